@@ -1,5 +1,5 @@
 # Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-all lint check fmt up down bench bench-quick chaos mutations docs reference
+.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-long test-all lint check fmt up down bench bench-quick chaos docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -13,14 +13,16 @@ help:  ## show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 install:  ## uv if absent, the locked Python environment, the Kafka jars, Spark's class archive
-	@$(UV) --version >/dev/null 2>&1 || python3 -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || \
+	@$(UV) --version >/dev/null 2>&1 || { echo "Installing uv ..." >&2; false; } || python3 -m pip install --quiet --disable-pip-version-check uv 2>/dev/null || \
 	  { python3 -m venv .uv && .uv/bin/pip install --quiet --disable-pip-version-check uv; } || { rm -rf .uv; \
 	    echo "uv is missing, and neither python3 -m pip nor python3 -m venv could install it. Install Python 3.11 to 3.13 with" \
 	         "venv (Debian, Ubuntu: apt install python3-venv) or uv itself (https://docs.astral.sh/uv), then make again." >&2; exit 1; }
 	@$(UV) python find --quiet --no-python-downloads '>=3.11,<3.14' >/dev/null 2>&1 || { \
 	    echo "Python 3.11 to 3.13 is needed, and uv found none ($$(python3 --version 2>&1)). Install one (uv python install 3.13," \
 	         "or your system's package), then make again." >&2; exit 1; }
-	@$(UV) sync --locked --quiet --compile-bytecode
+	@$(UV) sync --locked --check --quiet >/dev/null 2>&1 || { \
+	    echo "Installing the locked Python environment into .venv (2 GB; a minute or two the first time) ..." >&2; \
+	    $(UV) sync --locked --quiet --compile-bytecode; }
 	@$(RUN) python -m resources.spark.archive
 
 demo: install  ## 200,000 transfers from Kafka to Postgres, exactly once, and a report
@@ -49,14 +51,17 @@ PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 
 test: install  ## lint, types, all tests but the slow ones: a scenario of each fault class, on one broker
-	@set -o pipefail; $(PYTEST) -m "not slow" $(TESTS) $(BESIDE_LINT)
+	@set -o pipefail; $(PYTEST) -m "not slow and not longest" $(TESTS) $(BESIDE_LINT)
 
 test-fast: TYPED = platform_defs resources assets
 test-fast: install  ## lint, types of what ships, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow and not long" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
+	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow and not long and not longest" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
 
-test-rest: install  ## what make test leaves out
-	@$(PYTEST) -m slow $(TESTS)
+test-rest: install  ## the slow tests except the longest; .ci/run runs them after make test
+	@$(PYTEST) -m "slow and not longest" $(TESTS)
+
+test-long: install  ## the longest tests: suites repeated, long scenarios, mutations, benchmarks
+	@$(PYTEST) -m longest $(TESTS)
 
 test-all: install  ## lint, types, all tests: every scenario of make chaos once
 	@set -o pipefail; $(PYTEST) $(TESTS) $(BESIDE_LINT)
@@ -90,9 +95,6 @@ bench: install  ## all paths, and which aims are met (docs/explanation/performan
 
 chaos: install  ## kill, stop and cut off runs and servers; nothing may be lost or doubled (CHAOS="--seed 1 --kills 20")
 	@$(RUN) python -m tests.chaos $(CHAOS)
-
-mutations: install  ## a million messages with wrong bytes for each format: about an hour of each core (make test-rest: a tenth)
-	@TIDEGATE_TEST_MUTATIONS=1000000 $(PYTEST) -k test_messages_with_wrong_bytes_harm_nothing
 
 docs: install  ## build the site into .site/; a warning or a broken link fails it
 	@$(RUN) python -m sphinx --quiet --nitpicky --fail-on-warning --keep-going --fresh-env -b html docs .site

@@ -22,6 +22,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.engine.budget import Budget
 from platform_defs.engine.keep_nothing import read_alone
+from platform_defs.engine.row_local import comparison_key
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import connection
@@ -129,6 +130,8 @@ class Bench:
 
     def _drain(self, pipeline: Pipeline) -> int:
         with open_run(pipeline, self.endpoints, lambda: self.spark) as outside:
+            if pipeline.transform is not None:  # as with every batch but the first
+                outside.ledger.note_row_local(comparison_key(pipeline))
             return sum(batch.messages for batch in drain(pipeline, outside, self.budget))
 
     def _contract(self, name: str, *, transformed: bool) -> Contract:

@@ -163,7 +163,7 @@ class TooManyDeadLetters:
     messages: int = 0
     dead_letters: int = 0
     by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
-    samples: tuple[Json, ...] = ()  # partition, offset, field, message
+    samples: tuple[Json, ...] = ()  # partition, offset, field, message, stage, error_class
     latest_messages: int | None = None  # this batch's and those of the batches before it that are judged with it
     latest_dead_letters: int | None = None  # of these; None in a ledger from before they were judged
 
@@ -218,13 +218,14 @@ class AccumulateRefused:
     )
 
     error: str = ""
+    quotes_nothing: bool = False  # values were classified when it was recorded, so that the error quotes none
 
     def to_json(self) -> dict[str, Any]:
-        return {"error": self.error}
+        return _unless_false(asdict(self), "quotes_nothing")
 
     @classmethod
     def from_json(cls, stored: Json) -> "AccumulateRefused":
-        return cls(stored.get("error", ""))
+        return cls(stored.get("error", ""), stored.get("quotes_nothing", False))
 
 
 @dataclass(frozen=True)
@@ -237,13 +238,15 @@ class KeepsFailing:
     tries: int = 0
     error_class: str = ""
     error: str = ""
+    quotes_nothing: bool = False  # values were classified when it was recorded, so that the error quotes none
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return _unless_false(asdict(self), "quotes_nothing")
 
     @classmethod
     def from_json(cls, stored: Json) -> "KeepsFailing":
-        return cls(stored.get("tries", 0), stored.get("error_class", ""), stored.get("error", ""))
+        texts = stored.get("error_class", ""), stored.get("error", "")
+        return cls(stored.get("tries", 0), *texts, stored.get("quotes_nothing", False))
 
 
 @dataclass(frozen=True)
@@ -313,6 +316,11 @@ def read_detail(code: str, stored: Json | None) -> HaltDetail:
     """The detail of a halt as the ledger keeps it (`halt_code`, `halt_detail`)."""
     kind = DETAILS.get(code)
     return kind.from_json(stored or {}) if kind else UnknownHalt(code, stored or {})
+
+
+def _unless_false(detail: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the detail without this key where it is False, as in ledgers of older versions."""
+    return {key: value for key, value in detail.items() if key != name or value}
 
 
 def _spans(stored: Json) -> tuple[PartitionSpan, ...]:

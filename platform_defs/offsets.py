@@ -14,6 +14,8 @@ from platform_defs.errors import BrokerAway, Halt, Retryable
 from platform_defs.halts import PartitionSpan
 from platform_defs.recent import NONE_YET, Recent
 
+READING = "tidegate.reading"  # the logger on which verify names each range before and after it is read
+
 
 @dataclass(frozen=True, order=True)
 class OffsetRange:
@@ -125,6 +127,11 @@ class PendingBatch:
     recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
     without_schemas: bool = False  # by a person: messages whose schema the registry does not give become dead letters
     rest: Rest | None = None  # of a batch that a person has cut: read once this part has committed
+
+    @property
+    def end_epochs(self) -> dict[int, int | None]:
+        """By partition, the epoch of the leader that reported the end of the batch."""
+        return {item.partition: item.end_epoch for item in self.ranges}
 
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
@@ -282,8 +289,8 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
 
     All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
     one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
-    gaps. Where the log is cut between the plan and the end of the read, the next batch halts, even if everything was
-    read after the cut.
+    gaps. If the log is truncated between the plan and the end of the read, and a message shows it, the batch is planned
+    again before anything is published (`read_up_to`, engine/publish.py). Otherwise the next batch halts.
     """
     now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}
     return tuple(

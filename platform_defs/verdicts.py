@@ -272,6 +272,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.Retryable: RETRY,
     errors.Fenced: AWAY,
     errors.RunStopped: AWAY,
+    errors.TransformChanged: AWAY,
     errors.BrokerAway: AWAY,
     errors.RegistryAway: AWAY,
     errors.LedgerAway: AWAY,

@@ -44,7 +44,8 @@ class Settings(BaseSettings):
         default=PROJECT_ROOT / ".tidegate",
         description=(
             "The folder for everything that Tidegate writes: the embedded servers' data and logs, Dagster's files and "
-            "Spark's scratch space. It is closed to other users. `tidegate stack reset` deletes what is in it."
+            "Spark's scratch space. It is closed to other users. `tidegate stack reset` deletes what Tidegate created "
+            "in it."
         ),
         examples=["/var/lib/tidegate"],
     )

@@ -1,11 +1,11 @@
-"""Kafka's own scripts, as far as docs/how-to/production.md calls them: Kafka's tools are not among the broker's jars.
+"""Kafka's own scripts, as far as docs/how-to/production.md calls them. Of their tools, the broker's jars have only that
+of kafka-configs.sh.
 
-`write_scripts(folder)` writes kafka-acls.sh, kafka-configs.sh and kafka-topics.sh, which take these arguments as
-Kafka's do, and log in as their --command-config says.
+`write_scripts(folder)` writes it, and kafka-acls.sh and kafka-topics.sh, which take these arguments as Kafka's do, and
+log in as their --command-config says. Each adds its arguments to the file ARGUMENTS beside it.
 """
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.cimpl import NewTopic
 
+from resources.local import jars, java
 from tests.secured_kafka import acls
 
 ROOT = Path(__file__).parent.parent
+OURS = ("acls", "topics")
 BOUND = 20.0  # seconds for one request
-SECRET = re.compile(r"SCRAM-SHA-512=\[password=(?P<password>[^\]]+)\]")
+ARGUMENTS = "arguments.txt"
 
 
 def write_scripts(folder: Path) -> None:
     """Into `folder`, which is to be on the PATH."""
-    for name in ("acls", "configs", "topics"):
+    classpath = jars.broker_classpath(lambda _: None)
+    commands = {name: f'PYTHONPATH="{ROOT}" exec {sys.executable} -m tests.kafka_scripts {name}' for name in OURS}
+    commands["configs"] = f'exec "{java.find_java()}" -cp "{classpath}" kafka.admin.ConfigCommand'
+    for name, command in commands.items():
         script = folder / f"kafka-{name}.sh"
-        script.write_text(f'#!/bin/sh\nPYTHONPATH="{ROOT}" exec {sys.executable} -m tests.kafka_scripts {name} "$@"\n')
+        script.write_text(f'#!/bin/sh\necho "$@" >> "{folder / ARGUMENTS}"\n{command} "$@"\n')
         script.chmod(0o755)
 
 
@@ -38,32 +42,22 @@ def main(script: str, words: Sequence[str]) -> None:
     match script:
         case "acls":
             asked = admin.create_acls(acls([" ".join(rest)]), request_timeout=BOUND)
-        case "topics":
-            asked = admin.create_topics([NewTopic(given.topic, given.partitions, given.replication_factor)])
         case _:
-            asked = admin.alter_user_scram_credentials([_credential(given.entity_name, given.add_config)])
+            asked = admin.create_topics([NewTopic(given.topic, given.partitions, given.replication_factor)])
     for future in asked.values():
         future.result(BOUND)
 
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("--bootstrap-server", "--command-config", "--entity-type", "--entity-name", "--add-config"):
+    for name in ("--bootstrap-server", "--command-config"):
         parser.add_argument(name)
-    for name in ("--create", "--alter"):
-        parser.add_argument(name, action="store_true")
+    parser.add_argument("--create", action="store_true")
     for name in ("--partitions", "--replication-factor"):
         parser.add_argument(name, type=int)
     if "topics" in sys.argv[1:2]:
         parser.add_argument("--topic")
     return parser
-
-
-def _credential(user: str, config: str) -> UserScramCredentialUpsertion:
-    found = SECRET.fullmatch(config)
-    assert found is not None, config
-    told = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    return UserScramCredentialUpsertion(user, told, found["password"].encode(), os.urandom(16))
 
 
 def _options(properties: str) -> dict[str, Any]:

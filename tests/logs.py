@@ -55,7 +55,7 @@ def wait_until_all_have_ended(options: Mapping[str, str], topic: str, partitions
         found = [_ends(admin, TopicPartition(topic, number)) for number in range(partitions)]
         return all(stable == end for stable, end in found)
 
-    wait_for(ended, 20)
+    wait_for(ended)
 
 
 def ends(world: World, pipeline: Pipeline) -> tuple[int, int]:

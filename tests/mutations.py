@@ -2,4 +2,4 @@
 
 import os
 
-MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "100000"))  # of each format; `make mutations`: a million
+MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "100000"))  # of each format

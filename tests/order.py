@@ -15,7 +15,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
 GROUPS = "groups.json"
-ROOMS = ("docs", "chaos", "model", "integration", "unit")  # the folders of tests, the longest tests first
+ROOMS = ("docs", "chaos", "model", "integration", "suites", "unit")  # the folders of tests, the longest tests first
 MARKS = {room: room for room in ROOMS} | {"chaos": "scenario"}
 # What takes longest of all: it begins first, whatever room it is in. Parts of test ids.
 LONGEST = (
@@ -35,6 +35,12 @@ LONGEST = (
 def room_of(item: pytest.Item) -> pytest.MarkDecorator:
     """The mark of the folder that the test is in."""
     return getattr(pytest.mark, MARKS[_room(item)])
+
+
+def is_left_to_test_long(item: pytest.Item) -> bool:
+    """Return True for a test of a repeated suite, unless its module names it in IN_CI."""
+    in_ci = getattr(getattr(item, "module", None), "IN_CI", None)
+    return in_ci is not None and getattr(item, "originalname", item.name) not in in_ci
 
 
 def first_the_longest(items: Iterable[pytest.Item]) -> list[pytest.Item]:

@@ -45,8 +45,11 @@ def shown(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
     return found.show(found.first_batch(ReplayStart.parse(start)), print)
 
 
-def execute(world: World, pipeline: Pipeline, start: str = "earliest") -> Shown:
-    return Replay(pipeline, world.endpoints, world.spark).execute(ReplayStart.parse(start), "a test", "tester", print)
+def execute(
+    world: World, pipeline: Pipeline, start: str = "earliest", decide_again: frozenset[int] = frozenset()
+) -> Shown:
+    replay = Replay(pipeline, world.endpoints, world.spark, decide_again)
+    return replay.execute(ReplayStart.parse(start), "a test", "tester", print)
 
 
 def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:

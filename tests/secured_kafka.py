@@ -28,8 +28,8 @@ from resources.local import jars, java, kafka, processes
 from resources.local.kafka_node import PROTOCOLS, Node, Program, new_cluster
 from resources.local.state import Server
 from resources.local.three_brokers import free_ports
-from tests.chaos.three_brokers import wait_until
 from tests.impostors import certificate
+from tests.waiting import wait_for
 from tests.world import World
 
 USER, ADMIN = "tidegate", "admin"
@@ -107,14 +107,14 @@ class SecuredKafka:
         wanted = acls(rights)
         for future in self._admin.create_acls(wanted, request_timeout=BOUND).values():
             future.result()
-        wait_until(lambda: set(wanted) <= set(self.rights()), f"{rights} are granted")
+        wait_for(lambda: set(wanted) <= set(self.rights()), f"{rights} are granted")
 
     def revoke(self, *rights: str) -> None:
         """Take ACLs away, and wait until the broker goes by that."""
         gone = acls(rights)
         for future in self._admin.delete_acls(list(map(_filter, gone)), request_timeout=BOUND).values():
             future.result()
-        wait_until(lambda: not set(gone) & set(self.rights()), f"{rights} are taken away")
+        wait_for(lambda: not set(gone) & set(self.rights()), f"{rights} are taken away")
 
     def rights(self) -> list[AclBinding]:
         """Every ACL that there is."""
@@ -124,7 +124,7 @@ class SecuredKafka:
         """Leave the user tidegate without any right."""
         for future in self._admin.delete_acls([EVERY], request_timeout=BOUND).values():
             future.result()
-        wait_until(lambda: not self.rights(), "every right is taken away")
+        wait_for(lambda: not self.rights(), "every right is taken away")
 
     @contextmanager
     def granted(self, *rights: str) -> Generator[None]:
@@ -209,7 +209,7 @@ def secured_kafka(home: Path) -> Generator[SecuredKafka]:
     _format(node, program)
     broker = processes.start(node.run(program), node.console, cwd=node.folder)
     try:
-        wait_until(lambda: not processes.is_running(broker) or kafka.answers(own[0]), "the broker answers")
+        wait_for(lambda: not processes.is_running(broker) or kafka.answers(own[0]), "the broker answers")
         assert processes.is_running(broker), processes.failed("the secured broker", [node.console])
         yield SecuredKafka(port, oauth_port, pem)
     finally:

@@ -34,4 +34,4 @@ def staged_ahead(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:
 
 def wait_until_staged(world: World, pipeline: Pipeline) -> None:
     """Until the four ranges of a batch have been staged ahead."""
-    wait_for(lambda: any(one["covered"] == 4 for one in staged_ahead(world, pipeline)), 60)
+    wait_for(lambda: any(one["covered"] == 4 for one in staged_ahead(world, pipeline)))

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import urllib.error
 import urllib.request
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,6 @@ SECRET_OF_TESTS = "of-a-standalone-cluster-for-tests"  # noqa: S105  # nobody el
 MANIFESTS = PROJECT_ROOT / "docs" / "examples" / "kubernetes-executors" / "spark.yaml"
 SHOWN_SECRET = "a-long-random-text"  # noqa: S105  # in place of one
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE = 60.0
 
 
 @dataclass
@@ -56,13 +54,13 @@ class Standalone:
             where = ["--work-dir", str(self.folder / name), self.url]
             paths = {"PYTHONPATH": str(python_path)} if python_path else {}
             self.workers.append(_start(self.folder, name, "worker.Worker", [*options, *where], paths))
-        wait_for(lambda: self._alive() == len(self.workers), PATIENCE)
+        wait_for(lambda: self._alive() == len(self.workers))
 
     def end_workers(self) -> None:
         """And with them their executors."""
         _end(self.workers)
         self.workers.clear()
-        wait_for(lambda: self._alive() == 0, PATIENCE)
+        wait_for(lambda: self._alive() == 0)
 
     def executor_of(self, python: int) -> psutil.Process:
         """The executor that a Python process works for, which one of the workers has started."""
@@ -75,7 +73,7 @@ class Standalone:
         try:
             with urllib.request.urlopen(f"http://{LOCALHOST}:{self.web_port}/json/", timeout=5) as answer:
                 state: dict[str, Any] = json.load(answer)
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:  # no answer yet, or a late one
             return -1
         return sum(worker["state"] == "ALIVE" for worker in state["workers"])
 
@@ -90,7 +88,7 @@ def standalone(folder: Path) -> Generator[Standalone]:
     options = ["--host", LOCALHOST, "--port", str(port), "--webui-port", str(web_port)]
     cluster = Standalone(folder, port, web_port, _start(folder, "master", "master.Master", options))
     try:
-        wait_for(lambda: cluster._alive() == 0, PATIENCE)
+        wait_for(lambda: cluster._alive() == 0)
         yield cluster
     finally:
         _end([*cluster.workers, cluster.master])

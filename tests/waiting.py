@@ -1,15 +1,39 @@
-"""Waiting for what a system has yet to do."""
+"""Waiting for an event, and limits on time that also hold on a busy machine."""
 
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import psycopg
+
+T = TypeVar("T")
+BOUND = 240.0  # seconds; a wait that takes longer has failed
+BUSY = 10  # times as long as a quiet machine, a busy one takes
 
 
-def wait_for(what: Callable[[], Any], seconds: float) -> Any:
-    """What `what` returns, once that is true. Raises AssertionError after so many seconds."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if found := what():
-            return found
-        time.sleep(0.05)  # between two looks
-    raise AssertionError(f"not within {seconds} s")
+def wait_for(event: Callable[[], T], description: str = "") -> T:
+    """Return what `event` returns, once that is true. Raises AssertionError after BOUND seconds."""
+    deadline = time.monotonic() + BOUND
+    while not (found := event()):
+        assert time.monotonic() < deadline, f"did not happen within {BOUND:.0f} s: {description or event}"
+        time.sleep(0.05)
+    return found
+
+
+def wait_for_row(url: str, query: str) -> None:
+    """Wait until the query has a row. Raises AssertionError after BOUND seconds."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        wait_for(lambda: connection.execute(query.encode()).fetchone(), query)
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Assert that the block takes at most BUSY times `seconds`, its limit on a quiet machine.
+
+    For what would otherwise take far longer: a missing time-out, a wait repeated for each of many.
+    """
+    began = time.monotonic()
+    yield
+    took = time.monotonic() - began
+    assert took < BUSY * seconds, f"took {took:.1f} s"

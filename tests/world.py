@@ -85,7 +85,7 @@ class World:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
         ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        wait_for(lambda: _all_answer(self.admin(), ends), 60)  # a client kept would ask a leader that died meanwhile
+        wait_for(lambda: _all_answer(self.admin(), ends))  # a client kept would ask a leader that died meanwhile
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.endpoints.kafka_options()})

@@ -31,6 +31,7 @@ class Allowed(StrEnum):
     """What has to be allowed."""
 
     breaking = "breaking"
+    declassify = "declassify"
 
 
 class Form(StrEnum):
@@ -42,7 +43,12 @@ class Form(StrEnum):
 
 
 Allow = Annotated[
-    Allowed | None, typer.Option("--allow", help="Rename columns, though what reads them breaks.", show_default=False)
+    list[Allowed] | None,
+    typer.Option(
+        "--allow",
+        help="breaking: rename columns, which breaks their readers. declassify: show values that were classified.",
+        show_default=False,
+    ),
 ]
 
 
@@ -76,6 +82,8 @@ def diff(
       loosened      by rule: open dead letters that may pass now
       writers       of schemas that messages named: key, generation, fit,
                     reason, messages, first_batch
+      nullable      columns that were already required, but in which
+                    Postgres allows NULL
       applied       false
       preview       with --messages: messages, rows and dead letters by
                     reason, before and after
@@ -102,6 +110,9 @@ def apply(
     drop: Drop = None,
     allow: Allow = None,
     yes: bool = typer.Option(False, "--yes", help="Apply it; without this it is shown, as by diff."),
+    not_null: bool = typer.Option(
+        False, "--not-null", help="Only set NOT NULL on the columns that the applied contract requires."
+    ),
     output: OutputOption = Output.human,
 ) -> None:
     """Change the tables to what the contract says now, and record it.
@@ -111,8 +122,13 @@ def apply(
     recorded with the user and the time. Locks are waited for only briefly,
     so that nothing queues behind it; it is tried five times.
 
+    With --not-null, set NOT NULL on the required columns of tables that an
+    older version created. A CHECK constraint is validated first, while readers
+    and runs continue.
+
     \b
     JSON: as tidegate contract diff; applied is true where it was.
+    With --not-null: pipeline, not_null, a list of schema.table.column.
     """
     contract, given = _read(pipeline, fill, drop, allow)
     from platform_defs.cli.outside import outside
@@ -120,11 +136,16 @@ def apply(
     from resources.current_user import current_user
 
     url = outside().endpoints.postgres_url
+    if not_null:
+        altered = evolve.set_not_null(url, contract)
+        done = f"Set NOT NULL: {', '.join(altered)}." if altered else "Every required column is NOT NULL already."
+        print_answer({"pipeline": pipeline, "not_null": list(altered)}, done, output)
+        return
     if not yes:
         _answer(evolve.propose(url, contract, given), output, applied=False)
         return
-    done = evolve.apply(url, contract, given, current_user())
-    _answer(done, output, applied=not done.empty)
+    applied = evolve.apply(url, contract, given, current_user())
+    _answer(applied, output, applied=not applied.empty)
 
 
 @app.command()
@@ -167,7 +188,7 @@ app.command("import")(contract_schemas.import_)
 
 
 def _read(
-    pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: Allowed | None
+    pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: list[Allowed] | None
 ) -> tuple[Contract, Given]:
     """The contract of the file, and what the person has decided."""
     from assets import find_contract
@@ -175,7 +196,8 @@ def _read(
     from platform_defs.evolution.statements import Given
 
     contract = find_contract(pipeline)
-    return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), breaking=allow is Allowed.breaking)
+    allowed = {name: item in (allow or ()) for name, item in Allowed.__members__.items()}
+    return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), **allowed)
 
 
 def _answer(found: Proposal, output: Output, *, applied: bool, preview: Preview | None = None) -> None:

@@ -36,6 +36,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
         "needs_replay": plan.needs_replay,
         "loosened": dict(found.dead_letters),
         "writers": [_writer_json(one) for one in found.writers],
+        "nullable": list(found.nullable),
         "applied": applied,
     }
     return document | ({"preview": preview.to_json()} if preview else {})
@@ -59,6 +60,11 @@ def show(found: Proposal, preview: Preview | None) -> None:
         print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
     if found.writers:
         print_line(_writers(found.writers))
+    if found.nullable:
+        print_line(
+            f"Postgres allows NULL in required columns: {', '.join(found.nullable)}. To set NOT NULL: tidegate "
+            f"contract apply {plan.new.pipeline} --not-null"
+        )
     if preview:
         _show_preview(preview)
 
@@ -70,7 +76,8 @@ def sentence(found: Proposal, *, applied: bool) -> str:
         then = f" Runs wait until its rows have been made again: {replay_command(name)}" if plan.needs_replay else ""
         return f"Applied. The next run of {name} goes by it.{then}"
     if found.empty:
-        return "Nothing to apply: the ledger has this contract, and the tables are what it says."
+        but = ", except for NOT NULL" if found.nullable else ""
+        return f"Nothing to apply: the ledger has this contract, and the tables are what it says{but}."
     if found.refusals:
         return f"It cannot be applied like this: {'; '.join(found.refusals)}.{found.remedy}"
     return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"

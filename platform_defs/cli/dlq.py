@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
@@ -15,8 +15,11 @@ from platform_defs.errors import BadInput
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
-    from resources.postgres.answers import StoredDeadLetter
+    from platform_defs.contract.model import Contract
+    from resources.postgres.answers import DeadLetterLine, StoredDeadLetter
     from resources.postgres.ledger import Ledger
+
+    DeadLetter = TypeVar("DeadLetter", DeadLetterLine, StoredDeadLetter)
 
 _SHOWN = "backslashreplace"  # bytes that are not UTF-8
 app = typer.Typer(help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True)
@@ -62,8 +65,11 @@ def list_(
         return
     if outcome is not None:
         raise typer.BadParameter("--outcome goes with --unsent")
-    ledger = _ledger(pipeline)
-    counts, found = ledger.dead_letter_counts(pipeline, reason), ledger.dead_letters(pipeline, reason, limit)
+    from assets import find_contract
+
+    ledger, contract = _ledger(pipeline), find_contract(pipeline)
+    counts = ledger.dead_letter_counts(pipeline, reason)
+    found = [_redacted(contract, item) for item in ledger.dead_letters(pipeline, reason, limit)]
     total = sum(count.messages for count in counts)
     if output is Output.json:
         by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
@@ -108,13 +114,15 @@ def show(
     from assets import find_contract
     from platform_defs.contract.classified import classified
 
-    found = _ledger(pipeline).dead_letter(pipeline, partition, offset)
-    hidden = not values and classified(find_contract(pipeline)).any
+    found, contract = _ledger(pipeline).dead_letter(pipeline, partition, offset), find_contract(pipeline)
+    hidden = not values and classified(contract).any
     if found is None:
         raise BadInput(
             f"{pipeline} has no dead letter at partition {partition}, offset {offset}. To see those it has: "
             f"tidegate dlq list {pipeline}"
         )
+    if hidden:
+        found = _redacted(contract, found)
     if output is Output.json:
         exact = partial(_exact, hidden=hidden)
         headers = [{"name": name, "value": exact(content)} for name, content in found.headers]
@@ -131,6 +139,14 @@ def show(
 
 app.command()(send)
 app.command()(discard)
+
+
+def _redacted(contract: Contract, found: DeadLetter) -> DeadLetter:
+    """Return `found` with a reason that quotes no classified value."""
+    from platform_defs.engine.redaction import stored_reason
+
+    message = stored_reason(contract, found.stage, found.error_class, found.error_message, found.field)
+    return replace(found, error_message=message)
 
 
 def _facts(found: StoredDeadLetter) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from uuid import UUID
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def send(
         False, "--may-double", help="Also send what cannot be looked for: it may be in the log already."
     ),
     may_overwrite: bool = typer.Option(
-        False, "--may-overwrite", help="Also send what is older than what the log holds of the same key."
+        False, "--may-overwrite", help="Also send messages that may be older than one of the same key in the log."
     ),
     output: OutputOption = Output.human,
 ) -> None:
@@ -98,30 +99,62 @@ def send(
 
 def discard(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    reason: str = typer.Option(..., help="Why they are not to be sent; it is kept with them."),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason and --expect."),
+    reason: ReasonOption = None,
     outcome: OutcomeChoice | None = typer.Option(None, help="Only messages of this outcome.", show_default="all"),
     error: str | None = typer.Option(
         None, help="Only those of this error, such as MSG_SIZE_TOO_LARGE.", show_default="all"
     ),
     unsent_id: UUID | None = typer.Option(None, "--id", help="Only the one with this id.", show_default="all"),
+    expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Settle messages that producers could not deliver, without sending them.
+    """Show messages that producers could not deliver; with --execute, settle them.
 
-    They stay in the ledger, with who decided it and why.
+    Nothing changes without --execute, which requires the fingerprint that was
+    shown: if a message has failed or been settled since then, nothing changes.
+    Settled messages are not sent; they stay in the ledger, with the user and
+    the reason.
 
     \b
     JSON:
       pipeline
-      discarded  how many messages
+      messages     how many are open and chosen
+      by_reason    topic, outcome, error_name, status (open), messages
+      fingerprint
+      discarded    how many were settled: 0, or with --execute all of them
+      command      without --execute: the command that settles them
     """
     from resources.current_user import current_user
     from resources.postgres.unsent import Chosen
 
-    with taken_in(pipeline).hold(pipeline) as held:
-        count = held.discard(Chosen(outcome and outcome.value, error, unsent_id), reason, current_user())
-    said = f"{plural(count, 'message')} of {pipeline} discarded"
-    print_answer({"pipeline": pipeline, "discarded": count}, said, output)
+    why, ledger = required_reason(execute, reason), taken_in(pipeline)
+    if execute and expect is None:
+        raise typer.BadParameter("--execute requires --expect, the fingerprint that is shown without --execute")
+    options = {"outcome": outcome and outcome.value, "error": error, "id": unsent_id}
+    command = f"tidegate dlq discard {pipeline}"
+    command += "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
+    chosen = Chosen(outcome and outcome.value, error, unsent_id)
+    found = ledger.discardable(pipeline, chosen)
+    refuse_unexpected(pipeline, expect, found.fingerprint, command)
+    answer: dict[str, Any] = {
+        "pipeline": pipeline,
+        "messages": found.messages,
+        "by_reason": [asdict(count) for count in found.counts],
+        "fingerprint": found.fingerprint,
+        "discarded": found.messages if execute else 0,
+    }
+    if execute:
+        with ledger.hold(pipeline) as held:
+            held.discard(chosen, found, why, current_user())
+        print_answer(answer, f"{plural(found.messages, 'message')} of {pipeline} discarded", output)
+        return
+    if output is Output.human and found.counts:
+        heads = ["topic", "outcome", "error", "messages"]
+        print_table(heads, [(one.topic, one.outcome, one.error_name, one.messages) for one in found.counts])
+    command += f" --execute --expect {found.fingerprint} --reason '...'"
+    proposal = f"{plural(found.messages, 'message')} would be settled without being sent. To do it: {command}"
+    print_answer({**answer, "command": command}, proposal if found.messages else "Nothing is open.", output)
 
 
 def taken_in(pipeline: str) -> UnsentLedger:
@@ -179,7 +212,7 @@ def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
         lifted = lifted or ("--may-double sends them all the same. " if refused.may_be_lifted else "")
         print_line(
             f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To settle them without sending: "
-            f"tidegate dlq discard {pipeline} --reason ..."
+            f"tidegate dlq discard {pipeline}"
         )
     for name, number in done.failed.items():
         print_line(f"{plural(number, 'message')} failed again: {name}")
@@ -190,5 +223,5 @@ def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
         print_line(
             f"{plural(number, 'message')} left alone, since no broker takes them as they are ({names}). Once the topic "
             f"takes them: tidegate dlq send {pipeline} --outcome poison. Otherwise: tidegate dlq discard {pipeline} "
-            "--outcome poison --reason ..."
+            "--outcome poison"
         )

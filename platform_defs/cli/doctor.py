@@ -36,7 +36,8 @@ def doctor(
     Every bootstrap address is tried, then every address that brokers tell
     clients to come to: name, TCP, TLS, login, and which broker answers. Run it
     where the client runs that has the trouble. Then topics, rights, reading;
-    Postgres, the ledger, Dagster's daemon, Spark, Java, disk and clock.
+    Postgres, the ledger, Dagster's daemon, Spark, Java, disk and clock; and
+    each pipeline that is halted or fails, with the command that settles it.
     Nothing is written, except with --write.
 
     Exit code: 1 with an error among the findings.

@@ -45,6 +45,11 @@ def lag(
       halt_code   null, or why it is halted
       running     whether a run works on it now
       backed_off  whether it waits after a failure
+      retry_at    null, or when it is tried again
+      last_error  null, or the error of the last run, if it failed; not
+                  shown where it may quote fields that are classified now
+      topic_recreated  whether the topic was created again since it was
+                  read: then lag is null, and the next run halts
       lag         unread offsets; null while the topic does not exist
       lineage_waiting, lineage_given_up  events that have not left, and
                   those that their receiver refused too often
@@ -84,7 +89,9 @@ class PartitionLag:
 
 @dataclass(frozen=True)
 class PipelineLag:
-    """One pipeline; `lag` is None, and there are no partitions, while the topic does not exist."""
+    """One pipeline; `lag` is None, and there are no partitions, while the topic does not exist or was created again
+    since it was read.
+    """
 
     pipeline: str
     topic: str
@@ -93,6 +100,9 @@ class PipelineLag:
     running: bool
     backed_off: bool
     lag: int | None
+    retry_at: datetime | None = None
+    last_error: str | None = None
+    topic_recreated: bool = False
     lineage_waiting: int = 0
     lineage_given_up: int = 0
     lineage_problem: str | None = None
@@ -110,6 +120,8 @@ def _lags(
 
 
 def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -> PipelineLag:
+    from platform_defs.engine.redaction import stored_error
+
     status = ledger.status(contract.pipeline)
     return PipelineLag(
         contract.pipeline,
@@ -119,6 +131,8 @@ def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -
         running=status.held,
         backed_off=status.backed_off,
         lag=None,
+        retry_at=status.retry_at if status.backed_off else None,
+        last_error=stored_error(contract, status.last_error, status.last_error_hides),
         lineage_waiting=lineage.waiting if lineage else 0,
         lineage_given_up=lineage.given_up if lineage else 0,
         lineage_problem=lineage.problem if lineage else None,
@@ -132,6 +146,8 @@ def _progress(contract: Contract, ledger: Ledger) -> Mapping[int, PipelineProgre
 def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
     if view is None:
         return state
+    if any(item.topic_id != view.topic_id for item in at.values()):
+        return replace(state, topic_recreated=True)
     partitions = tuple(_partition(number, held, at.get(number)) for number, held in sorted(view.partitions.items()))
     return replace(state, lag=sum(item.lag for item in partitions), partitions=partitions)
 
@@ -171,6 +187,8 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
 
 def _print_one(item: PipelineLag) -> None:
     print_line(_sentence(item))
+    if item.last_error and item.state != "halted":
+        print_line(f"  the last run failed: {item.last_error}")
     if said := _lineage(item):
         print_line(f"  {said}")
     if item.partitions:
@@ -189,11 +207,12 @@ def _lineage(item: PipelineLag) -> str:
 
 
 def _sentence(item: PipelineLag) -> str:
-    if item.lag is None:
-        return (
-            f"{item.pipeline}: topic {item.topic} does not exist yet (to create it: tidegate produce {item.pipeline})"
-        )
     halted = f"HALTED ({item.halt_code}; to see how to settle it: tidegate ack {item.pipeline})"
     state = halted if item.state == "halted" else "running" if item.running else "active"
-    waits = ", waiting to retry after a failure" if item.backed_off else ""
+    if item.topic_recreated:
+        then = "" if item.state == "halted" else f" The next run halts; then: tidegate ack {item.pipeline}"
+        return f"{item.pipeline}: topic {item.topic} was created again since it was read, {state}.{then}"
+    if item.lag is None:
+        return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"
+    waits = f", waiting to retry at {item.retry_at.isoformat(' ', 'seconds')}" if item.retry_at else ""
     return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"

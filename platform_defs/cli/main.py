@@ -85,8 +85,8 @@ def _version(wanted: bool) -> None:
     epilog=(
         "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
         "Exit codes: 0: done; 1: the command failed, plan found a halt, verify a difference, doctor an error; "
-        "2: wrong usage; 10: the cluster is unhealthy, a reassignment has not ended, or topics plan --exit-code found "
-        "changes; 130: interrupted."
+        "2: wrong usage; 3: verify could not compare; 10: the cluster is unhealthy, a reassignment has not ended, or "
+        "topics plan --exit-code found changes; 128 + N: signal N ended the command, 130: it was interrupted."
     )
 )
 def tidegate(
@@ -99,12 +99,16 @@ def tidegate(
 
 def main() -> None:
     """Run `tidegate` with this process's arguments and exit."""
+    if sys.argv[1:2] == ["verify"]:  # reads messages in its own process
+        from platform_defs.cli.ended_by_signal import continue_in_a_child
+
+        continue_in_a_child(sys.argv[1:])
     interrupted = _interrupted()
     try:
         app(prog_name="tidegate")
     except TidegateError as error:
         print_error(str(error))
-        sys.exit(INTERRUPTED if interrupted.is_set() else 1)
+        sys.exit(INTERRUPTED if interrupted.is_set() else error.exit_code)
     except Exception as error:  # whatever a client raised in the place of an interrupt, or while it was tidied up
         if not interrupted.is_set():
             raise

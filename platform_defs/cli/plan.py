@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import astuple, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
 from platform_defs.cli.plan_answer import (
+    ComparedTransform,
     Explanation,
     PlanAnswer,
     PlannedRange,
@@ -21,8 +23,14 @@ from platform_defs.errors import Halt
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from platform_defs.contract.model import Contract
+    from platform_defs.contract.pipeline import Pipeline
     from platform_defs.engine.planning import BatchPlan
+    from resources.kafka.source import KafkaSource
+
+COMPARED = "compared before, with the same contract and Spark"
 
 app = typer.Typer(add_completion=False)
 
@@ -38,7 +46,8 @@ def plan(
     """Show what the next batch would read and do, and change nothing.
 
     Decided by the code that runs the batch. The exit code is 1 where the
-    pipeline is halted, or the next run would halt it.
+    pipeline is halted, or the next run would halt it. A new or changed
+    transform is compared on a sample, which starts Spark.
 
     \b
     JSON:
@@ -55,6 +64,7 @@ def plan(
       lag, left  unread offsets before and after; null where halted
       dead_letters  share, minimum, accepted, rule
       tables     table, disposition, how
+      transform  null, or file, row_local (null: not known yet), found
       steps      with --explain and a batch: step, name, does
       spark      likewise: Spark's physical plan of the job
     """
@@ -62,8 +72,8 @@ def plan(
 
     contract = find_contract(pipeline)
     answer, planned = look(contract)
-    if explain and planned is not None and planned.ranges:
-        answer = replace(answer, explanation=_explained(contract, planned))
+    if planned is not None and planned.ranges:
+        answer = _tried(contract, planned, answer, explain=explain)
     if output is Output.json:
         print_json(answer.to_json())
     else:
@@ -76,6 +86,7 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
     from platform_defs.cli.outside import outside
     from platform_defs.engine.planning import decide
+    from platform_defs.engine.redaction import stored_halt
     from platform_defs.engine.topic_view import describe
 
     systems = outside()
@@ -84,7 +95,8 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     answer = state_of(contract, status)
     try:
         if status.halt is not None:
-            raise status.halt
+            detail = stored_halt(contract, status.halt.detail)
+            raise Halt(contract.pipeline, detail, detail.seen)
         view = describe(systems.broker, contract.topic, found.positions)
         planned = decide(contract, found.positions, status.pending, view)
         if planned.halt is not None:
@@ -94,24 +106,69 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     return with_plan(answer, planned), planned
 
 
-def _explained(contract: Contract, planned: BatchPlan) -> Explanation:
-    """The steps in sentences, and Spark's plan of the job, for which Spark is started."""
+def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explain: bool) -> PlanAnswer:
+    """Return the answer with the comparison of the transform on a sample, unless the ledger has it, and with the steps
+    and Spark's plan of the job where `explain`. Raises BadInput for a transform that a batch would refuse.
+    """
+    from platform_defs.cli.outside import outside
+    from platform_defs.engine import explain as explained
+
+    beside = contract.transform_path
+    if not explain and not (beside and beside.exists()):
+        return answer  # nothing to try: neither Spark nor a transform is imported
     from assets import with_transform
-    from platform_defs.engine.explain import explain
     from platform_defs.engine.keep_nothing import describe_job
-    from resources.endpoints import connection
+    from platform_defs.engine.row_local import comparison_key
+    from platform_defs.engine.transform import transform_file
     from resources.kafka.source import KafkaSource
     from resources.spark.session import spark_config, start_session
 
-    pipeline = with_transform(contract)
+    pipeline, systems = with_transform(contract), outside()
+    if pipeline.transform is not None:
+        known = systems.ledger.overview([contract.pipeline])[contract.pipeline].status.row_local
+        if known == comparison_key(pipeline):
+            answer = replace(answer, transform=ComparedTransform(transform_file(pipeline), True, COMPARED))
+    untried = pipeline.transform is not None and answer.transform is None
+    if not explain and not untried:
+        return answer
     with progress() as show:
-        show("starting Spark for its plan of the job, which is not run")
+        show("starting Spark")
         spark = start_session(spark_config())
+        try:
+            source = KafkaSource(systems.endpoints.kafka_options())
+            if untried:
+                show("comparing the transform on a sample")
+                answer = replace(answer, transform=_compared(spark, pipeline, source, planned))
+            if explain:
+                job = describe_job(spark, pipeline, source, planned.ranges)
+                answer = replace(answer, explanation=Explanation(explained.explain(pipeline, planned), job))
+        finally:
+            spark.stop()
+    return answer
+
+
+def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, planned: BatchPlan) -> ComparedTransform:
+    """Compare the transform on a sample. Raises BadInput where it is not row-local."""
+    from platform_defs.engine.keep_nothing import Nowhere
+    from platform_defs.engine.row_local import ENOUGH, compare, sample
+    from platform_defs.engine.task import TaskWork
+    from platform_defs.engine.transform import transform_file
+    from platform_defs.errors import TransformFailed
+
+    answer = partial(ComparedTransform, transform_file(pipeline))
+    if pipeline.contract.wire.framed:
+        return answer(None, "its messages name schemas, which only a run may keep; it is compared with its first batch")
+    work = TaskWork(pipeline.contract, sample(planned.ranges, planned.view), source, Nowhere())
     try:
-        job = describe_job(spark, pipeline, KafkaSource(connection().kafka_options()), planned.ranges)
-    finally:
-        spark.stop()
-    return Explanation(explain(pipeline, planned), job)
+        compared = compare(spark, pipeline, work)
+    except TransformFailed as failed:
+        return answer(None, f"{failed}. The batch finds the messages that it fails on, and compares the others")
+    if compared < ENOUGH:
+        few = (
+            "fewer than two messages of the sample have rows; the transform is compared with each batch until two have"
+        )
+        return answer(None, few)
+    return answer(True, f"the same rows of {plural(compared, 'message')}, together and one by one")
 
 
 def _show(answer: PlanAnswer) -> None:
@@ -143,9 +200,15 @@ def _show_rest(answer: PlanAnswer) -> None:
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
             "delivery": answer.delivery,
             "dead letters": answer.dead_letters.rule,
+            "transform": answer.transform and f"{answer.transform.file}: {_compared_words(answer.transform)}",
             **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},
         }
     )
+
+
+def _compared_words(transform: ComparedTransform) -> str:
+    known = "row-local" if transform.row_local else "not known yet to be row-local"
+    return f"{known}: {transform.found}"
 
 
 def _show_explanation(explanation: Explanation) -> None:

@@ -89,6 +89,17 @@ class WrittenTable:
 
 
 @dataclass(frozen=True)
+class ComparedTransform:
+    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while it is not known;
+    `found` says why, or how much was compared.
+    """
+
+    file: str
+    row_local: bool | None
+    found: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The steps in sentences, and Spark's physical plan of the job."""
 
@@ -116,6 +127,7 @@ class PlanAnswer:
     waiting: list[int] = field(default_factory=list[int])
     lag: int | None = None
     left: int | None = None
+    transform: ComparedTransform | None = None
     explanation: Explanation | None = None
 
     def to_json(self) -> dict[str, Any]:

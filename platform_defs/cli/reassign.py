@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -77,10 +86,10 @@ def store(document: Mapping[str, Any], file: Path) -> None:
 def _reassigning() -> Reassigning:
     from platform_defs.operations.observe_cluster import Look
     from platform_defs.operations.reassign import Reassigning, Record
-    from resources.endpoints import kafka_alone
+    from resources.endpoints import kafka_alone, ledger_if_any
     from resources.settings import settings
 
-    return Reassigning(Look(kafka_alone()), Record(settings().home))
+    return Reassigning(Look(kafka_alone()), Record(settings().home, ledger_if_any()))
 
 
 def _plan_json(plan: Reassignment) -> dict[str, Any]:
@@ -137,6 +146,11 @@ def apply(
     """
     reassigning = _reassigning()
     chosen = _chosen(reassigning, plan, back=back)
+    if why := reassigning.record.unkept(chosen.cluster_id):
+        print_error(
+            f"The ledger cannot keep this reassignment: {why}. It is kept in {reassigning.record.path} only: do not "
+            "delete that file until the replicas have moved"
+        )
     with progress() as show:
         begun = reassigning.begin(chosen, throttle)
         found = reassigning.wait(begun.kept, timeout, lambda at: show(_sentence(at)))
@@ -160,23 +174,32 @@ def _chosen(reassigning: Reassigning, file: Path | None, *, back: bool) -> Reass
 def _kept(reassigning: Reassigning) -> Kept:
     from platform_defs.errors import BadInput
 
-    if (kept := reassigning.record.load()) is None:
+    cluster_id = reassigning.cluster_id
+    if (kept := reassigning.record.load(cluster_id)) is None:
+        why = reassigning.record.unkept(cluster_id)
         raise BadInput(
-            f"nothing was reassigned from here ({reassigning.record.path}): tidegate cluster reassign plan --file "
-            "plan.json, then tidegate cluster reassign apply plan.json"
+            f"no reassignment is recorded in {reassigning.record.path}, nor in the ledger{f' ({why})' if why else ''}. "
+            "If throttles are left (tidegate cluster health): tidegate cluster reassign status --adopt. To begin one: "
+            "tidegate cluster reassign plan --file plan.json, then tidegate cluster reassign apply plan.json"
         )
     return kept
 
 
-def status(output: OutputOption = Output.human) -> None:
+def status(
+    adopt: bool = typer.Option(
+        False, "--adopt", help="If none is under way, remove the throttles that an unrecorded one left behind."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
     """Show how far the reassignment is that was applied last, and finish it.
 
     Where nothing moves any more, throttles are removed and the first replica
-    of each partition leads it, also where apply was interrupted. The exit code
-    is 10 while it is under way.
+    of each partition leads it, also where apply was interrupted, and on any
+    machine with the same ledger. The exit code is 10 while it is under way.
 
     \b
-    JSON:
+    JSON with --adopt, if none is under way: unthrottled (topics)
+    JSON otherwise:
       state     under way, done or cancelled
       moving    partitions that move now: topic, partition, replicas, adding,
                 removing
@@ -185,7 +208,13 @@ def status(output: OutputOption = Output.human) -> None:
       throttle  bytes a second, of each broker
     """
     reassigning = _reassigning()
-    _answer(reassigning.status(_kept(reassigning)), output)
+    kept = reassigning.kept() if adopt else None
+    if not adopt or (kept is not None and kept.state == "under way"):
+        _answer(reassigning.status(_kept(reassigning)), output)
+        return
+    cleared = reassigning.clear()
+    said = f"Removed the throttles of {plural(len(cleared), 'topic')}." if cleared else "Nothing is throttled."
+    print_answer({"unthrottled": list(cleared)}, said, output)
 
 
 def cancel(output: OutputOption = Output.human) -> None:

@@ -25,6 +25,12 @@ def replay(
         "--from",
         help="earliest; a batch (12); offsets by partition (0:100,1:250); or a time (2026-11-21T10:00:00Z).",
     ),
+    decide_again: list[int] | None = typer.Option(
+        None,
+        "--decide-again",
+        metavar="BATCH",
+        help="Check this batch again instead of repeating what tidegate ack --batch decided. Can be repeated.",
+    ),
     execute: bool = typer.Option(
         False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."
     ),
@@ -58,7 +64,8 @@ def replay(
     from resources.spark.session import spark_config, start_session
 
     why = required_reason(execute, reason)
-    wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()))
+    again = frozenset(decide_again or ())
+    wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()), again)
     if discard:
         _discard(wanted, output)
         return
@@ -74,7 +81,8 @@ def replay(
     if execute:
         print_answer(document, "It is in place.", output)
         return
-    command = f"tidegate replay {pipeline} --from {start} --execute --reason '...'"
+    options = "".join(f" --decide-again {number}" for number in sorted(again))
+    command = f"tidegate replay {pipeline} --from {start}{options} --execute --reason '...'"
     sentence = f"Nothing live has changed. To put it in place: {command}"
     print_answer({**document, "command": command}, sentence, output)
 

@@ -91,19 +91,24 @@ def reset(
     yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Stop the embedded servers and delete everything under TIDEGATE_HOME.
+    """Stop the embedded servers and delete what Tidegate created in TIDEGATE_HOME.
+
+    Refused for a folder that Tidegate did not create: one without the file
+    .tidegate-home. Files and folders with other names are kept.
 
     \b
-    JSON: home, reset
+    JSON: home, reset, left (the names of what was kept)
     """
     from resources.local import stack
     from resources.settings import settings
 
     home = settings().home
     if not yes:
-        typer.confirm(f"Delete everything under {home}?", abort=True, err=True)
-    stack.reset()
-    print_answer({"home": str(home), "reset": True}, f"Deleted everything under {home}.", output)
+        typer.confirm(f"Delete what Tidegate created in {home}?", abort=True, err=True)
+    left = stack.reset()
+    rest = f" Kept, as Tidegate did not create it: {', '.join(left)}" if left else ""
+    answer = {"home": str(home), "reset": True, "left": left}
+    print_answer(answer, f"Deleted what Tidegate created in {home}.{rest}", output)
 
 
 def _print(status: StackStatus, output: Output, *, show_password: bool) -> None:

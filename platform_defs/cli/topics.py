@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 from platform_defs.errors import BadInput
+from platform_defs.words import plural
 
 if TYPE_CHECKING:
-    from platform_defs.operations.topic_plan import Allowed, Judged, Topics
+    from platform_defs.operations.topic_plan import Topics
 
 app = typer.Typer(
     help="Topics as contracts and topics.yaml declare them: planned, applied, imported.", no_args_is_help=True
@@ -25,10 +27,27 @@ Only = Annotated[
 Break = Annotated[
     bool, typer.Option("--break-key-order", help="Add partitions although keys have to stay where they are.")
 ]
+Recreate = Annotated[bool, typer.Option("--recreate", help="Create missing topics that pipelines have read.")]
 NewCluster = Annotated[
     str | None,
     typer.Option(
         metavar="ID", help="The id of a cluster that takes the place of the first apply's.", show_default=False
+    ),
+]
+ClusterId = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ID",
+        help="The id of the intended cluster: any other is refused. Required if no ledger identifies it.",
+        show_default=False,
+    ),
+]
+Retired = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FINGERPRINT",
+        help="The fingerprint shown for a pipeline that will not read the topic again (repeat for several).",
+        show_default=False,
     ),
 ]
 
@@ -66,13 +85,19 @@ def plan(
     exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 10 where there is something to do."),
     topic: Only = None,
     break_key_order: Break = False,
+    recreate: Recreate = False,
     new_cluster: NewCluster = None,
+    cluster_id: ClusterId = None,
+    retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Show what would make the topics as they are declared; nothing changes.
 
-    Only what is declared is compared. The exit code is 1 where a rule refuses
-    the plan, which is then not written to a file either.
+    A contract's topic that is missing is created, with the cluster's defaults
+    for what is not declared. Of topics that exist, only what is declared is
+    compared. The exit code is 1 where a rule refuses the plan, which is then
+    not written to a file either. If no ledger identifies the intended
+    cluster, --cluster-id must name it.
 
     \b
     JSON:
@@ -85,9 +110,9 @@ def plan(
                 and what was seen and what it becomes
     """
     from platform_defs.cli.topics_answer import print_judged
-    from platform_defs.operations.topic_plan import store
+    from platform_defs.operations.topic_plan import Allowed, store
 
-    judged = _topics(topic).plan(_allowed(break_key_order, new_cluster))
+    judged = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
     print_judged(judged, output)
     if judged.refused:
         raise typer.Exit(1)
@@ -103,25 +128,31 @@ def apply(
     yes: bool = typer.Option(False, "--yes", help="Do not ask."),
     topic: Only = None,
     break_key_order: Break = False,
+    recreate: Recreate = False,
     new_cluster: NewCluster = None,
+    cluster_id: ClusterId = None,
+    retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Make the topics as they are declared: a new plan, or the one in FILE.
 
-    A plan in a file is applied only if the cluster, each topic's id and all
-    that it saw are as they were, and the declarations too; otherwise nothing
-    changes. Nothing undeclared is touched, and no topic is deleted. Kafka
-    checks all steps before the first is done. Replicas are moved as by tidegate
-    cluster reassign apply, at most 50 MB a second from and to each broker.
-    Interrupted, run it again.
+    A contract's topic that is missing is created, with the cluster's defaults
+    for what is not declared. A plan in a file is applied only if the cluster,
+    each topic's id and all that it saw are as they were, and the declarations
+    too; otherwise nothing changes. A plan that was shown is checked in the same
+    way when you confirm it. If no ledger identifies the intended cluster,
+    --cluster-id must name it. Nothing undeclared is touched, and no topic is
+    deleted. Kafka checks all steps before the first is done. Replicas are moved
+    as by tidegate cluster reassign apply, at most 50 MB a second from and to
+    each broker. Interrupted, run it again.
 
     \b
     JSON: as tidegate topics plan, and applied
     """
     from platform_defs.cli.topics_answer import judged_json, print_judged
-    from platform_defs.operations.topic_plan import stored
+    from platform_defs.operations.topic_plan import Allowed, stored
 
-    allowed = _allowed(break_key_order, new_cluster)
+    allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))
     kept = stored(file) if file else None
     topics = _topics([*kept.topics] if kept else topic)
     topics.moves.finish()
@@ -132,8 +163,19 @@ def apply(
         print_judged(judged, output)
     if judged.refused:
         raise typer.Exit(1)
-    _apply(topics, judged, allowed, yes=yes)
-    print_answer({**judged_json(judged), "applied": True}, _done(judged), output)
+    if judged.plan.steps and not yes:
+        _ask()
+        shown, judged = judged.plan, topics.plan(allowed)
+        topics.still(shown, judged)
+        if judged.refused:
+            print_judged(judged, output)
+            raise typer.Exit(1)
+    if judged.plan.steps:
+        with progress() as show:
+            topics.apply(judged, allowed, show)
+    if output is Output.json or judged.plan.steps:
+        done = f"Applied to {plural(len(judged.plan.topics), 'topic')}."
+        print_answer({**judged_json(judged), "applied": True}, done, output)
 
 
 @app.command("import")
@@ -165,24 +207,36 @@ def import_(
 def delete(
     topic: str = typer.Argument(help="A topic that exists."),
     confirm: str = typer.Option(metavar="TOPIC", help="The topic's name again."),
+    expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Delete a topic with all its messages.
 
     Refused while a contract reads it or topics.yaml lists it: take it out there
-    first, or the next apply would make it again, empty.
+    first, or the next apply would make it again, empty. Also refused while a
+    pipeline in the ledger has unread messages in it, and if no ledger can show
+    that: the error says how many are unread, and prints the --expect that
+    deletes the topic anyway, unless anything has changed since then.
 
     \b
     JSON: topic, topic_id, messages (offsets that it held), deleted
     """
-    from platform_defs.operations.topic_list import delete_topic
-    from platform_defs.words import plural
+    from platform_defs.operations.topic_list import propose_deletion
 
     if confirm != topic:
         raise BadInput(f"--confirm {confirm} is not the name of the topic, {topic}. Nothing was deleted")
-    gone = delete_topic(_topics(), topic)
-    answer = {"topic": topic, "topic_id": gone.topic_id, "messages": gone.messages, "deleted": True}
-    print_answer(answer, f"{topic} ({gone.topic_id}) is deleted, with {plural(gone.messages, 'message')}.", output)
+    topics, command = _topics(), f"tidegate topics delete {topic} --confirm {topic}"
+    found = propose_deletion(topics, topic)
+    refuse_unexpected(topic, expect, found.fingerprint, command)
+    size = plural(found.messages, "message")
+    if found.objections and expect is None:
+        raise BadInput(
+            f"{topic} ({found.topic_id}) with {size} is not deleted: {'; '.join(found.objections)}. To delete it "
+            f"anyway: {command} --expect {found.fingerprint}"
+        )
+    topics.admin.delete(topic, found.topic_id)
+    answer = {"topic": topic, "topic_id": found.topic_id, "messages": found.messages, "deleted": True}
+    print_answer(answer, f"{topic} ({found.topic_id}) is deleted, with {size}.", output)
 
 
 def _topics(only: list[str] | None = None) -> Topics:
@@ -196,30 +250,9 @@ def _topics(only: list[str] | None = None) -> Topics:
     return Topics(chosen.contracts_folder, TopicAdmin(kafka_alone()), ledger_if_any(), tuple(only or ()), chosen.home)
 
 
-def _allowed(break_key_order: bool, new_cluster: str | None) -> Allowed:
-    from platform_defs.operations.topic_plan import Allowed
-
-    return Allowed(break_key_order, new_cluster)
-
-
-def _apply(topics: Topics, judged: Judged, allowed: Allowed, *, yes: bool) -> None:
-    if not judged.plan.steps:
-        return
-    if not yes:
-        _ask()
-    with progress() as show:
-        topics.apply(judged, allowed, show)
-
-
 def _ask() -> None:
     """Raises BadInput where nobody can answer."""
     if not sys.stdin.isatty():
         raise BadInput("nobody can be asked here whether to apply it; give --yes. Nothing was changed")
     if not typer.confirm("Apply it?", err=True):
         raise BadInput("nothing was changed")
-
-
-def _done(judged: Judged) -> str:
-    if not judged.plan.steps:
-        return "Nothing to do: every topic is as declared."
-    return f"Applied to {len(judged.plan.topics)} of {len(judged.declared)} declared topics."

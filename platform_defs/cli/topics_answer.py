@@ -25,7 +25,7 @@ def print_judged(judged: Judged, output: Output) -> None:
     if judged.refused:
         print_error("Nothing can be applied until what is refused is settled.")
     elif not judged.plan.steps:
-        print_line(f"Nothing to do: all {len(judged.declared)} declared topics are as declared.")
+        print_line("Nothing to do: every topic exists and is as declared.")
 
 
 def judged_json(judged: Judged) -> dict[str, Any]:

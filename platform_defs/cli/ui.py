@@ -63,6 +63,22 @@ def status(output: OutputOption = Output.human) -> None:
     _print(dagster.status(), output)
 
 
+@app.command()
+def reload(output: OutputOption = Output.human) -> None:
+    """Reload contracts and transforms after you add or change one.
+
+    Runs in progress finish with what they loaded.
+
+    JSON: as tidegate ui up.
+    """
+    from resources.local import dagster
+
+    with progress() as show:
+        show("loading the definitions")
+        dagster.reload()
+    _print(dagster.status(), output)
+
+
 def _print(status: UiStatus, output: Output) -> None:
     running = f"{status.url}  pid {status.pid}"
     sentence = running if status.url else "The UI is not running (start it with tidegate ui up)."

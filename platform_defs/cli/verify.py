@@ -6,6 +6,8 @@ from platform_defs.cli.output import Output, OutputOption, print_fields, print_j
 
 app = typer.Typer(add_completion=False)
 
+NOT_COMPARED = 3  # the exit code
+
 
 @app.command()
 def verify(
@@ -17,7 +19,8 @@ def verify(
 
     The comparison shares no code with the engine that wrote the tables. It sees
     everything in one snapshot of Postgres, and writes nothing. The exit code is
-    1 where they differ.
+    1 where they differ, and 3 where they could not be compared: a server is
+    unavailable, the topic was created again, the transform cannot run.
 
     With --new it compares the batches that were committed since the last check
     of this kind, in windows with a snapshot each, and keeps in the ledger how
@@ -27,7 +30,9 @@ def verify(
     \b
     JSON:
       pipeline
-      ok            whether the tables are exactly what the topic says
+      ok            whether the tables are exactly what the topic says; null
+                    where they could not be compared
+      error         why they could not: then there are no other keys
       explanation   the same in a sentence
       messages      compared: delivered between the first position and the last
       rows, keys    right, in the row table and in the accumulates
@@ -38,23 +43,34 @@ def verify(
                     more than once, rows that differ
       uncovered     offsets that no committed batch read, or beyond the position
       unverifiable  messages that the topic no longer holds, or that the
-                    transform takes no more
+                    transform takes no more, and those in partly
+      partly        messages compared in some of the columns only
+      not_compared  of these, how many were not compared, by column
       seconds       duration
       digest        of the tables' contents, however the batches were cut
       samples       of what is wrong: kind, what, partition, offset
       new           with --new: after_batch, until_batch (those between are
                     exact), snapshots, left (messages for the next check),
                     began_again (why at the first message), hint
+      ended_by, reading  if a signal ended it, with ok and explanation only:
+                    the signal's name, and the ranges read last
     """
     from assets import find_pipeline
     from platform_defs.cli.outside import outside
+    from platform_defs.errors import TidegateError
     from platform_defs.verification.incremental import verify_new
     from platform_defs.verification.verify import verify as verify_whole
 
-    wanted, endpoints = find_pipeline(pipeline), outside().endpoints
     compare = verify_new if new else verify_whole
-    with progress() as show:
-        report = compare(wanted, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
+    try:
+        wanted, endpoints = find_pipeline(pipeline), outside().endpoints
+        with progress() as show:
+            report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
+    except TidegateError as error:
+        if output is Output.json:
+            print_json({"pipeline": pipeline, "ok": None, "error": str(error)})
+        error.exit_code = NOT_COMPARED
+        raise
     if output is Output.json:
         print_json(report.to_json())
     else:

@@ -211,3 +211,7 @@ def _of_reassignments(observed: Observed) -> Iterator[Finding]:
     if observed.moving:
         sentence = f"replicas of {_of(len(observed.moving))} are being reassigned"
         yield Finding("moving", False, sentence, "tidegate cluster reassign status")
+    elif observed.throttled:
+        topics = f"{plural(len(observed.throttled), 'topic')}, such as {observed.throttled[0]}"
+        sentence = f"no replica is being moved, but replication is throttled for {topics}: a reassignment left that"
+        yield Finding("throttles_left", False, sentence, "tidegate cluster reassign status --adopt")

@@ -96,6 +96,7 @@ class Observed:
     quorum: Quorum | None
     quorum_lost: str | None = None  # why the controllers have no leader
     moving: tuple[Moving, ...] = ()
+    throttled: tuple[str, ...] = ()  # topics that name replicas whose copying is limited
     topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])  # of the topics that were asked for
     unknown: tuple[str, ...] = ()
 

@@ -15,13 +15,15 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, cast
 
 from platform_defs.contract.model import SUFFIX, Contract, stem
 from platform_defs.contract.odcs import check_fits_without_transform, load, refused
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.transform_sources import transform_sources
 from platform_defs.errors import BadInput
 
 if TYPE_CHECKING:
@@ -139,7 +141,11 @@ def with_transform(contract: Contract) -> Pipeline:
             "transform it. Take out the transform, or publish staged",
             file=str(beside),
         )
-    return Pipeline(contract, _transform(beside))
+    sources = transform_sources(contract)
+    transform = _transform(beside)
+    if changed := sorted({name for name, _ in {*sources} ^ {*transform_sources(contract)}}):
+        raise BadInput(f"{changed[0]} changed while it was imported; try again", file=str(beside))
+    return Pipeline(contract, transform, sources)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -199,7 +205,8 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
-    spec = importlib.util.spec_from_file_location(f"assets.{path.parent.name}.{name}", path)
+    full_name = f"assets.{path.parent.name}.{name}"
+    spec = importlib.util.spec_from_file_location(full_name, path, loader=_Compiled(full_name, str(path)))
     if spec is None or spec.loader is None:
         raise BadInput("cannot be imported", file=str(path))
     module = importlib.util.module_from_spec(spec)
@@ -212,6 +219,16 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     except BaseException as error:  # a user's file may raise anything: sys.exit, pytest.skip, a class of its own
         raise _unforeseen(error, path) from error
     return _checked(found, path)
+
+
+class _Compiled(SourceFileLoader):
+    """Compiles the file as it is now. Python finds cached bytecode by the second of the file's last change and its
+    size, so an older text's could run under the digest of this one. Modules that the file imports are still found so.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
 
 
 @contextmanager

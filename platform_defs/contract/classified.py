@@ -4,15 +4,18 @@ This is the one definition. A classification counts unless it is a word that say
 `pii`, `secret` or a word of their own means that others should not read it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
 
 from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Column, Contract, Field, Table
+from platform_defs.contract.model import BatchRule, Column, Contract, Field, Table
 
 OPEN = ("public", "open", "internal", "unclassified")
 _PLACES = ("_partition", "_offset", "_batch_id")
 HIDDEN = "(hidden)"  # stands where a classified value would
+NOT_SHOWN = "may quote classified values, and is not shown"  # ends the sentence in place of a hidden text
 
 
 def is_classified(classification: str) -> bool:
@@ -32,6 +35,11 @@ class Classified:
     def any(self) -> bool:
         """Whether anything is: then no excerpt of a whole message, no key and no text that others made is shown."""
         return bool(self.fields or self.columns)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the fields, and schema.table.column of each column."""
+        return self.fields | {f"{table}.{column}" for table, column in self.columns}
 
     def hides(self, table: str, column: str) -> bool:
         """Whether values of the column are not shown. So are those of the message's key, and of columns that the
@@ -101,3 +109,17 @@ def _share(one: Field, other: Field) -> bool:
 def _within(one: MessagePath, other: MessagePath) -> bool:
     length = min(len(one), len(other))
     return one[:length] == other[:length]
+
+
+def names_any(rule: BatchRule, columns: Set[str]) -> bool:
+    """Return True if an argument of the rule names one of the columns, at any depth."""
+    return not columns.isdisjoint(_texts(rule.arguments))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_texts, cast("Mapping[str, Any]", value).values()))
+    elif isinstance(value, Iterable):
+        yield from chain.from_iterable(map(_texts, cast("Iterable[Any]", value)))

@@ -19,7 +19,7 @@ from platform_defs.contract.producing import read_producing
 from platform_defs.contract.publication import refuse_undirect
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
-from platform_defs.contract.tables import read_tables
+from platform_defs.contract.tables import read_tables, refuse_empty_groups
 from platform_defs.contract.topic import checked_topic, read_topic_keys
 from platform_defs.contract.topic_keys import TOPIC_PROPERTIES
 from platform_defs.contract.wire import read_wire
@@ -27,9 +27,10 @@ from platform_defs.contract.yaml_text import Beside
 from platform_defs.errors import BadInput
 
 
-def load(path: Path, content: str | None = None, beside: Beside | None = None) -> Contract:
+def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:
     """The contract in the file, or in `content`, which is read in its place; a schema file by `beside` then. Raises
-    BadInput with file, line and field for the first mistake found.
+    BadInput with file, line and field for the first mistake found. `accepted`: the ledger has
+    it from an earlier version of Tidegate, so rules for new files do not apply.
     """
     document = read_document(path, content, beside)
     document.refuse_keys_outside(CONTRACT)
@@ -64,6 +65,8 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None) -
     )
     _refuse_duplicates(contract, tables)
     refuse_undirect(contract, document, tables)
+    if not accepted:
+        refuse_empty_groups(contract.tables, tables)
     return contract
 
 

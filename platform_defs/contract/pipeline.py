@@ -19,6 +19,7 @@ class Pipeline:
 
     contract: Contract
     transform: Callable[[DataFrame], DataFrame] | None = None  # row-local
+    sources: tuple[tuple[str, bytes], ...] = ()  # of the transform as it was imported (contract/transform_sources.py)
 
     @property
     def name(self) -> str:

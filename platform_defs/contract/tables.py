@@ -1,7 +1,7 @@
 """The tables of a contract: the row table, its batch rules, and the accumulates over it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
@@ -30,6 +30,23 @@ def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[T
         if table.disposition == "accumulate":
             _check_accumulate(item, table, rows[0])
     return (rows[0], *(table for table in tables if table is not rows[0]))
+
+
+def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaObject]]) -> None:
+    """Raise BadInput for a required aggregate that is NULL for a group whose rows have no value. Postgres refuses such
+    a group, and it depends on where batches are cut whether a batch has one.
+    """
+    optional = {column.name for column in tables[0].columns if not column.required}
+    nodes = {item.child("physicalName").value: item for item in objects}
+    for table in tables[1:]:
+        sources = {item.column: item for item in table.aggregates if item.function != "count"}
+        for column, one in zip(table.columns, nodes[table.name].children("properties"), strict=True):
+            made = sources.get(column.name)
+            if column.required and made is not None and made.source in optional:
+                raise one.child("required").refused(
+                    f"the {made.function} of {made.source} is NULL for a group in which no row has a value: remove "
+                    f"required here, or make {made.source} of {tables[0].name} required: true"
+                )
 
 
 def _table(item: Node[SchemaObject]) -> Table:

@@ -1,15 +1,17 @@
 """The Python files that decide what a transform does: its own, and what it imports from the project, in turn.
 
 Found by reading import statements, not by running them. Modules that are imported by a computed name, libraries, and
-Tidegate's own modules are not among them.
+Tidegate's own modules are not among them. They are read when the transform is imported: what a process runs is what its
+files were then.
 """
 
 import ast
-import inspect
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
 
+from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 
 _CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folders: its version covers them
@@ -21,28 +23,52 @@ _LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
 _parsing = Lock()
 
 
-def transform_sources(pipeline: Pipeline) -> dict[str, bytes]:
-    """The files' contents by their path in the project; empty without a transform."""
-    own = inspect.getsourcefile(inspect.unwrap(pipeline.transform)) if pipeline.transform else None
-    if own is None:
-        return {}
-    path = Path(own).resolve()
-    contract = pipeline.contract.path
-    root = contract.resolve().parents[2] if contract and len(contract.resolve().parents) > 2 else path.parent
-    if not path.is_relative_to(root):
-        root = path.parent
+# By file, of modules that stay imported: their content when they were first read, before which none was imported.
+_first_read = dict[Path, bytes]()
+
+
+def transform_sources(contract: Contract) -> tuple[tuple[str, bytes], ...]:
+    """Path in the project and content of each file of the transform beside `contract`, sorted by path."""
+    assert contract.transform_path is not None  # noqa: S101  # it was read from a file
+    path, root = contract.transform_path.resolve(), _root(contract.transform_path)
     found = dict[Path, bytes]()
-    _collect(path, root, found)
-    return {str(file.relative_to(root)): found[file] for file in sorted(found)}
+    imported = {module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)}
+    _collect(path, root, found, imported)
+    return tuple((str(file.relative_to(root)), found[file]) for file in sorted(found))
 
 
-def _collect(path: Path, root: Path, found: dict[Path, bytes]) -> None:
+def changed_source(pipeline: Pipeline) -> str | None:
+    """Return the path of a file that the transform imports and that has changed since; None without any.
+
+    Spark's Python workers import such files by themselves, whenever they start. They do not read the transform's own
+    file: it comes with the job.
+    """
+    if (own := pipeline.contract.transform_path) is None or not pipeline.sources:
+        return None
+    root = _root(own)
+    for name, content in pipeline.sources:
+        try:
+            if root / name != own.resolve() and (root / name).read_bytes() != content:
+                return name
+        except OSError:  # it is gone, or just being replaced
+            return name
+    return None
+
+
+def _root(transform: Path) -> Path:
+    """The project's folder, above assets/<domain>/<name>.py."""
+    return transform.resolve().parents[2] if len(transform.resolve().parents) > 2 else transform.resolve().parent
+
+
+def _collect(path: Path, root: Path, found: dict[Path, bytes], imported: set[str | None]) -> None:
     if path in found:
         return
-    found[path] = path.read_bytes()
+    read = path.read_bytes()
+    found[path] = _first_read.setdefault(path, read) if str(path) in imported else read
+    _first_read[path] = found[path]
     for module in _imported(found[path], path, root):
         for file in _files(module, root):
-            _collect(file, root, found)
+            _collect(file, root, found, imported)
 
 
 def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]]:

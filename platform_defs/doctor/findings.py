@@ -18,7 +18,7 @@ class Finding:
     """A few sentences. `subject` is the address, topic or part that it is about; `do` is empty where all is well."""
 
     severity: Severity
-    area: str  # kafka, topics, postgres, ledger, spark, java, dagster or clock
+    area: str  # kafka, topics, postgres, ledger, pipelines, spark, java, dagster or clock
     subject: str
     what: str
     do: str = ""

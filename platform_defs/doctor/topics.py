@@ -67,7 +67,7 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
             "topics",
             look.topic,
             f"There is no topic {look.topic}, {of}, that this user can see.",
-            "Create it (declare its partitions in the contract, then tidegate topics apply), correct the contract, or "
+            "Create it (tidegate topics apply), correct the contract, or "
             "grant the user Describe on it: Kafka says of a hidden topic that there is none.",
         )
     if trouble.kind == "no_right":

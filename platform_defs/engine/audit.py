@@ -5,14 +5,13 @@ write. The row rules were applied in the tasks; here they are counted, so that e
 No connection is opened here.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
-from typing import Any, cast
+from typing import Any
 
-from platform_defs.contract.classified import HIDDEN, classified
-from platform_defs.contract.model import BatchRule, CheckResult, Contract
+from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, classified, names_any
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
 from platform_defs.engine.ports import FaultGroup, Staged
 from platform_defs.errors import BadInput, GateFailed, Halt
@@ -67,7 +66,7 @@ def without_values(contract: Contract, results: Sequence[CheckResult]) -> list[C
     tables = {table.name: hidden.of_table(table) for table in contract.tables}
     return [
         replace(result, observed={**result.observed, "observed_value": HIDDEN})
-        if "observed_value" in result.observed and _reads(rules[result.table, result.name], tables[result.table])
+        if "observed_value" in result.observed and names_any(rules[result.table, result.name], tables[result.table])
         else result
         for result in results
     ]
@@ -81,22 +80,8 @@ def unquoted(contract: Contract) -> Generator[None]:
     except BadInput as wrong:
         if not classified(contract).any:
             raise
-        said = "the rule cannot be evaluated; what is said of it may quote classified values, and is not shown"
+        said = f"the rule cannot be evaluated; what is said of it {NOT_SHOWN}"
         raise BadInput(said, field=wrong.field) from None
-
-
-def _reads(rule: BatchRule, columns: Set[str]) -> bool:
-    """Whether an argument of the rule names one of the columns, at whatever depth."""
-    return not columns.isdisjoint(_texts(rule.arguments))
-
-
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from chain.from_iterable(map(_texts, cast("Mapping[str, Any]", value).values()))
-    elif isinstance(value, Iterable):
-        yield from chain.from_iterable(map(_texts, cast("Iterable[Any]", value)))
 
 
 def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:

@@ -21,6 +21,7 @@ from functools import partial
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.transform_sources import changed_source
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.ahead import Ahead, Guess
 from platform_defs.engine.breaker import break_circuit
@@ -41,6 +42,7 @@ from platform_defs.engine.right_registry import (
     refuse_switched_since,
     refuse_unknown,
 )
+from platform_defs.engine.row_local import ENOUGH, compare, comparison_key
 from platform_defs.engine.schema_ports import Schemas, summed
 from platform_defs.engine.stage import Results, stage
 from platform_defs.engine.task import TaskWork
@@ -57,6 +59,7 @@ from platform_defs.errors import (
     SparkAway,
     TidegateError,
     TooManyRefused,
+    TransformChanged,
     TransformFailed,
 )
 from platform_defs.halts import LogCut
@@ -200,6 +203,8 @@ def _attempt(
     staged = _stage(pipeline, outside, pending, work, results)
     refuse_unknown(contract, schemas, ledger, staged)
     wait_for_suspects(contract, ledger, pending, excluded)
+    if pipeline.transform is not None:
+        _refuse_unproven(pipeline, outside, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
     ahead.begin(pending)
@@ -249,7 +254,9 @@ def _stage(
         raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
     except (TransformFailed, RowRefused) as failure:
         if pipeline.transform is None and isinstance(failure, TransformFailed):
-            raise SparkAway.in_job(str(failure), ()) from failure  # there is no transform to fail on a message
+            read = ", ".join(map(str, pending.ranges))
+            # there is no transform to fail on a message
+            raise SparkAway.in_job(f"{failure}, while it read {read}", ()) from failure
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
@@ -266,6 +273,26 @@ def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: T
         said = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
     return Excluded({(poison.partition, poison.from_offset): refusal})
+
+
+def _refuse_unproven(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> None:
+    """Step 4 again: publish nothing of a transform whose rows depend on which messages are read together.
+
+    Compares it once for each contract, transform and version of Spark, which the ledger records; with each batch until
+    two messages of a sample have rows. A batch of one offset is not compared: its rows cannot depend on another.
+    Raises BadInput and TransformFailed as `compare` does, and TransformChanged where Python workers may have run other
+    code.
+    """
+    if (file := changed_source(pipeline)) is not None:
+        raise TransformChanged.under_a_run(pipeline.name, pending.batch_id, file)
+    key = comparison_key(pipeline)
+    alone = sum(map(len, work.ranges)) < 2
+    if work.set_aside is not None or alone or outside.ledger.row_local() == key:
+        return
+    with outside.limit.within(outside.spark(), pipeline, pending):
+        compared = compare(outside.spark(), pipeline, work)
+    if compared >= ENOUGH:
+        outside.ledger.note_row_local(key)
 
 
 def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:

@@ -35,7 +35,11 @@ def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGrou
 def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], latest: Counted, broken: str) -> Halt:
     limits, batch_id, dead = contract.limits, staged.pending.batch_id, staged.dead_letters
     reasons = {group.error_class: group.count for group in faults}
-    samples = tuple(sample for group in faults for sample in group.samples[:3])[:12]
+    samples = tuple(
+        {**sample, "stage": group.stage, "error_class": group.error_class}
+        for group in faults
+        for sample in group.samples[:3]
+    )[:12]
     detail = TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples, latest.messages, latest.dead_letters)
     return Halt(
         contract.pipeline,

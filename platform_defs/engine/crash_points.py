@@ -22,11 +22,12 @@ CrashPoint = Literal[
     "after_range",  # of one that its task has published
 ]
 ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # operations/evolve.py
+NotNullPoint = Literal["not_null_added", "not_null_validated"]  # operations/evolve.py, between its transactions
 PrunePoint = Literal["prune_removed", "prune_committed"]  # operations/prune.py
 _reached: set[str] = set()  # in this process: a run that was stopped and resumes is not stopped again
 
 
-def reach(point: CrashPoint | ApplyPoint | PrunePoint) -> None:
+def reach(point: CrashPoint | ApplyPoint | NotNullPoint | PrunePoint) -> None:
     """Where this point is armed, kill or stop the run; otherwise do nothing."""
     armed = os.environ.get("TIDEGATE_CRASH_POINT")
     if not armed or not armed.startswith(f"{point}:") or point in _reached:

@@ -45,7 +45,7 @@ def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) ->
 def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> int:
     """How often in a row the pending batch has failed; 0 while Postgres cannot record it."""
     try:
-        return ledger.back_off(_pause(error), counts=_counts(error, verdict))
+        return ledger.back_off(str(error), _pause(error), counts=_counts(error, verdict))
     except TidegateError:  # Postgres cannot be asked: it is `error` that matters
         return 0
 

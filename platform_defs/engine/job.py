@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from platform_defs import verdicts
+from platform_defs.contract.classified import NOT_SHOWN
 from platform_defs.engine import same_install
 from platform_defs.engine.same_install import Batches
 from platform_defs.engine.task import TaskWork
@@ -115,14 +116,19 @@ def _interfaces(kind: Any) -> set[str]:
 def _said(thrown: Sequence[Any], otherwise: str) -> str:
     """What a person wants to read of a failure: the message of its deepest cause; of a traceback, the last line."""
     messages = [str(message) for each in thrown if (message := each.getMessage())]
-    text = (messages or [otherwise or "Spark gives no reason"])[-1]
+    gone = [message for message in messages if _WORKER_GONE.match(message)]  # below it: "Connection reset"
+    text = (gone or messages or [otherwise or "Spark gives no reason"])[-1]
     if "Traceback (most recent call last)" in text:
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE:")]
         return lines[-1][:1000]
     text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
-    return " ".join(text.split())[:1000]
+    said = " ".join(text.split())[:1000]
+    if without_stack := _NO_STACK.fullmatch(said):
+        return f"{without_stack[1]} and left no stack: perhaps the system killed it because memory is short"
+    return said
 
 
+_NO_STACK = re.compile(r"(Python worker exited unexpectedly \(crashed\)):?")
 # What Spark says of a Python worker that is gone, which quotes no value.
 _WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
 
@@ -134,7 +140,7 @@ def _named(causes: Sequence[JavaCause], said: str) -> str:
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
     named = (_raised(said) or conditions or deepest or ["Spark"])[-1]
-    return f"{named} (what it says may quote classified values, and is not shown)"
+    return f"{named} (what it says {NOT_SHOWN})"
 
 
 def _raised(said: str) -> list[str]:

@@ -22,7 +22,7 @@ from platform_defs.offsets import OffsetRange
 
 def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
     """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
-    work = TaskWork(contract, tuple(ranges), source, _Nowhere())
+    work = TaskWork(contract, tuple(ranges), source, Nowhere())
     counted = range_numbers(spark, work, work.ranges).mapInArrow(bound(_count_rows, work), "rows bigint")
     return sum(row["rows"] for row in run(counted, work))
 
@@ -31,7 +31,7 @@ def describe_job(spark: SparkSession, pipeline: Pipeline, source: Source, ranges
     """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch
     does.
     """
-    frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, _Nowhere()))
+    frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, Nowhere()))
     return str(frame._jdf.queryExecution().executedPlan().toString()).strip()
 
 
@@ -40,7 +40,7 @@ def _count_rows(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[p
     yield pa.record_batch([pa.array([rows], pa.int64())], names=["rows"])
 
 
-class _Nowhere:
+class Nowhere:
     """A staging area, its recording and its recorder, that keep nothing."""
 
     staging_id = 0

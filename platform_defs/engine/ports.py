@@ -197,6 +197,14 @@ class PipelineHold(CountsFaults, Protocol):
         """Whether the last try at the pipeline failed, or died, and nothing was planned or published since."""
         ...
 
+    def row_local(self) -> str | None:
+        """Return the key (`engine.row_local`) of the transform that was compared last without a difference."""
+        ...
+
+    def note_row_local(self, key: str) -> None:
+        """Record that this transform was compared, so that it is not compared again."""
+        ...
+
     def new_batch_id(self) -> int:
         """An id that no batch has had. Ids grow; one that is not used leaves a hole."""
         ...
@@ -205,6 +213,10 @@ class PipelineHold(CountsFaults, Protocol):
         """Step 1: fix the offsets of the next batch, under a new id unless one is given. Until it commits, every try
         reads exactly these.
         """
+        ...
+
+    def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
+        """Store what a person has decided about the pending batch, as fields of `PendingBatch`."""
         ...
 
     def open_staging(self, pending: PendingBatch) -> StagingArea:
@@ -264,8 +276,9 @@ class PipelineHold(CountsFaults, Protocol):
         """
         ...
 
-    def back_off(self, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
-        """Keep the pending batch, and let the sensor wait before it is tried again. Does nothing for a fenced run.
+    def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+        """Keep the pending batch, and let the sensor wait before it is tried again; `error` is shown until then. Does
+        nothing for a fenced run.
 
         How often in a row the pending batch has failed by now, of the failures that count. 0 where no batch is pending.
         Over another session where the run's own is gone.

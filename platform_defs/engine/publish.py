@@ -13,7 +13,7 @@ from platform_defs.contract.model import CheckResult, Contract, Delivery
 from platform_defs.engine import crash_points
 from platform_defs.engine.ports import Broker, PipelineHold, Publication, Staged
 from platform_defs.engine.topic_view import describe
-from platform_defs.errors import OutcomeUnknown, RowsLost, StagingLost, TidegateError
+from platform_defs.errors import LogTruncated, OutcomeUnknown, RowsLost, StagingLost, TidegateError
 from platform_defs.offsets import Position, TopicView, still_there
 
 
@@ -111,8 +111,8 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. The topic as it was
     before that.
 
-    Raises Fenced, Halt, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the ledger has
-    the outcome.
+    Raises Fenced, Halt, LogTruncated, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the
+    ledger has the outcome.
     That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
     raises RowsLost where offsets were committed and rows were not.
     """
@@ -141,20 +141,25 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
 def read_up_to(staged: Staged) -> list[Position]:
     """Where the tasks got to in each partition, with the newest leader epoch that is known of it.
 
-    Raises StagingLost where the epochs of messages go back: they are of a topic that was created again, whatever its
-    metadata says.
+    Raises LogTruncated if a message has a later leader epoch than the one that reported the end of the batch (all
+    messages below that end were in that leader's log). Raises StagingLost if leader epochs decrease: the topic was
+    recreated.
     """
+    planned = staged.pending.end_epochs  # ranges read back from staging carry no epochs
     read: dict[int, Position] = {}
     written: dict[int, int] = {}  # by partition, the leader epoch of the last message
     for item in sorted(staged.coverage, key=lambda one: one.range):
         at = staged.pending.position(item.range)
+        end_epoch = planned[at.partition]
+        if item.leader_epoch is not None and end_epoch is not None and item.leader_epoch > end_epoch:
+            raise LogTruncated.since_planned(item.range, end_epoch, item.leader_epoch)
         before = written.get(at.partition, item.leader_epoch)
         if item.leader_epoch is not None and before is not None:
             if item.leader_epoch < before:
                 raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
             written[at.partition] = item.leader_epoch
         known = read.get(at.partition, at).leader_epoch
-        seen = (known, at.leader_epoch, item.leader_epoch, item.range.end_epoch)
+        seen = (known, at.leader_epoch, item.leader_epoch, end_epoch)
         newest = max((epoch for epoch in seen if epoch is not None), default=None)
         read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
     return list(read.values())

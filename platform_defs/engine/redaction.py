@@ -5,13 +5,15 @@ What a reader, Postgres, Spark or a transform says may quote any of them. So not
 said again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from platform_defs.contract.classified import Classified, classified
+from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, Classified, classified, names_any
 from platform_defs.contract.model import Contract, Fault, Field
 from platform_defs.contract.rule_words import wanted
 from platform_defs.errors import InternalError, TidegateError
+from platform_defs.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing, TooManyDeadLetters, UnknownHalt
 
 # Of these classes, no reason quotes a message.
 _QUOTES_NOTHING = {
@@ -83,6 +85,68 @@ def _reason(contract: Contract, fault: Fault, field: Field | None) -> str:
         return f"breaks {rule.name}: the contract requires {wanted(rule)}"
     of = f" ({field.type.name})" if field else ""
     return f"{_WHAT.get(fault.error_class, 'cannot be read')}{of}"
+
+
+def stored_reason(contract: Contract, stage: str, error_class: str, message: str, field: str | None) -> str:
+    """Return a dead letter's explanation as the current contract allows it to be shown: it may have been stored before
+    a field was classified.
+    """
+    if not classified(contract).any:
+        return message
+    if stage == "decode" or stage == "check":
+        (found,) = redacted(contract, [Fault(0, stage, error_class, message, field)])
+        return found.message
+    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'what was wrong'} {_HOW}"
+
+
+def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
+    """Return the detail of a halt, or of checks that fail, as the current contract allows it to be shown."""
+    if not classified(contract).any:
+        return detail
+    if isinstance(detail, TooManyDeadLetters):
+        return replace(detail, samples=tuple(_stored_sample(contract, sample) for sample in detail.samples))
+    if isinstance(detail, GateRed):
+        return replace(detail, checks=tuple(_stored_check(contract, check) for check in detail.checks))
+    if isinstance(detail, AccumulateRefused | KeepsFailing) and not detail.quotes_nothing:
+        return replace(detail, error=f"it {NOT_SHOWN}; it is in tidegate.pipeline.halt_detail")
+    return UnknownHalt(detail.code) if isinstance(detail, UnknownHalt) else detail
+
+
+def stored_error(contract: Contract, error: str | None, hides: Collection[str] | None) -> str | None:
+    """Return the error of a pipeline's last run as the current contract allows it to be shown. `hides`: the names that
+    were classified when it was recorded; '*' for all.
+    """
+    names = classified(contract).names
+    if error is None or not names or (hides is not None and ("*" in hides or names.issubset(hides))):
+        return error
+    return f"the error {NOT_SHOWN}; see tidegate.pipeline.last_error"
+
+
+def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = "") -> Mapping[str, Any]:
+    """`rule`: the row rule that the message breaks, where the sample does not say so. A sample of a rule over the batch
+    is a place alone.
+    """
+    if "message" not in sample:
+        return sample
+    stage, error_class = sample.get("stage", "check" if rule else ""), sample.get("error_class", rule)
+    said = stored_reason(contract, stage, error_class, str(sample.get("message")), sample.get("field"))
+    return {**sample, "message": said}
+
+
+def _stored_check(contract: Contract, check: Mapping[str, Any]) -> Mapping[str, Any]:
+    observed: Mapping[str, Any] = check.get("observed") or {}
+    rules = {rule.name for rule in contract.row_rules}
+    rule = check["check"] if check["check"] in rules else ""
+    samples: Sequence[Mapping[str, Any]] = observed.get("samples") or ()
+    shown = {**observed, **({"samples": [_stored_sample(contract, item, rule) for item in samples]} if samples else {})}
+    if "observed_value" in shown:
+        hidden = classified(contract)
+        known = {(item.table, item.name): item for item in contract.batch_rules}
+        of = known.get((str(check.get("table")), str(check["check"])))
+        tables = {table.name: hidden.of_table(table) for table in contract.tables}
+        if of is None or names_any(of, tables[of.table]):
+            shown["observed_value"] = HIDDEN
+    return {**check, "observed": shown}
 
 
 def without_causes(error: TidegateError) -> TidegateError:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from importlib.metadata import version
+from typing import Any
 
 from platform_defs.contract.digest import definition, digest_of
 from platform_defs.contract.model import CheckResult, Contract, Table
@@ -82,6 +83,54 @@ class History:
     @property
     def messages(self) -> int:
         return sum(item.messages for item in self.partitions)
+
+
+@dataclass(frozen=True)
+class DecidedBatch:
+    """A batch that failed blocking checks, and what a person decided about it with `tidegate ack`."""
+
+    batch_id: int
+    marks: Mapping[str, Any]  # fields of offsets.PendingBatch
+    spans: Mapping[int, tuple[int, int]]  # by partition, the offsets that it read
+
+
+def next_part(
+    decided: Sequence[DecidedBatch], positions: Mapping[int, int], ends: Mapping[int, int]
+) -> tuple[Mapping[int, int], Mapping[str, Any]]:
+    """Return where the next batch of a replay must end, by partition, and what is decided about it.
+
+    Each batch in `decided` (sorted by id) is replayed separately with the same decision, which applies to no other
+    messages.
+    """
+    ahead = {  # by partition, the first of these batches that is not read yet
+        number: next((one for one in decided if number in one.spans and one.spans[number][1] > at), None)
+        for number, at in positions.items()
+    }
+    free = {number: one.spans[number][0] if one else ends[number] for number, one in ahead.items()}
+    free = {number: max(positions[number], min(until, ends[number])) for number, until in free.items()}
+    if free != positions:
+        return free, {}
+    if not (reached := [one for one in ahead.values() if one]):
+        return ends, {}
+    batch = min(reached, key=lambda one: one.batch_id)
+    own = {number: batch.spans[number][1] for number, one in ahead.items() if one is batch}
+    return {**positions, **own}, batch.marks
+
+
+def refuse_undecided(decided: Sequence[DecidedBatch], history: History, decide_again: Collection[int]) -> None:
+    """Raise BadInput unless a person decided about each batch in `decide_again`, and the replay reads its messages."""
+    starts = {item.partition: item.from_offset for item in history.partitions}
+    there = {
+        one.batch_id
+        for one in decided
+        if any(number in starts and until > starts[number] for number, (_, until) in one.spans.items())
+    }
+    if unknown := sorted({*decide_again} - there):
+        known = f"Decided batches: {', '.join(map(str, sorted(there)))}" if there else "It reads no decided batch"
+        raise BadInput(
+            f"tidegate ack --batch has not decided about batch {unknown[0]}, or this replay does not read it. {known}",
+            field="--decide-again",
+        )
 
 
 def refuse_impossible_replay(contract: Contract, history: History, view: TopicView) -> None:
@@ -172,15 +221,16 @@ def _moved(table: Table) -> Table:
     return replace(table, name=new, batch_rules=tuple(replace(rule, table=new) for rule in table.batch_rules))
 
 
-def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str]) -> str:
+def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str], decide_again: Sequence[int] = ()) -> str:
     """What decides the result of a replay, as a digest: a replay whose digest has changed begins again.
 
-    That is where it begins, what the contract says, the transform and what it imports from the project, the shapes of
-    the live tables, and the versions of Tidegate and Spark. Where the files are is not part of it, nor are libraries
-    and data that a transform fetches from elsewhere.
+    That is where it begins, the batches that it decides about again, what the contract says, the transform and what it
+    imports from the project, the shapes of the live tables, and the versions of Tidegate and Spark. Where the files are
+    is not part of it, nor are libraries and data that a transform fetches from elsewhere.
     """
     contract, name, *sources = definition(pipeline)
-    return digest_of((from_batch, contract, name, *shapes, version("tidegate"), version("pyspark"), *sources))
+    versions = version("tidegate"), version("pyspark")
+    return digest_of((from_batch, *decide_again, contract, name, *shapes, *versions, *sources))
 
 
 @dataclass(frozen=True)

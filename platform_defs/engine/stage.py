@@ -16,6 +16,7 @@ from platform_defs.engine.task_ports import Coverage
 from platform_defs.engine.transform import transformed
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
+from platform_defs.own_session import own_session
 
 Results = Sequence[Mapping[str, Any]]  # of a job that stages: (attempt, rows) of each of its tasks
 
@@ -47,15 +48,17 @@ def stage(
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`).
+    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`). A transform gets
+    a session of its own each time: its rows depend neither on another pipeline's transform nor on an earlier batch.
 
     Raises SparkAway where Spark ends meanwhile: another pipeline's batch may have made it.
     """
     try:
-        numbers = range_numbers(spark, work, work.ranges)
         if pipeline.transform is None:
-            return numbers.mapInArrow(bound(task.read_and_stage, work), task.RESULT)
-        return transformed(numbers, pipeline, work).mapInArrow(bound(task.stage_rows, work), task.RESULT)
+            return range_numbers(spark, work, work.ranges).mapInArrow(bound(task.read_and_stage, work), task.RESULT)
+        with own_session(spark) as session:
+            rows = transformed(range_numbers(session, work, work.ranges), pipeline, work)
+            return rows.mapInArrow(bound(task.stage_rows, work), task.RESULT)
     except (Py4JError, OSError) as error:
         raise as_ours(error, work.nonce, hides=work.hides) from error
 

@@ -55,7 +55,7 @@ class Coverage:
     def outcome(self) -> tuple[Any, ...]:
         """What complete attempts of one range must agree in."""
         counts = (self.messages, self.rows, self.dead_letters, self.skipped_records, self.unknown_fields)
-        return (*counts, self.gap_digest, self.schemas)
+        return (*counts, self.gap_digest, self.leader_epoch, self.schemas)
 
 
 class Recorder(Protocol):

@@ -1,6 +1,7 @@
 """Step 4, from the driver: the pipeline's own transform over the decoded messages, checked before a message is read."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -9,9 +10,8 @@ from pyspark.sql import DataFrame
 
 from platform_defs.contract.own_columns import PROVENANCE
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import task
-from platform_defs.engine.job import bound
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.job import InTask, bound
+from platform_defs.engine.task import TaskWork, read_ranges
 from platform_defs.engine.task_errors import from_envelope
 from platform_defs.engine.transform_rules import check_columns, check_row_local
 from platform_defs.errors import BadInput
@@ -20,9 +20,9 @@ from platform_defs.errors import BadInput
 DESCRIBING = "tidegate.describing"
 
 
-def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The pipeline's own transform over the decoded messages. Raises BadInput unless row-local and of the right
-    columns.
+def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages: InTask = read_ranges) -> DataFrame:
+    """The pipeline's own transform over the decoded messages, which a task has from `messages`. Raises BadInput unless
+    Spark's plan of it is row-local and has the right columns.
     """
     where = transform_file(pipeline)
     if work.keyed:
@@ -31,7 +31,7 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork) -> DataF
             "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
             file=where,
         )
-    decoded = numbers.mapInArrow(bound(_read_ranges, work), spark_ddl(work.decoded_schema))
+    decoded = numbers.mapInArrow(bound(partial(_described_only, messages), work), spark_ddl(work.decoded_schema))
     result = _described(pipeline, decoded, work, where)
     check_row_local(decoded, result, where=where)
     staged = [name for name in work.staged_schema.names if name != "_attempt"]
@@ -70,14 +70,14 @@ def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: st
     return result
 
 
-def _read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The source of a transform, in a task."""
+def _described_only(messages: InTask, work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The source of a transform, in a task. Raises BadInput where the transform itself runs a job on it."""
     if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
         raise BadInput(
             "it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
             "is done with each message"
         )
-    yield from task.read_ranges(work, numbers)
+    yield from messages(work, numbers)
 
 
 def spark_ddl(schema: pa.Schema) -> str:

@@ -4,10 +4,12 @@ Only then do the rows of a message depend on that message alone, so that batches
 does Spark pull each range once and to its end. Source of the node names: Spark 4 catalyst, plans/logical.
 """
 
+import re
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
+from pyspark.util import PythonEvalType
 
 from platform_defs.errors import BadInput
 
@@ -41,6 +43,10 @@ INSTEAD = {
 }
 
 
+# Functions that get all Arrow batches of a task, one after another.
+ITERATORS = {PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF, PythonEvalType.SQL_SCALAR_ARROW_ITER_UDF}
+
+
 def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None:
     """Raise BadInput naming the operator and what to do instead, unless `result` is row-local over `source`.
 
@@ -52,6 +58,12 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
             "the transform returns something that is not built from the messages it is given (another DataFrame, or "
             "these after .rdd or a checkpoint); every message would be lost. Build the result from the DataFrame "
             "that is its argument",
+            file=where,
+        )
+    if shared := re.search(r"\bSubqueryAlias (global_temp\.\S+)", plan.toString()):
+        raise BadInput(
+            f"the transform reads {shared[1]}, which all pipelines of a run share: another one may have replaced it. "
+            "Use createOrReplaceTempView, whose views are the transform's own",
             file=where,
         )
     _walk(plan, origin, where)
@@ -117,10 +129,24 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
                 "batch that is read again must give the same rows. Derive it from the message",
                 file=where,
             )
+        if _contains(expression, "PYTHON_UDF") and (iterating := _iterating(expression)):
+            raise BadInput(
+                f"the transform uses {iterating}, a function over an Iterator, which sees all messages that a task "
+                "reads, one batch after another; write it over a Series or an Array, and keep what it loads in a "
+                "function with functools.cache",
+                file=where,
+            )
         if _contains(expression, "PLAN_EXPRESSION"):
             raise BadInput(
                 f"the transform uses a subquery ({expression.toString()}); join a broadcast(lookup) instead", file=where
             )
+
+
+def _iterating(expression: Any) -> str | None:
+    """The name of a function over an Iterator in the expression, if there is one."""
+    if expression.nodeName() == "PythonUDF" and expression.evalType() in ITERATORS:
+        return str(expression.name())
+    return next(filter(None, map(_iterating, _children(expression))), None)
 
 
 def _check_provenance(plan: Any, origin: Any, where: str) -> None:

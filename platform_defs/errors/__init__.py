@@ -5,13 +5,14 @@ TidegateError
 │   ├── Fenced               another run took the pipeline over; this one changed nothing
 │   ├── PipelineHeld         another run works on the pipeline, and this one does not take it over
 │   ├── RunStopped           the run was stopped before it had published the batch; the next one reads it again
+│   ├── TransformChanged     a file that the transform imports has changed; the next run, with it, reads the batch again
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── RegistryAway         the schema registry did not answer within the limit
 │   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
 │   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
 │   ├── MessageUnreadable    the log holds something that the Kafka client cannot read
-│   ├── LogTruncated         the log was truncated, then appended to; raised in a task, and the batch makes a Halt of it
+│   ├── LogTruncated         the log was truncated, then appended to; the pipeline halts or the batch is planned again
 │   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
@@ -91,6 +92,7 @@ from platform_defs.errors.retryable import (
     RunStopped,
     SparkAway,
     StagingLost,
+    TransformChanged,
 )
 from platform_defs.errors.root import TidegateError, restore
 
@@ -135,6 +137,7 @@ __all__ = [
     "TopicMissing",
     "TransactionAborted",
     "TransformBroken",
+    "TransformChanged",
     "TransformFailed",
     "UnsentLost",
     "from_json",

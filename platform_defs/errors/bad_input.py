@@ -37,7 +37,8 @@ class TopicMissing(BadInput):
     @classmethod
     def named(cls, topic: str) -> "TopicMissing":
         return cls(
-            f"topic {topic} does not exist, or this user may not see it (ACL Describe); create it, grant the right "
+            f"topic {topic} does not exist, or this user may not see it (ACL Describe). To create it: tidegate topics "
+            "apply, if a contract reads it or topics.yaml lists it. Otherwise grant the right "
             "(docs/how-to/kafka-rights.md), or start the stack that holds it",
             field=topic,
         )

@@ -118,8 +118,11 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def _of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
+        live = pipeline.removesuffix("~replay")
         rest = (
             "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts; then messages "
             f"whose schema is not given can be made dead letters: tidegate ack {pipeline} --batch dead-letters"
         )
-        return cls(f"{problem}. {rest}", field=pipeline)
+        if live != pipeline:
+            rest = f"The live tables have not changed; correct that, then run tidegate replay {live} again"
+        return cls(f"{problem}. {rest}", field=live)

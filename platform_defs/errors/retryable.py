@@ -102,6 +102,23 @@ class RunStopped(Retryable):
         )
 
 
+class TransformChanged(Retryable):
+    """A file that the transform imports has changed since the run imported it. `file` is its path in the project."""
+
+    def __init__(self, message: str, *, file: str | None = None) -> None:
+        super().__init__(message)
+        self.file = file
+
+    @classmethod
+    def under_a_run(cls, pipeline: str, batch_id: int, file: str) -> "TransformChanged":
+        return cls(
+            f"{pipeline}: {file}, which its transform imports, has changed since this run imported it, and Python "
+            f"workers may run either version. Nothing of batch {batch_id} was published; the next run imports the file "
+            "again, and reads the batch again",
+            file=file,
+        )
+
+
 class BrokerAway(Retryable):
     """Kafka could not be reached within the limit."""
 
@@ -162,10 +179,21 @@ class MessageUnreadable(Retryable):
 
 
 class LogTruncated(Retryable):
-    """The log was truncated below the position, then appended to: the broker's leader epochs say so (KIP-320).
+    """The log was truncated below the position or within a planned batch and then appended to, as the broker's or the
+    messages' leader epochs show (KIP-320).
 
-    Raised in tasks, which know no pipeline; the batch makes a Halt of it.
+    Raised in tasks, which know no pipeline: the batch makes a Halt of what the broker says. Raised before a batch is
+    published: it is planned again, and the new leader is asked.
     """
+
+    @classmethod
+    def since_planned(cls, span: object, planned: int, found: int) -> "LogTruncated":
+        """`planned` is the leader epoch in which the end of the batch was seen, `found` that of a message below it."""
+        return cls(
+            f"{span} was planned at leader epoch {planned} but contains messages of leader epoch {found}: an unclean "
+            "leader election truncated the log after the batch was planned. Nothing was published. The batch will be "
+            "planned again; if the log was also truncated below the batch, the pipeline halts"
+        )
 
 
 class MessageMisplaced(Retryable):

@@ -7,6 +7,8 @@ from typing import Any
 class TidegateError(Exception):
     """The root: `except TidegateError` catches what the project raises on purpose, and nothing else."""
 
+    exit_code = 1  # of the command that ends with it
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as type, arguments and attributes, whatever the signature of `__init__`."""
         return restore, (type(self), self.args, dict(vars(self)))

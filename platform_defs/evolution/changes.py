@@ -13,6 +13,7 @@ class ChangeClass(StrEnum):
     VALUE = "value"  # existing rows need a value that no message had
     KEEP = "keep"  # the column stays, and rows that are written from then on leave it empty
     REPLAY = "replay"  # existing rows must be made again
+    DECLASSIFIES = "declassifies"  # values that were hidden are shown from then on
     BREAKS_READERS = "breaks readers"  # what reads the table must be changed at the same time
     BREAKS_PRODUCERS = "breaks producers"  # messages that were rows become dead letters
     NEW_PIPELINE = "new pipeline"  # the contract needs another id

@@ -45,15 +45,22 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
         yield Change("~", what, _FREE if kept else _BREAKS, sentence)
     if was.record != now.record:
         what = f"record {was.record or 'any'} -> {now.record or 'any'}"
-        looser = not now.record
-        sentence = "messages of every record are read" if looser else "messages of other records do not become rows"
-        yield Change("~", what, _FREE if looser else _BREAKS, sentence)
+        yield Change("~", what, _BREAKS, _of_records(new))
     if was.other_records != now.other_records:
         what = f"otherRecords {was.other_records} -> {now.other_records}"
         yield Change("~", what, _BREAKS, _OTHER_RECORDS[now.other_records])
     if was.schema_text != now.schema_text:
         sentence = "messages are read by another schema, those of a replay too"
         yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
+
+
+def _of_records(contract: Contract) -> str:
+    """Return which messages are read from now on, in words."""
+    if contract.wire.record:
+        return "messages of other records do not become rows"
+    if contract.format == "protobuf":
+        return "the first message of each schema is read; the one that was named is read only if it is the first"
+    return "messages of every record are read: those of other records become rows or dead letters"
 
 
 def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
@@ -82,9 +89,18 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
 
 
 def _renamed(before: Mapping[str, Field], after: Mapping[str, Field]) -> dict[str, str]:
-    """By its new name, the old name of a field that reads the same key of the message."""
-    paths = {item.path: name for name, item in before.items() if name not in after}
-    return {name: paths[item.path] for name, item in after.items() if name not in before and item.path in paths}
+    """By its new name, the old name of a field that reads the same of the message: the same number, or the same key.
+
+    A number may be used again while the old field is still there, under another number.
+    """
+    numbered = {(item.path[:-1], item.number): name for name, item in before.items() if item.number}
+    gone = {item.path: name for name, item in before.items() if name not in after}
+    found = {
+        name: numbered.get((item.path[:-1], item.number or 0)) or gone.get(item.path)
+        for name, item in after.items()
+        if name not in before
+    }
+    return {name: was for name, was in found.items() if was}
 
 
 def _added(field: Field) -> Change:
@@ -98,7 +114,8 @@ def _added(field: Field) -> Change:
 def _changed(old: Field, new: Field) -> Iterator[Change]:
     name = new.name
     if old.name != name:
-        sentence = f"it reads {spell_path(new.path)} of the message, as {old.name} did"
+        read = f"number {new.number}" if new.number else spell_path(new.path)
+        sentence = f"it reads {read} of the message, as {old.name} did"
         yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
     yield from _found_elsewhere(old, new)
     if old.type != new.type:
@@ -114,20 +131,24 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
 
 def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
     """By another key, alias or number."""
-    before, after = {old.path, *old.aliases}, {new.path, *new.aliases}
+    before, after = (old.path, *old.aliases), (new.path, *new.aliases)
+    by_number = bool(new.number) and new.number == old.number  # instead of the last name of each path
     if new.number != old.number:
         what = f"field {new.name}: number {old.number or 'none'} -> {new.number or 'none'}"
         sentence = "messages that are read by number have another field there, or none"
         yield Change("~", what, _BREAKS, sentence, column=new.name)
-    if old.path not in after:
+    kept = {path[: -1 if by_number else None] for path in after}
+    gone = [path for path in before if path[: -1 if by_number else None] not in kept]
+    if old.path in gone:
         yield _moved(old, new)
-    elif gone := sorted(map(spell_path, before - after)):
-        what = f"field {new.name}: no longer {', '.join(gone)} in the message"
+    elif gone:
+        what = f"field {new.name}: no longer {', '.join(sorted(map(spell_path, gone)))} in the message"
         sentence = "writers that know it by that name only have no value in it"
         yield Change("~", what, _BREAKS, sentence, column=new.name)
-    elif before != after or old.path != new.path:
-        what = f"field {new.name}: {', '.join(map(spell_path, (new.path, *new.aliases)))} in the message"
-        yield Change("~", what, _FREE, "it is found under each of these names", column=new.name)
+    elif before != after:
+        what = f"field {new.name}: {', '.join(map(spell_path, after))} in the message"
+        sentence = "it is found by its number" if by_number else "it is found under each of these names"
+        yield Change("~", what, _FREE, sentence, column=new.name)
 
 
 def _moved(old: Field, new: Field) -> Change:

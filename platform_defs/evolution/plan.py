@@ -7,11 +7,13 @@ on, and `tidegate contract check` asks it whether the version fits: there is thi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.written import context_of, contract_digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
-from platform_defs.evolution.statements import Given, Shapes, Statement, shape_of, statements
+from platform_defs.evolution.renames import renames
+from platform_defs.evolution.statements import Given, Shapes, Statement, quoted, shape_of, statements
 from platform_defs.evolution.tables import CHECKED, table_changes
 from platform_defs.evolution.versions import version_mistake
 
@@ -24,6 +26,7 @@ class ChangePlan:
     new: Contract
     changes: tuple[Change, ...]
     statements: tuple[Statement, ...]  # what the tables need, as they are
+    declassify: bool = False  # a person allows values to be shown that were classified
 
     @property
     def bump(self) -> Bump:
@@ -38,7 +41,7 @@ class ChangePlan:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to apply."""
-        return not self.judges_otherwise and not self.statements
+        return not self.judges_otherwise and not self.statements and not self.declassified
 
     @property
     def needs_replay(self) -> bool:
@@ -51,6 +54,11 @@ class ChangePlan:
         return tuple(item for item in self.changes if item.kind is ChangeClass.REPLAY and item.table is None)
 
     @property
+    def declassified(self) -> tuple[Change, ...]:
+        """Fields and columns whose values would be shown from now on."""
+        return tuple(item for item in self.changes if item.kind is ChangeClass.DECLASSIFIES)
+
+    @property
     def version_mistake(self) -> str | None:
         """Why the contract's version does not fit what has changed; None where it does."""
         return version_mistake(self.old.version, self.new.version, self.bump)
@@ -60,13 +68,23 @@ class ChangePlan:
         """Why this cannot be applied, each with what to do; none where it can."""
         found = [f"{c.what}: {c.sentence}" for c in self.changes if c.kind is ChangeClass.NEW_PIPELINE]
         found += [item.refused for item in self.statements if item.refused]
+        if not self.declassify:
+            why = "if that is intended, add --allow declassify"
+            found += [f"{c.what}: {c.sentence}; {why}" for c in self.declassified]
         return (*found, *([self.version_mistake] if self.version_mistake else []))
 
 
-def plan(old: Contract, new: Contract, shapes: Shapes | None = None, given: Given | None = None) -> ChangePlan:
+def plan(
+    old: Contract,
+    new: Contract,
+    shapes: Shapes | None = None,
+    given: Given | None = None,
+    of_writers: Iterable[Change] = (),
+) -> ChangePlan:
     """From `old` to `new`, over tables of these shapes; over those of `old` where none are given.
 
-    A table that is not there needs no statement: the pipeline's first run creates it.
+    A table that is not there needs no statement: the pipeline's first run creates it. `of_writers`: changes for
+    messages of the schemas in use (formats/writer_fit.py).
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
     changes = tuple(_there_already(item) if _has(there, item) else item for item in _changes(old, new))
@@ -78,7 +96,29 @@ def plan(old: Contract, new: Contract, shapes: Shapes | None = None, given: Give
         for item in statements(table, shape, given or Given())
         if not item.optional or (item.table, item.column) in changed
     ]
-    return ChangePlan(old, new, changes, tuple(found))
+    if given is None or not given.emptied:
+        found += _both_there(old, new, there)
+    allowed = given is not None and given.declassify
+    return ChangePlan(old, new, (*changes, *of_writers), tuple(found), allowed)
+
+
+def _both_there(old: Contract, new: Contract, shapes: Shapes) -> Iterable[Statement]:
+    """Columns to be renamed whose new name the table has already: an earlier contract left it there."""
+    before = {table.name: table for table in _in_place(old, new)}
+    for table in new.tables:
+        shape, was = shapes.get(table.name, {}), before.get(table.name)
+        names = {column.name for column in was.columns} if was else set[str]()
+        done = renames(table.columns, shape)
+        for former, name in renames(table.columns, names).items():
+            if former in shape and former not in done:
+                place, left, right = quoted(table.name), quoted(former), quoted(name)
+                why = (
+                    f"{table.name} has both {former} and {name}, which an earlier contract left, so {former} cannot be "
+                    f"renamed. Copy its values, UPDATE {place} SET {right} = {left} WHERE {left} IS NOT NULL, and drop "
+                    f"it, ALTER TABLE {place} DROP COLUMN {left}; or have all rows made again: tidegate replay "
+                    f"{new.pipeline} --execute"
+                )
+                yield Statement("rename", table.name, name, f"RENAME COLUMN {left} TO {right}", why)
 
 
 def unused(given: Given, found: ChangePlan) -> str | None:
@@ -119,6 +159,7 @@ def _changes(old: Contract, new: Contract) -> Iterable[Change]:
         # A field that is free to change, and whose column changes as well, is shown once.
         *(c for c in message_changes(old, new) if c.kind is not ChangeClass.FREE or c.rule or c.column not in shown),
         *of_tables,
+        *_declassified(old, new),
     ]
     if not found and contract_digest(replace(old, version="")) != contract_digest(replace(new, version="")):
         sentence = "where a message breaks several rules, its dead letter may name another of them"
@@ -149,6 +190,29 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
     if old.publication != new.publication:
         what = f"publication {old.publication} -> {new.publication}"
         yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
+
+
+def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
+    """Fields and columns whose values were hidden and are shown from now on, also under another name."""
+    before, after = classified(old), classified(new)
+    sentence = "errors, samples, logs and commands show its values from now on, including those of messages read before"
+    hidden = {path for item in old.fields if item.name in before.fields for path in (item.path, *item.aliases)}
+    for item in new.fields:
+        if item.name not in after.fields and not hidden.isdisjoint((item.path, *item.aliases)):
+            what = f"field {item.place} is no longer classified"
+            yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, column=item.name)
+    for table, was in ((new.row_table, old.row_table), *_same_tables(old, new)):
+        for column in table.columns:
+            of_before = {(was.name, column.name), (was.name, column.renamed_from)} & before.columns
+            if of_before and (table.name, column.name) not in after.columns:
+                what = f"column {table.name}.{column.name} is no longer classified"
+                yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, table.name, column.name)
+
+
+def _same_tables(old: Contract, new: Contract) -> Iterable[tuple[Table, Table]]:
+    """The accumulates of `new` that `old` has as well, each with what it was."""
+    before = {table.name: table for table in old.accumulates}
+    return ((table, before[table.name]) for table in new.accumulates if table.name in before)
 
 
 def _of_registry(contract: Contract) -> tuple[str, str]:

@@ -28,7 +28,29 @@ def left_columns(contracts: Iterable[tuple[Contract, Collection[str]]]) -> set[s
     """
     there, own = set[str](), set[str]()
     for contract, dropped in contracts:
-        columns = contract.row_table.columns
-        there, own = there.difference(dropped), {column.name for column in columns}
-        there = there.difference(renames(columns, there)) | own
+        there, own = _columns_after(there, contract, dropped), {column.name for column in contract.row_table.columns}
     return there - own
+
+
+def repeated(applied: Iterable[tuple[int, str, Contract, Collection[str]]], again: str) -> list[int]:
+    """Return the numbers of the applications of the contract `again`, a digest, that the log can lose once it is
+    applied again: each changed no column of the row table, and neither did any after it.
+
+    `applied`: number, digest, contract and dropped columns of each application by which the row table was of the kind
+    that it is by that contract, in order.
+    """
+    there, found = set[str](), list[int]()
+    for number, digest, contract, dropped in applied:
+        after = _columns_after(there, contract, dropped)
+        if dropped or after != there:
+            found.clear()
+        elif digest == again:
+            found.append(number)
+        there = after
+    return found
+
+
+def _columns_after(there: set[str], contract: Contract, dropped: Collection[str]) -> set[str]:
+    """Return the columns of a row table that had those in `there`, once the contract is applied."""
+    columns, kept = contract.row_table.columns, there.difference(dropped)
+    return kept.difference(renames(columns, kept)) | {column.name for column in columns}

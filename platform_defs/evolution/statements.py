@@ -13,20 +13,24 @@ from platform_defs.contract.model import Column, Table
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.evolution.renames import renames
 
+NOT_NULL = "tidegate_not_null"  # the CHECK that proves to Postgres that columns have no NULL, until they are NOT NULL
+UNCHECK = f"DROP CONSTRAINT IF EXISTS {NOT_NULL}"
+
 
 @dataclass(frozen=True)
 class ColumnShape:
-    """A column as Postgres has it: its type as format_type prints it."""
+    """A column as Postgres has it: its type as format_type prints it. `checked`: the constraint NOT_NULL names it."""
 
     type: str
     not_null: bool
     has_default: bool = False
+    checked: bool = False
 
 
 TableShape = Mapping[str, ColumnShape]  # by the column's name
 Shapes = Mapping[str, TableShape]  # by schema.table; a table that is not there is missing
 # Of ADD COLUMN, `fill` is one that gives existing rows a value; `undefault` takes the default away that did so.
-Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand", "relax"]
+Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand", "relax", "uncheck"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Given:
     fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, what old rows get: a literal of SQL
     drop: frozenset[str] = frozenset()  # columns that the contract no longer has, to be dropped
     breaking: bool = False  # what reads the tables may break
+    declassify: bool = False  # values that were classified may be shown
     emptied: bool = False  # no table has a row when the statements run: a replay puts all rows in place again
 
 
@@ -59,7 +64,7 @@ class Statement:
 
 def shape_of(table: Table) -> TableShape:
     """What Tidegate creates for the table: Tidegate's own columns left out."""
-    return {column.name: ColumnShape(column.type.postgres, _not_null(column, table)) for column in table.columns}
+    return {column.name: ColumnShape(column.type.postgres, column.required) for column in table.columns}
 
 
 def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statement]:
@@ -70,6 +75,9 @@ def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statem
         shape[new] = shape.pop(old)
     for column in table.columns:
         yield from _column(table, column, shape.get(column.name), given)
+    required = {column.name for column in table.columns if column.required}
+    if free := [name for name, there in shape.items() if there.checked and name not in required]:
+        yield Statement("uncheck", table.name, free[0], UNCHECK)
     kept = {*(column.name for column in table.columns), *(name for name, _ in target_columns(table))}
     for name, there in shape.items():
         if name in kept:
@@ -78,6 +86,11 @@ def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statem
             yield Statement("drop", table.name, name, f"DROP COLUMN {quoted(name)}")
         elif there.not_null and not there.has_default:
             yield Statement("relax", table.name, name, f"{_of(name)} DROP NOT NULL")
+
+
+def nullable(table: Table, shape: TableShape) -> list[str]:
+    """Return the columns that the contract requires and in which Postgres allows NULL."""
+    return [c.name for c in table.columns if c.required and (there := shape.get(c.name)) and not there.not_null]
 
 
 def quoted(name: str) -> str:
@@ -96,16 +109,16 @@ def _column(table: Table, column: Column, there: ColumnShape | None, given: Give
         return
     if there.type != column.type.postgres:
         yield _retype(table, column, there, given)
-    if there.not_null and not _not_null(column, table) and not _is_key(column, table):
+    if there.not_null and not column.required and not _is_key(column, table):
         yield Statement("relax", table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
-    if _not_null(column, table) and not there.not_null:
+    if column.required and not there.not_null:
         demanded = f"{_of(column.name)} SET NOT NULL"
         yield Statement("demand", table.name, column.name, demanded, checks_rows=not given.emptied, optional=True)
 
 
 def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
     added = f"ADD COLUMN {quoted(column.name)} {column.type.postgres}"
-    if not _not_null(column, table):
+    if not column.required:
         yield Statement("add", table.name, column.name, added)
         return
     if given.emptied:
@@ -151,10 +164,6 @@ def _digits(postgres: str) -> tuple[int, int] | None:
     """Precision and scale."""
     found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres writes every row of one again
     return (int(found[1]), int(found[2])) if found else None
-
-
-def _not_null(column: Column, table: Table) -> bool:
-    return column.required and table.disposition != "upsert"
 
 
 def _is_key(column: Column, table: Table) -> bool:

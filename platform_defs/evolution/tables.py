@@ -65,7 +65,7 @@ def _columns(old: Table, new: Table) -> Iterator[Change]:
 
 def _added(column: Column, table: Table) -> Change:
     what = f"{column.name} {column.type.postgres}"
-    if column.required and table.disposition != "upsert":
+    if column.required:
         sentence = f"existing rows have no value for it: --fill {column.name}=..., or a replay"
         return Change("+", f"{what} NOT NULL", ChangeClass.VALUE, sentence, table.name, column.name)
     sentence = "existing rows have none; a replay fills it from messages that had it"
@@ -90,9 +90,6 @@ def _column(old: Column, new: Column, table: Table) -> Iterator[Change]:
 
 def _demanded(column: Column, table: Table) -> Change:
     place = {"table": table.name, "column": column.name}
-    if table.disposition == "upsert":
-        what = f"{column.name} {'required' if column.required else 'optional'}"
-        return Change("~", what, _FREE, "columns of an upsert take NULL either way", **place)
     if column.required:
         sentence = f"existing rows are {CHECKED}"
         return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)

@@ -5,9 +5,12 @@ it takes what is free, with its statements, and nothing else. The rest is for `t
 runs; rows that have other keys now are for a replay.
 """
 
+from collections.abc import Sequence
+
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import ChangePlan
+from platform_defs.words import plural
 
 _UNATTENDED = (ChangeClass.WORDS, ChangeClass.FREE, ChangeClass.NEW_PIPELINE)  # of the last, its halt decides
 
@@ -21,16 +24,37 @@ def refuse_version(found: ChangePlan, applied_by: str, *, by_command: bool) -> N
         raise BadInput(f"{found.version_mistake} {by}", field="version")
 
 
-def refuse_attended(found: ChangePlan, *, published: bool) -> None:
+def refuse_attended(found: ChangePlan, *, published: bool, unknown_fields: int = 0) -> None:
     """Raise BadInput, with the command, where a person has to apply the change, or to replay for it. `published`: the
-    pipeline has published a batch.
+    pipeline has published a batch. `unknown_fields`: how many of the latest messages have fields that the contract did
+    not name.
     """
     if found.found_otherwise and published:
         raise _for_a_replay(found)
+    refuse_declassified(found)
     additive = found.new.evolution == "additive"
     others = [change for change in found.changes if change.kind not in _UNATTENDED]
     if (found.statements and not additive) or (others and additive):
         raise _for_a_person(found)
+    added = sorted({item.name for item in found.new.fields} - {item.name for item in found.old.fields})
+    if additive and added and unknown_fields and found.new.format == "json":
+        raise _perhaps_sent(found, added, unknown_fields)
+
+
+def refuse_declassified(found: ChangePlan) -> None:
+    """Raise BadInput, with the command, where values that were classified would be shown."""
+    if not found.declassified:
+        return
+    name, what = found.new.pipeline, "; ".join(change.what for change in found.declassified)
+    first = f". Before that, correct the version: {found.version_mistake}" if found.version_mistake else ""
+    refused = found.found_otherwise or any(item.refused and item.kind == "retype" for item in found.statements)
+    apart = ". That command refuses changes that need a replay: leave those for the next version" if refused else ""
+    raise BadInput(
+        f"its contract has changed since {found.old.version} was applied: {what}. Nothing was written. To keep the "
+        "values hidden, classify them again. To show them, run: "
+        f"tidegate contract apply {name} --allow declassify --yes{first}{apart}",
+        field=name,
+    )
 
 
 def _for_a_replay(found: ChangePlan) -> BadInput:
@@ -38,6 +62,18 @@ def _for_a_replay(found: ChangePlan) -> BadInput:
     return BadInput(
         f"its contract has changed since {found.old.version} was applied: {'; '.join(changes)}. Nothing was written. "
         f"Rebuild the rows from the log: tidegate replay {name}",
+        field=name,
+    )
+
+
+def _perhaps_sent(found: ChangePlan, added: Sequence[str], unknown_fields: int) -> BadInput:
+    """JSON is read without a schema: nothing says with which types writers already send a field."""
+    name = found.new.pipeline
+    return BadInput(
+        f"its contract now reads {', '.join(added)}, and {plural(unknown_fields, 'message')} of its latest batches had "
+        "fields that it did not name. Messages in which one of these has another type would become dead letters. "
+        f"Nothing was written. Compare the latest messages: tidegate contract diff {name} --messages 1000; then: "
+        f"tidegate contract apply {name} --yes",
         field=name,
     )
 

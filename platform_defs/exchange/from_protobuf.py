@@ -48,7 +48,19 @@ def from_protobuf(writer: WriterSchema, message: str = "") -> FoundMessage:
         found = _message(writer, message)
     except SchemaNotCompatible as wrong:
         raise BadInput(f"the Protobuf schema cannot be read: {wrong}") from None
-    return FoundMessage(found.full_name, within_limit(_fields(found, (), (), (), required=True)))
+    open_ended = sorted(of.full_name for of in _within(found) if of.is_extendable)
+    notes = (f"extensions of {', '.join(open_ended)} are not read, not even in json columns",) if open_ended else ()
+    return FoundMessage(found.full_name, within_limit(_fields(found, (), (), (), required=True)), notes)
+
+
+def _within(of: Descriptor) -> set[Descriptor]:
+    """The message, and all that its fields lead to."""
+    found, waiting = set[Descriptor](), [of]
+    while waiting:
+        if (here := waiting.pop()) not in found:
+            found.add(here)
+            waiting += [item.message_type for item in here.fields if item.message_type is not None]
+    return found
 
 
 def _message(writer: WriterSchema, wanted: str) -> Descriptor:

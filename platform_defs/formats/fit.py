@@ -40,10 +40,14 @@ def reader_or_refusal(
     except SchemaNotCompatible as wrong:
         return _not_compatible("; ".join(wrong.reasons))
     except OtherRecord as other:
-        reason = f"it is of {other.record}, and the contract reads {contract.wire.record}"
-        return Refused("OtherRecord", reason[:_LONGEST])
+        return other_record(contract, other.record)
     except (ValueError, RecursionError) as error:  # a schema that the compiler takes and its runtime does not
         return _not_compatible(f"it cannot be loaded: {error}")
+
+
+def other_record(contract: Contract, found: str) -> Refused:
+    """The refusal of a schema of other records: `found` are their full names."""
+    return Refused("OtherRecord", f"it is of {found}, and the contract reads {contract.wire.record}"[:_LONGEST])
 
 
 def _not_compatible(reason: str) -> Refused:

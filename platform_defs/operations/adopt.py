@@ -6,12 +6,11 @@ have left the ledger's sequences behind: they are set so that no number is given
 shown, and done (`adopt`) in one transaction if nothing has changed.
 """
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+from platform_defs.contract.digest import fingerprint_of
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from resources.postgres.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
@@ -66,7 +65,7 @@ class Adoption:
     def fingerprint(self) -> str:
         """A hash of what was shown, so that exactly that is carried out and nothing else."""
         shown = {**asdict(self), "found": ""}  # which says how long it took
-        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
+        return fingerprint_of(shown)
 
     def to_json(self) -> dict[str, Any]:
         """What `tidegate adopt -o json` prints, and what tidegate.adoption keeps."""

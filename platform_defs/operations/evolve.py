@@ -5,21 +5,26 @@ again; then come the statements, and the contract's row in the ledger. Never in 
 TABLE waits for every reader of the table, and a publication would wait with it.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.written import contract_digest
 from platform_defs.engine import crash_points
-from platform_defs.errors import BadInput, LedgerAway, OutcomeUnknown
+from platform_defs.errors import BadInput, ChangedMeanwhile, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.evolution.plan import ChangePlan, plan, unused
-from platform_defs.evolution.statements import Given
+from platform_defs.evolution.statements import NOT_NULL, UNCHECK, Given, Statement, TableShape, nullable, quoted
+from platform_defs.formats.writer_fit import writer_changes
+from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.schema_survey import WriterFit, survey
 from platform_defs.words import plural
+from resources.endpoints import registry_if_any
 from resources.postgres.claims import claim
 from resources.postgres.connection import DURABLE, Connection, connect, database_errors, lock_timeout, queries
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
@@ -41,6 +46,7 @@ class Proposal:
     published: bool  # there are rows of its batches
     dead_letters: tuple[tuple[str, int], ...]  # by rule that is looser now: open ones, which may pass
     writers: tuple[WriterFit, ...] = ()  # of messages that name schemas: those that the ledger has
+    nullable: tuple[str, ...] = ()  # schema.table.column that was required before, and in which Postgres allows NULL
 
     @property
     def empty(self) -> bool:
@@ -74,43 +80,181 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
     """What applying `contract` would do. Changes nothing.
 
     Raises BadInput where the pipeline has never run, or something is given that nothing asks for; LedgerMissing,
-    LedgerOutdated, LedgerTooNew, LedgerAway.
+    LedgerOutdated, LedgerTooNew, LedgerAway; RegistryAway, for a contract whose messages name schemas.
     """
+    registered = _newest_registered(contract)
     with connect(url) as connection, database_errors():
         require_current(connection)
         with connection.transaction():
-            found = _proposed(connection, contract, given)
+            found = _proposed(connection, contract, given, registered)
     return replace(found, writers=_writers(url, contract))
 
 
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
     """Carry it out, or change nothing; what was done.
 
-    Raises BadInput where it is refused, LedgerAway, which names who holds the table, where its lock was not to be had,
-    OutcomeUnknown where the session was lost.
+    Raises BadInput where it is refused, RegistryAway as `propose` does, LedgerAway, which names who holds the table,
+    where its lock was not to be had, OutcomeUnknown where the session was lost.
     """
-    retrying = Retrying(
-        # A task that publishes directly has the table while it waits for the pipeline's row, which is locked here.
-        retry=retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)),
-        stop=stop_after_attempt(TRIES),
-        wait=wait_random(*PAUSE),
-    )
     try:
+        registered = _newest_registered(contract)
         with database_errors(), _session_lost(contract):
-            done = retrying(_apply, url, contract, given, who)
+            done = _retrying()(_apply, url, contract, given, who, registered)
     except RetryError as error:
-        raise _locked(url, contract) from error
+        what = f"the contract of {contract.pipeline} was not applied, and nothing was changed"
+        raise _locked(url, contract, what) from error
     crash_points.reach("apply_committed")
     return done
 
 
-def _apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
+def set_not_null(url: str, contract: Contract) -> tuple[str, ...]:
+    """Set NOT NULL on the columns that the contract in force requires and in which Postgres allows NULL, as in tables
+    of an older version. Return schema.table.column of each.
+
+    Readers and runs go on while Postgres reads the tables: https://www.postgresql.org/docs/current/sql-altertable.html
+    (SET NOT NULL). A CHECK that an interrupted call left is used, and dropped. Raises BadInput where another contract
+    is in force, a row has NULL, or the role may not; ChangedMeanwhile; LedgerAway.
+    """
+    with connect(url) as connection, database_errors():
+        require_current(connection)
+    altered = list[str]()
+    for table in contract.tables:
+        try:
+            with database_errors():
+                altered += [f"{table.name}.{column}" for column in _prove_and_set(url, contract, table)]
+        except RetryError as error:
+            left = _left_of_not_null(url, contract, table)
+            raise _locked(url, contract, f"NOT NULL was not set in {table.name}", f". {left}") from error
+        except BadInput as error:
+            if isinstance(error.__context__, psycopg.IntegrityError):
+                with_nulls = _with_nulls(url, contract, table)
+                if with_nulls is not None:
+                    raise with_nulls from None
+            raise
+    return tuple(altered)
+
+
+def _prove_and_set(url: str, contract: Contract, table: Table) -> Sequence[str]:
+    """Each step is a transaction. The table is locked for a moment by the first and the last one; the second, which
+    reads it, blocks neither readers nor writers.
+    """
+    columns = _not_null_step(url, contract, table, "add")
+    if not columns:
+        return columns
+    crash_points.reach("not_null_added")
+    try:
+        _not_null_step(url, contract, table, "validate")
+        crash_points.reach("not_null_validated")
+        _not_null_step(url, contract, table, "set")
+    except (RetryError, ChangedMeanwhile):  # the next call uses the CHECK, or another session does
+        raise
+    except BaseException:
+        with suppress(RetryError, psycopg.Error, TidegateError):
+            _not_null_step(url, contract, table, "drop")
+        raise
+    return columns
+
+
+def _not_null_step(
+    url: str, contract: Contract, table: Table, step: Literal["add", "validate", "set", "drop"]
+) -> Sequence[str]:
+    """Return the columns that lacked NOT NULL. Raises RetryError where a lock was not to be had.
+
+    The pipeline's row is locked while the CHECK is added and NOT NULL is set: a contract that makes a column optional
+    comes into force before, and is seen here, or after, and drops the CHECK (evolution/statements.py).
+    """
+
+    def alter() -> Sequence[str]:
+        with connect(url, "tidegate apply") as connection, connection.transaction():
+            connection.execute(lock_timeout(SHORT_WAIT))
+            ledger = ContractLedger(connection, contract.pipeline)
+            if step in ("add", "set"):
+                ledger.lock()
+            if step != "drop" and ledger.in_force() != contract_digest(contract):
+                raise BadInput(
+                    "the contract has changed since it was applied, or no run has recorded it yet. First: tidegate "
+                    f"contract apply {contract.pipeline} --yes",
+                    field=contract.pipeline,
+                )
+            shape = ledger.shapes(contract).get(table.name, {})
+            columns = nullable(table, shape)
+            for _ in run(connection, _not_null_statements(contract, table, shape, step if columns else "drop")):
+                pass
+            return columns
+
+    return _retrying()(alter)
+
+
+def _not_null_statements(contract: Contract, table: Table, shape: TableShape, step: str) -> Iterator[Statement]:
+    columns, checked = nullable(table, shape), {name for name, there in shape.items() if there.checked}
+    demand = partial(Statement, "demand", table.name, next(iter(columns), ""))
+    if step == "drop":
+        if checked:
+            yield demand(UNCHECK)
+    elif step == "add":
+        if checked != {*columns}:
+            check = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
+            yield demand(f"{UNCHECK}, ADD CONSTRAINT {NOT_NULL} CHECK ({check}) NOT VALID")
+    elif checked != {*columns}:
+        raise ChangedMeanwhile(
+            f"another session has changed {table.name}. Run it again: {_not_null_command(contract)}",
+            pipeline=contract.pipeline,
+        )
+    elif step == "validate":
+        yield demand(f"VALIDATE CONSTRAINT {NOT_NULL}")
+    else:
+        for column in columns:
+            yield Statement("demand", table.name, column, f"ALTER COLUMN {quoted(column)} SET NOT NULL")
+        yield demand(UNCHECK)
+
+
+def _not_null_command(contract: Contract) -> str:
+    return f"tidegate contract apply {contract.pipeline} --not-null"
+
+
+def _left_of_not_null(url: str, contract: Contract, table: Table) -> str:
+    """Return a sentence about the CHECK, which may be left on the table."""
+    with connect(url) as connection, database_errors():
+        shape = ContractLedger(connection, contract.pipeline).shapes(contract).get(table.name, {})
+    if any(there.checked for there in shape.values()):
+        return f"The constraint {NOT_NULL} is left on {table.name}; to continue: {_not_null_command(contract)}"
+    return f"{table.name} was not changed"
+
+
+def _with_nulls(url: str, contract: Contract, table: Table) -> BadInput | None:
+    """Return the error that names the first of the columns that has NULL, and in how many rows."""
+    with connect(url) as connection, database_errors():
+        ledger = ContractLedger(connection, contract.pipeline)
+        columns = nullable(table, ledger.shapes(contract).get(table.name, {}))
+        counted = ((column, ledger.nulls(Statement("demand", table.name, column, ""))) for column in columns)
+        column, rows = next((one for one in counted if one[1]), ("", 0))
+    if not rows:
+        return None
+    return BadInput(
+        f"{table.name}.{column} is NULL in {plural(rows, 'row')}: correct them, or have all rows made again "
+        f"({replay_command(contract.pipeline)}). {_left_of_not_null(url, contract, table)}",
+        field=f"{table.name}.{column}",
+    )
+
+
+def _retrying() -> Retrying:
+    """Retry for locks. A task that publishes directly has the table while it waits for the pipeline's row, which an
+    apply has locked.
+    """
+    return Retrying(
+        retry=retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_random(*PAUSE),
+    )
+
+
+def _apply(url: str, contract: Contract, given: Given, who: str, registered: Sequence[WriterSchema]) -> Proposal:
     with connect(url, f"tidegate apply {contract.pipeline}"[:63]) as connection, connection.transaction():
         connection.execute(lock_timeout(SHORT_WAIT))
         connection.execute(DURABLE)
         require_current(connection)
         ContractLedger(connection, contract.pipeline).lock()
-        decided = _proposed(connection, contract, given)
+        decided = _proposed(connection, contract, given, registered)
         if not decided.empty:
             _carry_out(connection, decided, who)
         return decided
@@ -133,19 +277,38 @@ def _carry_out(connection: Connection, decided: Proposal, who: str) -> None:
     crash_points.reach("apply_recorded")
 
 
-def _proposed(connection: Connection, contract: Contract, given: Given) -> Proposal:
+def _proposed(connection: Connection, contract: Contract, given: Given, registered: Sequence[WriterSchema]) -> Proposal:
     ledger = ContractLedger(connection, contract.pipeline)
     applied, published = ledger.applied(), ledger.newest_batch() is not None
     if applied is None and not published:
         raise BadInput("it has published nothing: its first run creates the tables", field=contract.pipeline)
     before = contract if applied is None else applied.contract(contract.pipeline)
     shapes = ledger.shapes(contract)
-    found = plan(before, contract, shapes, given)
+    schemas = (*ledger.schemas_in_use(), *registered)
+    found = plan(before, contract, shapes, given, writer_changes(before, contract, dict.fromkeys(schemas)))
     if (wrong := unused(given, found)) is not None:
         raise BadInput(wrong, field=contract.pipeline)
     missing = tuple(table for table in contract.accumulates if table.name not in shapes)
     nulls, loosened = _nulls(ledger, found), _loosened(ledger, found)
-    return Proposal(found, applied is not None, missing, nulls, published, loosened)
+    demanded = {(item.table, item.column) for item in found.statements if item.kind == "demand"}
+    allowing = tuple(
+        f"{table.name}.{column}"
+        for table in contract.tables
+        for column in nullable(table, shapes.get(table.name, {}))
+        if (table.name, column) not in demanded
+    )
+    return Proposal(found, applied is not None, missing, nulls, published, loosened, nullable=allowing)
+
+
+def _newest_registered(contract: Contract) -> list[WriterSchema]:
+    """The newest version of the contract's subject, which no message may have named yet; none without a registry."""
+    address = registry_if_any() if contract.wire.framed and contract.wire.subject else None
+    if address is None:
+        return []
+    from resources.registry.subjects import Subjects
+
+    newest = Subjects(address).version(contract.wire.subject)
+    return [newest.schema] if newest and newest.schema else []
 
 
 def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
@@ -179,15 +342,15 @@ def _session_lost(contract: Contract) -> Generator[None]:
         ) from error
 
 
-def _locked(url: str, contract: Contract) -> LedgerAway:
+def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAway:
     """Who has what could not be locked."""
     tables = [table.name for table in contract.tables]
     with connect(url) as connection, database_errors():
         row = connection.execute(queries()["table_holders"], {"tables": tables}).fetchone()
     who = _holder(row) if row else "a run that is publishing, or another session that changes the pipeline"
     return LedgerAway(
-        f"the contract of {contract.pipeline} was not applied, and nothing was changed: a lock was not to be had in "
-        f"{TRIES} tries of {SHORT_WAIT}. It is held by {who}. Try again when that has ended",
+        f"{what}: no lock in {TRIES} tries of {SHORT_WAIT}. The lock belongs to {who}. Try again when that has ended"
+        f"{left}",
         sqlstate="55P03",
     )
 

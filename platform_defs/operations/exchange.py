@@ -15,9 +15,9 @@ from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
+from platform_defs.formats.writer_fit import why_not
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.schema_survey import UNREADABLE
-from platform_defs.operations.writer_fit import why_not
 from resources.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client

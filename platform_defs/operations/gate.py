@@ -18,6 +18,8 @@ from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import ChangePlan, plan
+from platform_defs.formats.writer_fit import writer_changes
+from platform_defs.formats.writer_schema import WriterSchema
 from resources.settings import settings
 
 Result = Literal["fits", "new", "does not fit", "not asked"]
@@ -56,6 +58,7 @@ class Gate:
 
 
 Check = Callable[[Contract], Checked]  # never raises what a system or a user's file does wrong: `not asked`
+InUse = Callable[[Contract], Sequence[WriterSchema]]
 Before = Callable[[Contract], Contract | None]  # the contract as it was; None where there was none
 
 
@@ -81,7 +84,8 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
     if against.startswith("git:"):
         return partial(_compared, Git(against.removeprefix("git:")).before), contracts
     if against == "ledger":
-        return partial(_compared, InLedger().before), contracts
+        kept_contracts = InLedger()
+        return partial(_compared, kept_contracts.before, in_use=kept_contracts.schemas_in_use), contracts
     if against == "registry":
         from platform_defs.operations.registry_gate import RegistryGate
 
@@ -93,15 +97,16 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
     return partial(_compared, lambda _: kept), found
 
 
-def _compared(before: Before, contract: Contract) -> Checked:
-    """With what the contract was."""
+def _compared(before: Before, contract: Contract, in_use: InUse | None = None) -> Checked:
+    """With what the contract was, and the schemas that its messages name."""
     try:
         was = before(contract)
+        schemas = in_use(contract) if was is not None and in_use else ()
     except (TidegateError, OSError) as error:
         return _not_asked(contract, error)
     if was is None:
         return Checked(contract.pipeline, contract.path, "new")
-    found = plan(was, contract)
+    found = plan(was, contract, of_writers=writer_changes(was, contract, schemas))
     problems = [f"{c.what}: {c.sentence}" for c in found.changes if c.kind is ChangeClass.NEW_PIPELINE]
     if found.version_mistake:
         problems.append(found.version_mistake)
@@ -133,6 +138,14 @@ class InLedger:
                 return found.contract(contract.pipeline) if found else None
         except LedgerMissing:
             return None
+
+    def schemas_in_use(self, contract: Contract) -> Sequence[WriterSchema]:
+        from resources.postgres.connection import connect
+        from resources.postgres.contract_ledger import ContractLedger
+        from resources.postgres.migrations import reading
+
+        with reading(connect(self._url)) as session:
+            return ContractLedger(session, contract.pipeline).schemas_in_use()
 
     @cached_property
     def _url(self) -> str:

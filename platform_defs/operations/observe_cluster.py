@@ -1,11 +1,11 @@
 """One look at a cluster: what its brokers, each asked itself, and its controllers say at the same time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from platform_defs.cluster.observed import Bytes, Observed, Partition, Quorum
+from platform_defs.cluster.observed import Bytes, Observed, Quorum
 from platform_defs.errors import BrokerAway, TidegateError
 from resources.kafka.cluster import KafkaCluster
 from resources.kafka.partitions import KafkaPartitions
@@ -34,18 +34,19 @@ class Look:
             moving = pool.submit(self.controllers.reassignments)
             registered = pool.submit(self.controllers.brokers)
             topics = self.partitions.topics()
-            minima = pool.submit(self.partitions.minima, topics.names)
+            asked = pool.submit(self.partitions.limits, topics.names)
             unknown = list[str]()
             known = _or_unknown(registered, unknown) or ()
             brokers = self.partitions.asked(known or topics.brokers)
-            lost = _lost(quorum)
+            lost, limits = _lost(quorum), _or_unknown(asked, unknown) or {}
             return Observed(
                 topics.cluster_id,
                 brokers,
-                _with_minima(topics.partitions, _or_unknown(minima, unknown) or {}),
+                tuple(replace(one, min_in_sync=limits.get(one.topic, (0, False))[0]) for one in topics.partitions),
                 quorum=None if lost else _or_unknown(quorum, unknown),
                 quorum_lost=lost,
                 moving=() if lost else _or_unknown(moving, unknown) or (),
+                throttled=tuple(name for name, (_, throttled) in limits.items() if throttled),
                 unknown=tuple(unknown),
             )
 
@@ -73,10 +74,6 @@ def _or_unknown(asked: Future[T], unknown: list[str]) -> T | None:
     except TidegateError as error:
         unknown.append(str(error))
         return None
-
-
-def _with_minima(partitions: Iterable[Partition], minima: Mapping[str, int]) -> tuple[Partition, ...]:
-    return tuple(replace(item, min_in_sync=minima.get(item.topic, 0)) for item in partitions)
 
 
 def _lost(asked: Future[Quorum]) -> str | None:

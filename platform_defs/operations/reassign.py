@@ -1,22 +1,25 @@
 """A reassignment, done step by step: each step can be done again, and one that was killed is continued from what the
-cluster shows and from the record in TIDEGATE_HOME.
+cluster shows and from the record in the ledger, or in TIDEGATE_HOME.
 """
 
 import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from platform_defs.cluster import reassignment
 from platform_defs.cluster.observed import Moving, Observed
 from platform_defs.cluster.reassignment import At, Reassignment
-from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile
+from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, LedgerAway
 from platform_defs.operations.observe_cluster import Look
 from resources.home import private_home
 from resources.kafka.throttles import KafkaThrottles
+from resources.postgres.topics_ledger import TopicsLedger
 
 State = Literal["under way", "done", "cancelled"]
 GOES_ON = "tidegate cluster reassign status, or tidegate cluster reassign cancel"
@@ -35,29 +38,72 @@ class Kept:
 
 @dataclass(frozen=True)
 class Record:
-    """reassignment.json in TIDEGATE_HOME."""
+    """The ledger at a URL, from which any machine ends it, and reassignment.json in TIDEGATE_HOME: a reassignment needs
+    Kafka alone, and the ledger may be away or missing when it begins or ends.
+    """
 
     home: Path
+    ledger: str | None = field(default=None, repr=False)  # it holds the password
 
     @property
     def path(self) -> Path:
         return self.home / "reassignment.json"
 
-    def load(self) -> Kept | None:
-        """Raises BadInput where the file is not one of ours."""
+    def load(self, cluster_id: str) -> Kept | None:
+        """Return the reassignment that was applied last to the cluster: the one that is under way, if either record
+        has one. A file whose reassignment the ledger kept too, then or later, is not used: another machine may have
+        ended it. Without any, a file of another cluster is returned. Raises BadInput where the file is not one of ours.
+        """
+        in_ledger, in_file = self._of_ledger(cluster_id), self._of_file()
+        if in_ledger and in_file and in_file[1] and in_file[1] <= in_ledger[1]:
+            in_file = None
+        found = [kept for kept, _ in filter(None, (in_ledger, in_file))]
+        ours = [kept for kept in found if kept.plan.cluster_id == cluster_id]
+        return next((kept for kept in ours if kept.state == "under way"), next(iter([*ours, *found]), None))
+
+    def unkept(self, cluster_id: str) -> str | None:
+        """Return why the ledger cannot keep it; None where it can."""
+        if self.ledger is None:
+            return "there is none (tidegate stack up, or TIDEGATE_POSTGRES_URL)"
+        try:
+            TopicsLedger(self.ledger).reassignment(cluster_id)
+        except (LedgerAway, BadInput) as error:
+            return str(error)
+        return None
+
+    def _of_ledger(self, cluster_id: str) -> tuple[Kept, datetime] | None:
+        with suppress(LedgerAway, BadInput):
+            found = TopicsLedger(self.ledger).reassignment(cluster_id) if self.ledger else None
+            if found is not None:
+                plan, throttle, state, at = found
+                return Kept(reassignment.from_json(plan, "tidegate.reassignment"), throttle, cast("State", state)), at
+        return None
+
+    def _of_file(self) -> tuple[Kept, datetime | None] | None:
         try:
             kept: Any = json.loads(self.path.read_text())
             plan = reassignment.from_json(kept["plan"], str(self.path))
-            return Kept(plan, int(kept["throttle"]), kept["state"])
+            at = kept.get("in_ledger_at")
+            return Kept(plan, int(kept["throttle"]), kept["state"]), datetime.fromisoformat(at) if at else None
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
             raise BadInput(f"{self.path} cannot be read ({error}); move it away", file=str(self.path)) from error
 
     def save(self, kept: Kept) -> None:
-        """Replace it in one step, on disk before anything is moved."""
+        """Replace it in one step, on disk before anything is moved. Raises ChangedMeanwhile, with nothing replaced,
+        where the ledger has another one that is under way.
+        """
+        plan = reassignment.to_json(kept.plan)
+        document: dict[str, Any] = {"plan": plan, "throttle": kept.throttle, "state": kept.state}
+        with suppress(LedgerAway, BadInput):
+            if self.ledger:
+                ledger = TopicsLedger(self.ledger)
+                at = ledger.keep_reassignment(kept.plan.cluster_id, plan, kept.throttle, kept.state)
+                if at is None:
+                    raise ChangedMeanwhile(f"another reassignment was begun just now and has not ended: {GOES_ON}")
+                document["in_ledger_at"] = at.isoformat()
         private_home(self.home)
-        document = {"plan": reassignment.to_json(kept.plan), "throttle": kept.throttle, "state": kept.state}
         written = self.path.with_suffix(".json.new")
         with written.open("w") as file:
             file.write(json.dumps(document, indent=2) + "\n")
@@ -81,6 +127,29 @@ class Reassigning:
 
     look: Look
     record: Record
+
+    @property
+    def cluster_id(self) -> str:
+        """The id of the cluster that answers. Raises BrokerAway."""
+        return self.look.partitions.topics([]).cluster_id
+
+    def kept(self) -> Kept | None:
+        """Return the reassignment that was applied last."""
+        return self.record.load(self.cluster_id)
+
+    def clear(self) -> tuple[str, ...]:
+        """Remove the throttles of a reassignment that no record has; return the topics that had some. Raises BadInput
+        where one is under way: it needs them.
+        """
+        now = self.look.observe()
+        if now.quorum_lost or now.unknown:
+            raise BrokerAway(f"the throttles cannot be listed: {now.quorum_lost or now.unknown[0]}")
+        kept = self.kept()
+        if now.moving or (kept is not None and kept.state == "under way"):
+            raise BadInput(f"replicas are being moved, and need their throttles: {GOES_ON}")
+        if now.throttled:
+            self._throttles.remove([broker.id for broker in now.brokers if broker.answers], now.throttled)
+        return now.throttled
 
     def begin(self, plan: Reassignment, throttle: int) -> Progress:
         """Begin what of the plan has not begun. Raises ChangedMeanwhile, and changes nothing, where the cluster is not
@@ -201,7 +270,7 @@ class Reassigning:
         return {at for at, error in answers.items() if error is None}
 
     def _refuse_if_another(self, plan: Reassignment) -> None:
-        kept = self.record.load()
+        kept = self.record.load(plan.cluster_id)
         if kept is not None and kept.state == "under way" and kept.plan != plan:
             raise BadInput(f"another reassignment was begun and has not ended: {GOES_ON}")
 

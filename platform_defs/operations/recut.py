@@ -2,11 +2,10 @@
 changed (`cut`). For a batch whose offsets are fixed and that is too large for what it meets: a limit of time or memory.
 """
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
+from platform_defs.contract.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.halts import KeepsFailing
 from platform_defs.offsets import PendingBatch
@@ -46,7 +45,7 @@ class Recut:
     def fingerprint(self) -> str:
         """Of everything that was decided on: the same as long as nothing changes."""
         document = [self.pipeline, self.epoch, self.state, self.messages, self.was.to_json()]
-        return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:12]
+        return fingerprint_of(document)
 
 
 def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:

@@ -38,7 +38,9 @@ class RegistryGate:
         """What is wrong with it; `not asked` where the registry is away."""
         try:
             found, unasked = self._survey(contract)
-            wrong = [f"{one.place}, does not fit: {one.reason}" for one in found.schemas if one.fit == "does not fit"]
+            skips = contract.wire.other_records == "skip"
+            fits = ("fits", "other record") if skips else ("fits",)
+            wrong = [f"{one.place}, does not fit: {one.reason}" for one in found.schemas if one.fit not in fits]
             refused, noticed = self._refused(contract)
         except (TidegateError, OSError) as error:
             return Checked(contract.pipeline, contract.path, "not asked", problems=(str(error),))

@@ -17,7 +17,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import replay_plan
-from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.batch import Budget, Outside, drain, plan_batch
 from platform_defs.engine.pauses import SUSPECTED
 from platform_defs.engine.ports import Published
 from platform_defs.engine.replay_plan import History, InTheNameOf, ReplayStart, UpTo
@@ -25,6 +25,7 @@ from platform_defs.errors import (
     BadInput,
     ChangedMeanwhile,
     Fenced,
+    GateFailed,
     Halt,
     LedgerAway,
     LedgerMissing,
@@ -42,6 +43,7 @@ from resources.postgres.replay_ledger import ReplayLedger
 
 TRIES = 3  # while another run of the pipeline interferes
 WHOLE = Budget(batches=10**9, seconds=inf)
+ONE = Budget(batches=1, seconds=inf)
 Say = Callable[[str], None]
 
 
@@ -61,6 +63,7 @@ class Replay:
     live: Pipeline
     endpoints: Endpoints
     spark: Callable[[], SparkSession]
+    decide_again: frozenset[int] = frozenset()  # batches whose decision is not repeated
 
     def first_batch(self, start: ReplayStart) -> int:
         """The batch that a replay from `start` begins with: batches are replayed whole. Raises BadInput."""
@@ -169,6 +172,7 @@ class Replay:
                 field=contract.pipeline,
             ) from halt
         replay_plan.refuse_impossible_replay(contract, history, view)
+        replay_plan.refuse_undecided(self._replays.decided_batches(), history, self.decide_again)
         return history
 
     def _build(self, history: History, say: Say) -> int:
@@ -176,7 +180,7 @@ class Replay:
         replay_id, done = self._begun(history, say), 0
         with self._building(replay_id, history) as outside:
             try:
-                for batch in self._batches(outside, say):
+                for batch in self._batches(outside, history, say):
                     done += batch.messages
                     say(f"{done} of {history.messages} messages read again")
             except Halt as halt:
@@ -185,14 +189,37 @@ class Replay:
                     f"then run tidegate replay {self.live.name} again",
                     field=self.live.name,
                 ) from halt
+            except GateFailed as failed:
+                checks = [check for check in failed.results if not check.passed and check.severity == "blocking"]
+                raise BadInput(
+                    f"the replay stopped: a batch of it fails {', '.join(check.name for check in checks)}. The live "
+                    "tables have not changed. Correct the rule, the transform or the contract, then run "
+                    f"tidegate replay {self.live.name} again",
+                    field=self.live.name,
+                ) from failed
         return replay_id
 
-    def _batches(self, outside: Outside, say: Say) -> Iterator[Published]:
-        """All that are left. One with suspected messages is read again once their time is over."""
+    def _batches(self, outside: Outside, history: History, say: Say) -> Iterator[Published]:
+        """All that are left. One with suspected messages is read again once their time is over; a batch that a person
+        has decided about is made again by itself, and the decision with it, unless it is to be decided about again.
+        """
+        decided = [one for one in self._replays.decided_batches() if one.batch_id not in self.decide_again]
+        ends = {item.partition: item.next_offset for item in history.partitions}
         while True:
+            at = replace(outside, broker=UpTo(outside.broker, ends))
             try:
-                yield from drain(self._built, outside, WHOLE)
-                return
+                if not decided:
+                    yield from drain(self._built, at, WHOLE)
+                    return
+                positions = {item.partition: item.next_offset for item in outside.ledger.positions()}
+                until, marks = replay_plan.next_part(decided, positions, ends)
+                at = replace(outside, broker=UpTo(outside.broker, until))
+                if marks and (pending := plan_batch(self._built.contract, at)) is not None:
+                    outside.ledger.mark(pending.batch_id, marks)
+                published = [*drain(self._built, at, ONE)]
+                yield from published
+                if not published:
+                    return
             except MessagesSuspected as found:
                 say(f"waiting for {SUSPECTED.first:.0f} s. {found}")
                 time.sleep(SUSPECTED.first)
@@ -200,34 +227,35 @@ class Replay:
     def _begun(self, history: History, say: Say) -> int:
         """The id of the replay of just this, begun now or before."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
-            wanted = replay_plan.fingerprint(self.live, history.from_batch, self._replacement.shapes(connection))
+            self._replacement.refuse_declassified(connection)
+            shapes, again = self._replacement.shapes(connection), sorted(self.decide_again)
+            wanted = replay_plan.fingerprint(self.live, history.from_batch, shapes, again)
             found = self._replays.building()
             status = self._ledger.status(self._built.name)
             if found and found.fingerprint == wanted and status.state == "active":
                 return found.replay_id
             if found:
                 say(
-                    "the earlier build used different code, tables or a different start, or was stopped: building again"
+                    "the earlier build used other code, tables, start or --decide-again, or was stopped: building again"
                 )
-            return self._replacement.begin(connection, history, wanted)
+            return self._replacement.begin(connection, history, wanted, again)
 
     @contextmanager
     def _building(self, replay_id: int, history: History) -> Generator[Outside]:
-        """The building pipeline, held, with the topic ending at the live pipeline's positions."""
+        """The building pipeline, held."""
         with open_run(self._built, self.endpoints, self.spark) as outside:
             found = self._replays.building()  # asked while it is held: from here on it is not discarded unnoticed
             if found is None or found.replay_id != replay_id:
                 raise ChangedMeanwhile(
                     f"another session discarded the replay of {self.live.name}; try again", pipeline=self.live.name
                 )
-            cut = UpTo(outside.broker, {item.partition: item.next_offset for item in history.partitions})
             if not outside.ledger.positions():
-                view = cut.describe(self.live.contract.topic)
+                view = outside.broker.describe(self.live.contract.topic)
                 log = view.cluster_id, view.topic_id
                 starts = [Position(item.partition, *log, item.from_offset) for item in history.partitions]
                 outside.ledger.add_positions(starts, starts)
             events = InTheNameOf(outside.lineage, self.live.contract)
-            yield replace(outside, broker=cut, lineage=events)
+            yield replace(outside, lineage=events)
 
     def _compare(self, replay_id: int, history: History) -> Shown:
         """In one snapshot, in which both are at the same offsets. Raises _Moved where they are not."""

@@ -120,17 +120,17 @@ class Resending:
         self, held: HeldUnsent, now: TopicView, allowed: Sequence[UnsentId], choice: Choice, done: Resent
     ) -> None:
         keys = held.keys(allowed) if (self.of_state or now.compacted) and not choice.may_overwrite else {}
-        found = search(self.source, now, allowed, self.show, frozenset(key for key, _ in keys.values()))
+        found = search(self.source, now, allowed, self.show, keys)
         places = {
             item.unsent_id: found.places[item.tidegate_id] for item in allowed if item.tidegate_id in found.places
         }
         held.settle("found", self.who, places)
         done.found += len(places)
         rest = [item for item in allowed if item.unsent_id not in places]
-        older = {item.unsent_id for item in rest if _is_older(keys.get(item.unsent_id), found.newest)}
-        if older:
-            done.refused[NEWER] += len(older)
-        self._send(held, now.topic, [item for item in rest if item.unsent_id not in older], done)
+        sent = [item for item in rest if item.unsent_id not in found.overwriting]
+        if len(sent) < len(rest):
+            done.refused[NEWER] += len(rest) - len(sent)
+        self._send(held, now.topic, sent, done)
 
     def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
         sender = self.senders(topic) if items else None
@@ -161,7 +161,7 @@ class Resending:
         return {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
 
 
-NEWER = Refusal("newer_in_log", "the log holds a message of their key that is as new or newer: they would overwrite it")
+NEWER = Refusal("newer_in_log", "the log holds a message of their key that may be newer: they would overwrite it")
 
 
 def _is_poison(error: NotDelivered | None) -> bool:
@@ -179,11 +179,6 @@ def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Re
             yield item
         else:
             done.refused[why] += 1
-
-
-def _is_older(keyed: tuple[bytes, int] | None, newest: Mapping[bytes, int]) -> bool:
-    """Whether the log holds a message of the same key (given with its time in ms) that is not older."""
-    return keyed is not None and newest.get(keyed[0], keyed[1] - 1) >= keyed[1]
 
 
 def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput
+from platform_defs.formats.writer_fit import why_not
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_fit import why_not
 from platform_defs.words import plural
 
 if TYPE_CHECKING:

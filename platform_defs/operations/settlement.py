@@ -19,13 +19,13 @@ anything else                     the batch is retried, once the cause is fixed
 What is done to the positions is decided in operations/settled_log.py.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from platform_defs.contract.digest import fingerprint_of
 from platform_defs.contract.model import Contract
+from platform_defs.engine.redaction import stored_halt
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import BadInput, ChangedMeanwhile, SchemasNotGiven
 from platform_defs.halts import (
@@ -96,7 +96,7 @@ class Settlement:
     def fingerprint(self) -> str:
         """A hash of everything that was shown, so that exactly that is carried out and nothing else."""
         shown = {**asdict(self), "code": self.code}
-        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:12]
+        return fingerprint_of(shown)
 
 
 def propose(
@@ -109,7 +109,7 @@ def propose(
     also where only stale metadata comes; LedgerAway.
     """
     status = ledger.status(contract.pipeline)
-    detail = _to_settle(status)
+    detail = _to_settle(status, contract)
     _refuse_batch(contract, detail, batch)
     if detail is None:
         return None
@@ -181,11 +181,11 @@ def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch:
     )
 
 
-def _to_settle(found: PipelineStatus | LockedPipeline) -> HaltDetail | None:
-    """The halt, or the gate that is red and has not halted the pipeline yet."""
+def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:
+    """The halt, or the gate that is red and has not halted the pipeline yet, without what is classified."""
     if found.state == "halted":
-        return read_detail(found.halt_code or "", found.halt_detail)
-    return GateRed.from_json(found.red_gate) if found.red_gate else None
+        return stored_halt(contract, read_detail(found.halt_code or "", found.halt_detail))
+    return stored_halt(contract, GateRed.from_json(found.red_gate)) if found.red_gate else None
 
 
 def _decide(
@@ -221,7 +221,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
         ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
         # 1. Everything is as it was shown, in a ledger that this version of Tidegate understands.
         require_current(connection)
-        _unchanged(ledger.lock(), decided)
+        _unchanged(ledger.lock(), contract, decided)
         # 2. Who, why, and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
         # 3. The positions, each as a compare-and-swap.
@@ -269,9 +269,9 @@ def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] 
     return step.becomes is None or ledger.add(step.partition, step.becomes, step.read_first_to)
 
 
-def _unchanged(now: LockedPipeline, decided: Settlement) -> None:
+def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> None:
     """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
-    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now) == decided.detail
+    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "

@@ -1,15 +1,17 @@
-"""What the rules of topics ask of ledger and broker: the cluster of the first apply, and what is unread."""
+"""Evidence for the rules of topics, from ledger and broker: the cluster of the first apply, what was read, the lag."""
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 
-from platform_defs.errors import LedgerAway, LedgerOutdated, LedgerTooNew
-from platform_defs.offsets import PartitionView, Position, TopicView
+from platform_defs.contract.digest import fingerprint_of
+from platform_defs.errors import BadInput, LedgerAway
+from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.topics.declared import Declared, Reader
-from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, shorter
+from platform_defs.topics.evidence_rules import Evidence, ReadBefore, Shorter, Unread, shorter
 from platform_defs.topics.observed import Observed
 from resources.kafka.broker import KafkaBroker, offsets_at
+from resources.postgres.answers import StatusAndPositions
 from resources.postgres.ledger import Ledger
 from resources.postgres.topics_ledger import TopicsLedger
 
@@ -28,32 +30,69 @@ class Witness:
         if self.url is None:
             return Evidence(unknown=NO_POSTGRES)
         try:
-            first = TopicsLedger(self.url).first_cluster()
+            ledger = TopicsLedger(self.url)
+            first = ledger.cluster(observed.cluster_id)
             changes = {name: change for name, one in topics.items() if (change := shorter(one, observed))}
-            unread = {name: self._unread(topics[name], change, Ledger(self.url)) for name, change in changes.items()}
-        except (LedgerAway, LedgerOutdated, LedgerTooNew) as error:
+            readers = ledger.readers(changes)
+            unread = {name: self._unread(topics[name], readers.get(name, ()), of) for name, of in changes.items()}
+            missing = [one for name, one in topics.items() if name not in observed.topics and one.readers]
+            read = self._read_before(missing, Ledger(self.url)) if missing else {}
+        except (LedgerAway, BadInput) as error:  # also a ledger of another version, or a role without rights
             return Evidence(unknown=str(error))
-        return Evidence(unread, first)
+        return Evidence(unread, first, read_before=read)
 
-    def unread(self, topic: str, readers: Sequence[Reader]) -> Sequence[Unread]:
-        """What each of `readers` has not read of the topic. Raises TidegateError."""
-        return self._unread(Declared(topic, readers=tuple(readers)), Shorter(None), Ledger(self.url or ""))
+    def of_deletion(self, topic: str, observed: Observed) -> Evidence:
+        """Return the cluster that the ledger knows, and the messages of the topic that its pipelines have not read."""
+        if self.url is None:
+            return Evidence(unknown=NO_POSTGRES)
+        try:
+            ledger = TopicsLedger(self.url)
+            unread = self._unread(Declared(topic), ledger.readers([topic]).get(topic, ()), [Shorter(None)])
+            return Evidence({topic: unread}, ledger.cluster(observed.cluster_id))
+        except (LedgerAway, BadInput) as error:
+            return Evidence(unknown=str(error))
 
-    def _unread(self, declared: Declared, change: Shorter, ledger: Ledger) -> list[Unread]:
-        """Positions first, then the broker: no position is beyond the end that it is compared with."""
-        names = [reader.pipeline for reader in declared.readers]
-        positions = {name: found.positions for name, found in ledger.overview(names).items()}
-        view = KafkaBroker(self.options).describe(declared.topic) if names else None
-        return [self._of(reader, change, view, positions[reader.pipeline]) for reader in declared.readers if view]
+    def _read_before(self, missing: Sequence[Declared], ledger: Ledger) -> dict[str, list[ReadBefore]]:
+        """Return the pipelines whose positions are in a topic of that name, by missing topic."""
+        overview = ledger.overview([reader.pipeline for one in missing for reader in one.readers])
+        at = {name: found.positions[0] for name, found in overview.items() if found.positions}
+        found = {
+            one.topic: [
+                ReadBefore(reader.pipeline, at[reader.pipeline].topic_id, at[reader.pipeline].cluster_id)
+                for reader in one.readers
+                if reader.pipeline in at and at[reader.pipeline].topic == one.topic
+            ]
+            for one in missing
+        }
+        return {topic: readers for topic, readers in found.items() if readers}
 
-    def _of(self, reader: Reader, change: Shorter, view: TopicView, positions: Sequence[Position]) -> Unread:
-        at = {one.partition: one.next_offset for one in positions if one.topic_id == view.topic_id}
-        messages = sum(held.unread(at.get(number)) for number, held in view.partitions.items())
+    def _unread(self, declared: Declared, known: Sequence[Reader], changes: Sequence[Shorter]) -> list[Unread]:
+        """Return what declared readers have not read, and readers that only the ledger has (`known`).
+
+        Positions first, then the broker: no position is beyond the end that it is compared with.
+        """
+        names = {reader.pipeline for reader in declared.readers}
+        readers = [*declared.readers, *(reader for reader in known if reader.pipeline not in names)]
+        each = [(one, change) for one in readers for change in changes if change.matters_to(one)]
+        found = Ledger(self.url or "").overview([one.pipeline for one, _ in each])
+        view = KafkaBroker(self.options).describe(declared.topic) if each else None
+        unread = [self._of(one, change, view, found[one.pipeline]) for one, change in each if view]
+        return [one if one.pipeline in names else replace(one, retired=_retired(found[one.pipeline])) for one in unread]
+
+    def _of(self, reader: Reader, change: Shorter, view: TopicView, found: StatusAndPositions) -> Unread:
+        at = {one.partition: one.next_offset for one in found.positions if one.topic_id == view.topic_id}
+        messages = sum(_between(at.get(number), held.written, held) for number, held in view.partitions.items())
         if change.milliseconds is None or not messages:
-            return Unread(reader.pipeline, messages, messages)
+            return Unread(reader.pipeline, messages, messages, change)
         until = offsets_at(self.options, view.topic, _oldest_kept(change.milliseconds, reader))
         expiring = sum(_between(at.get(number), until[number], held) for number, held in view.partitions.items())
-        return Unread(reader.pipeline, messages, expiring)
+        return Unread(reader.pipeline, messages, expiring, change)
+
+
+def _retired(found: StatusAndPositions) -> str:
+    """Return a hash that changes as soon as the pipeline runs: each run has an epoch of its own."""
+    positions = [astuple(position) for position in found.positions]
+    return fingerprint_of([found.status.pipeline, found.status.epoch, positions])
 
 
 def _oldest_kept(retention: int, reader: Reader) -> int:
@@ -62,4 +101,4 @@ def _oldest_kept(retention: int, reader: Reader) -> int:
 
 
 def _between(position: int | None, until: int, held: PartitionView) -> int:
-    return max(0, min(until, held.end) - max(position or 0, held.low))
+    return max(0, min(until, held.written) - max(position or 0, held.low))

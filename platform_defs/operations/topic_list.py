@@ -5,16 +5,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from platform_defs.contract.digest import fingerprint_of
 from platform_defs.contract.topics_file import NAME, read_topics_file
 from platform_defs.contract.yaml_scalar import yaml_scalar
 from platform_defs.errors import BadInput, TidegateError, TopicMissing
+from platform_defs.operations.topic_evidence import Witness
 from platform_defs.operations.topic_plan import Topics
 from platform_defs.topics.declared import Declared
+from platform_defs.topics.evidence_rules import Unread, same_cluster
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.plan import plan_of
+from platform_defs.words import plural
 from resources.kafka.broker import KafkaBroker
-from resources.postgres.topics_ledger import TopicsLedger
 
+MAX_NAMED = 10  # pipelines in one sentence
 State = Literal["as_declared", "differs", "missing", "not_declared", "hidden"]
 
 
@@ -68,11 +72,32 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Deleted:
-    """A topic that is gone, and how many offsets it held."""
+class Deletion:
+    """A topic that is to be deleted: what it holds, and which pipelines have not read all of it."""
 
+    topic: str
+    cluster_id: str
     topic_id: str
-    messages: int
+    offsets: tuple[tuple[int, int, int], ...]  # of each partition: its number, first offset and end
+    unread: tuple[Unread, ...]
+    unknown: str  # why the ledger cannot show who reads the topic; empty where it can
+
+    @property
+    def messages(self) -> int:
+        """Offsets that the topic holds."""
+        return sum(end - first for _, first, end in self.offsets)
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why it must not be deleted unless a person confirms what was shown: a clause each."""
+        unread = [f"{one.pipeline} has not read {plural(one.messages, 'message')} of it" for one in self.unread]
+        more = (f"nor have {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
+        return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what was shown, so that exactly that is deleted and nothing else."""
+        return fingerprint_of(asdict(self))
 
 
 def list_topics(topics: Topics) -> TopicList:
@@ -109,8 +134,10 @@ def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
     return Imported(topic, pipelines, file, _properties(there) if pipelines else f"topics:\n{_entry(topic, there)}")
 
 
-def delete_topic(topics: Topics, topic: str) -> Deleted:
-    """Delete a topic that nothing declares. Raises BadInput where something does, or might."""
+def propose_deletion(topics: Topics, topic: str) -> Deletion:
+    """Return what deleting a topic would delete. Changes nothing. Raises BadInput where a contract or topics.yaml
+    declares the topic, or might, or the ledger is of another cluster; TopicMissing.
+    """
     said = topics.declared()
     if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
         raise BadInput(f"whether a contract reads {topic} cannot be told: {refused[0].place}: {refused[0].message}")
@@ -122,18 +149,23 @@ def delete_topic(topics: Topics, topic: str) -> Deleted:
     if topic.startswith("__"):
         raise BadInput(f"{topic} is Kafka's own", field=topic)
     observed = topics.admin.observe([topic])
-    if (there := observed.topics.get(topic)) is None:
+    if topic not in observed.topics:
         raise TopicMissing.named(topic)
-    _refuse_other_cluster(topics, observed)
+    evidence = Witness(topics.admin.options, topics.ledger).of_deletion(topic, observed)
+    for verdict in same_cluster(observed, evidence):
+        raise BadInput(verdict.message)
+    unknown = f"what pipelines have not read of it cannot be known: {evidence.unknown}" if evidence.unknown else ""
+    if not unknown and evidence.first_cluster is None:
+        unknown = f"the ledger does not know this cluster, {observed.cluster_id}, nor which pipelines read there"
     view = KafkaBroker(topics.admin.options).describe(topic)
-    topics.admin.delete(topic, there.topic_id)
-    return Deleted(there.topic_id, sum(held.written - held.low for held in view.partitions.values()))
-
-
-def _refuse_other_cluster(topics: Topics, observed: Observed) -> None:
-    first = TopicsLedger(topics.ledger).first_cluster() if topics.ledger else None
-    if first not in (None, observed.cluster_id):
-        raise BadInput(f"topics were first applied to cluster {first}, and this is cluster {observed.cluster_id}")
+    return Deletion(
+        topic,
+        view.cluster_id,
+        view.topic_id,
+        tuple((number, held.low, held.written) for number, held in sorted(view.partitions.items())),
+        tuple(one for one in evidence.unread.get(topic, ()) if one.messages),
+        unknown,
+    )
 
 
 def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
@@ -145,7 +177,8 @@ def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
 
 def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:
     there, place = observed.topics.get(one.topic), one.place()
-    changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if declared else ()
+    planned = declared or there is None
+    changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if planned else ()
     missing: State = "missing" if there is None else "not_declared"
     return ListedTopic(
         one.topic,

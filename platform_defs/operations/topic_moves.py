@@ -22,6 +22,7 @@ class Moves:
 
     options: Mapping[str, str] = field(repr=False)  # they may hold a password
     home: Path
+    ledger: str | None = field(default=None, repr=False)
 
     def check(self, plan: Plan) -> None:
         """Raises where `do` would refuse the moves, before anything is changed."""
@@ -44,13 +45,13 @@ class Moves:
     def finish(self) -> None:
         """End what an apply that was killed has begun, if its replicas have moved: its throttles would stay."""
         with suppress(TidegateError):  # of another cluster, or nobody answers: `cluster reassign status` says so
-            kept = self._reassigning.record.load()
+            kept = self._reassigning.kept()
             if kept is not None and kept.state == "under way":
                 self._reassigning.status(kept)
 
     @property
     def _reassigning(self) -> Reassigning:
-        return Reassigning(Look(self.options), Record(self.home))
+        return Reassigning(Look(self.options), Record(self.home, self.ledger))
 
 
 def reassignment_of(plan: Plan) -> Reassignment:

@@ -12,7 +12,7 @@ from platform_defs.errors import BadInput
 from platform_defs.operations.topic_evidence import Witness
 from platform_defs.operations.topic_moves import Moves
 from platform_defs.topics.declared import Declarations, Declared, declarations
-from platform_defs.topics.evidence_rules import Evidence, same_cluster, unread_kept
+from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
 from platform_defs.topics.observed import Observed
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import judge
@@ -32,6 +32,9 @@ class Allowed:
 
     break_key_order: bool = False
     new_cluster: str | None = None  # the id of a cluster that takes the first one's place
+    cluster_id: str | None = None  # of the intended cluster, for want of a ledger that shows it
+    recreate: bool = False  # topics that pipelines have read and that are gone
+    retired: tuple[str, ...] = ()  # as shown of pipelines that are not to read a topic any more
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class Topics:
     @property
     def moves(self) -> Moves:
         """What moves replicas."""
-        return Moves(self.admin.options, self.home)
+        return Moves(self.admin.options, self.home, self.ledger)
 
     def declared(self) -> Declarations:
         """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares."""
@@ -80,23 +83,39 @@ class Topics:
         said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
         if not self.only:
             return replace(said, refused=(*said.refused, *map(_broken, found.broken)))
-        if missing := [name for name in self.only if name not in said.topics]:
+        known = {**said.topics, **said.undeclared}
+        if missing := [name for name in self.only if name not in known]:
             raise BadInput(
                 f"nothing is declared of {missing[0]}, neither in a contract nor in {NAME}", field=missing[0]
             )
-        topics = {name: said.topics[name] for name in self.only}
-        return replace(said, topics=topics, refused=tuple(v for v in said.refused if v.topic in topics))
+        topics = {name: one for name, one in said.topics.items() if name in self.only}
+        undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
+        refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)
+        return replace(said, topics=topics, undeclared=undeclared, refused=refused)
 
     def plan(self, allowed: Allowed | None = None) -> Judged:
-        """What to do now, and whether it may be done."""
-        said = self.declared()
-        observed = self.admin.observe(said.topics)
-        evidence = Witness(self.admin.options, self.ledger).evidence(said.topics, observed)
-        keys = sample_keys(self.admin.options, to_sample(said.topics, observed))
-        verdicts = [*said.refused, *judge(said.topics, observed), *_by_evidence(said.topics, observed, evidence)]
-        verdicts += [*partitioner_kept(said.topics, keys), *keys_needed(said.topics, observed, keys)]
-        plan = plan_of(said.topics.values(), observed)
-        return Judged(plan, tuple(_allow(verdicts, allowed or Allowed(), observed)), said.topics, evidence)
+        """Return the steps to take now, and the verdicts. Raises BadInput for another cluster than `allowed` names."""
+        said, allowed = self.declared(), allowed or Allowed()
+        observed, hidden = self.admin.observe_all([*said.topics, *said.undeclared])
+        if allowed.cluster_id not in (None, observed.cluster_id):
+            raise BadInput(
+                f"--cluster-id {allowed.cluster_id} was given, and this is cluster {observed.cluster_id}. Correct "
+                "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. Nothing was changed",
+                field="--cluster-id",
+            )
+        if refused := [error for name, error in hidden.items() if name in said.topics]:
+            raise refused[0]
+        missing = said.undeclared.keys() - observed.topics.keys() - hidden.keys()
+        topics = {**said.topics, **{name: said.undeclared[name] for name in sorted(missing)}}
+        evidence = Witness(self.admin.options, self.ledger).evidence(topics, observed)
+        keys = sample_keys(self.admin.options, to_sample(topics, observed))
+        plan = plan_of(topics.values(), observed)
+        verdicts = [*said.refused, *judge(topics, observed)]
+        verdicts += unread_kept(topics, observed, evidence, allowed.retired)
+        verdicts += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
+        verdicts += read_before(topics, observed, evidence)
+        verdicts += [*partitioner_kept(topics, keys), *keys_needed(topics, observed, keys)]
+        return Judged(plan, tuple(_allow(verdicts, allowed, observed)), topics, evidence)
 
     def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
         """Do what is planned. Raises BadInput where a rule or Kafka refuses a step: then nothing was changed."""
@@ -147,18 +166,12 @@ def stored(path: Path) -> Plan:
     return found.plan
 
 
-def _by_evidence(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> list[Verdict]:
-    found = [*unread_kept(topics, observed, evidence), *same_cluster(observed, evidence)]
-    if evidence.unknown and topics:
-        message = f"whether this is the cluster of the first apply cannot be told: {evidence.unknown}"
-        found.append(Verdict("warn", "same_cluster", "", message))
-    return found
-
-
 def _allow(verdicts: Sequence[Verdict], allowed: Allowed, observed: Observed) -> list[Verdict]:
     """What a person has allowed is a warning."""
     rules = {"order_kept"} if allowed.break_key_order else set[str]()
     rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
+    rules |= {"cluster_known"} if observed.cluster_id in (allowed.cluster_id, allowed.new_cluster) else set()
+    rules |= {"read_before"} if allowed.recreate else set()
     return [replace(one, severity="warn") if one.rule in rules else one for one in verdicts]
 
 

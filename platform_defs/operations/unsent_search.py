@@ -1,12 +1,14 @@
 """Whether messages that were not delivered can be looked for in the log, and which of them are there."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
+from uuid import UUID
 
 from platform_defs.offsets import OffsetRange, TopicView
-from platform_defs.producing.message import ID
+from platform_defs.producing.message import ID, sent_before
 from platform_defs.producing.unsent import LogEnds
 from platform_defs.words import plural
 from resources.kafka.source import KafkaSource
@@ -30,12 +32,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Found:
-    """What the log holds behind the ends: where each id that was looked for is; by key, the time of the newest message
-    that has it (ms).
+    """The result of a search: where each id that was looked for is, and which messages (by `unsent_id`) would overwrite
+    one of their key that may be newer.
     """
 
     places: Mapping[bytes, Place]
-    newest: Mapping[bytes, int]
+    overwriting: frozenset[UUID]
 
 
 def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
@@ -75,15 +77,18 @@ def search(
     now: TopicView,
     wanted: Sequence[UnsentId],
     show: Callable[[str], None],
-    keys: frozenset[bytes] = frozenset(),
+    keys: Mapping[UUID, bytes],
 ) -> Found:
-    """Look for `wanted` in the log up to its end as `now` has it, and for newer messages of `keys`.
+    """Look for `wanted` in the log up to its end as `now` has it, and for newer messages of the `keys` of some of them.
 
     Only what is committed counts, so an open transaction is waited for. Memory: what is wanted, and a block. Raises
     BrokerAway, OffsetsUnavailable.
     """
     looking = {item.tidegate_id for item in wanted}
-    places, newest = dict[bytes, Place](), dict[bytes, int]()
+    places, of_key, overwriting = dict[bytes, Place](), defaultdict[bytes, list[UnsentId]](list), set[UUID]()
+    for item in wanted:
+        if item.unsent_id in keys:
+            of_key[keys[item.unsent_id]].append(item)
     parts = ranges((item.log.before for item in wanted), now)
     total, read, shown_at = sum(map(len, parts)), 0, time.monotonic()
     show(f"looking through {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
@@ -93,17 +98,27 @@ def search(
             for index, (named, place) in enumerate(zip(block.headers(ID).to_pylist(), here, strict=True)):
                 if named in looking:
                     places.setdefault(named, place)
-                if keys and (key := _key(block, index)) in keys:
-                    newest[key] = max(newest.get(key, 0), block.message(index).timestamp()[1])
+                key = block.message(index).key() if of_key else None
+                if key is not None and (older := of_key.get(key)):
+                    overtaken = {item.unsent_id for item in older if _may_be_newer(named, place, item, now.topic_id)}
+                    overwriting |= overtaken
+                    older[:] = [item for item in older if item.unsent_id not in overtaken]
             read += len(block.values)
             if time.monotonic() - shown_at > SHOWN_EVERY:
                 show(f"{read:,} of {total:,} offsets of {now.topic} looked through")
                 shown_at = time.monotonic()
-    return Found(places, newest)
+    return Found(places, frozenset(overwriting))
 
 
-def _key(block: Any, index: int) -> bytes:
-    return block.message(index).key()
+def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: str) -> bool:
+    """Return False where the message at `place`, which is of the item's key, is known to be older than the item: it is
+    before the ends that the log had before the item's first try, or is one that the same producer sent before. Times
+    are not compared: each is of its own machine's clock.
+    """
+    partition, offset = place
+    if item.log.before.topic_id == topic_id and offset < _end(item.log.before, partition):
+        return False
+    return named is None or (named != item.tidegate_id and not sent_before(named, item.tidegate_id))
 
 
 def _offsets(offsets: Any) -> Iterable[int]:

@@ -106,9 +106,9 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     finally:
         turns.finish()
         survey.close()
-    if turns.over():
+    if spark.has_ended():
         context.log.error(ENDED)
-    if failure := ends_with(failures, turns.taken, spark_ended=turns.over(), staying=stays(context.run)):
+    if failure := ends_with(failures, turns.taken, spark_ended=spark.has_ended(), staying=stays(context.run)):
         raise failure
 
 

@@ -13,6 +13,7 @@ from dagster._core.storage.asset_check_execution_record import AssetCheckExecuti
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.reserved import NOT_HALTED
+from platform_defs.engine.redaction import stored_halt
 from platform_defs.errors import Halt
 from platform_defs.orchestration.events import samples_table
 from platform_defs.orchestration.keys import table_key
@@ -35,6 +36,9 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
 def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvaluation:
     """The check, from the ledger's `status` of the pipeline."""
     halt = status.halt
+    if halt is not None:
+        detail = stored_halt(contract, halt.detail)
+        halt = Halt(contract.pipeline, detail, detail.seen)
     return dg.AssetCheckEvaluation(
         asset_key=table_key(contract.row_table.name),
         check_name=NOT_HALTED,

@@ -44,8 +44,11 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
             else:
                 context.log.info(f"{contract.pipeline}: {found.sentence()}")
         try:
-            log = prune_log(context.instance, endpoints.postgres_url, settings().dagster_retention_days)
-            context.log.info(f"Dagster: removed {', '.join(f'{n:,} {name}' for name, n in asdict(log).items())}")
+            log = prune_log(context.instance, settings().dagster_retention_days)
+            if log is None:
+                context.log.info("Dagster's log was not pruned: dagster.yaml names a storage that is not Tidegate's.")
+            else:
+                context.log.info(f"Dagster: removed {', '.join(f'{n:,} {name}' for name, n in asdict(log).items())}")
         except TidegateError as error:
             failures["Dagster's log"] = str(error)
         if failures:

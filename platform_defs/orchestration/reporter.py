@@ -156,6 +156,8 @@ class Reporter:
         found = self.ledger.unreported(self.contract)
         alive = runs_with_session(self.ledger, {batch.run_id for batch in found if batch.run_id})
         earlier = [batch for batch in found if batch.run_id not in alive]
+        if earlier:
+            self.ledger.put_off_reports([batch.batch_id for batch in earlier])
         for batch in earlier:
             self.context.log.info(
                 f"{self.contract.pipeline}: batch {batch.batch_id}: committed by an earlier run, which ended before "

@@ -25,7 +25,7 @@ class Work(Protocol):
         ...
 
     def over(self) -> bool:
-        """Whether no turn can be taken any more, of whatever pipeline."""
+        """Return True if no turn can be taken any more, by any pipeline."""
         ...
 
     def stop(self) -> None:

@@ -120,10 +120,7 @@ def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
         description="Compares the registered schemas with the contracts. Starts nothing.",
     )
     def compare(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        try:
-            endpoints = connection()
-        except BadInput as error:  # the stack is not running
-            return dg.SensorResult(skip_reason=str(error))
+        endpoints = connection()
         look = Look(endpoints, kept_survey(endpoints).ledger, memory)
         found = look.at(topics)
         news = shows_otherwise(context.instance, found)

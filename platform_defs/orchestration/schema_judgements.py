@@ -7,8 +7,8 @@ import dagster as dg
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.reserved import WRITER_SCHEMAS_FIT
+from platform_defs.formats.writer_fit import doubts_of, misfit
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_fit import doubts_of, misfit
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.words import plural
 

@@ -14,7 +14,6 @@ import dagster as dg
 from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
 from platform_defs.contract.model import CONTINUOUS_BELOW, Contract
-from platform_defs.errors import BadInput
 from platform_defs.orchestration.halts import stale_halt_checks
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.keys import (
@@ -50,7 +49,7 @@ ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CA
 def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -> dg.SensorDefinition:
     """The sensor of these contracts; `definitions` is the digest of their pipelines.
 
-    It fails, visibly, when Kafka or Postgres does not answer at all.
+    Its ticks fail while Kafka or Postgres does not answer at all, or the embedded one is not running.
     """
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
@@ -65,11 +64,7 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        try:
-            endpoints = connection()
-        except BadInput as error:  # the stack is not running
-            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
-        return look(context.instance, contracts, kept_survey(endpoints), context.cursor, definitions)
+        return look(context.instance, contracts, kept_survey(connection()), context.cursor, definitions)
 
     return sense_lag
 

@@ -1,4 +1,4 @@
-"""Looks at all pipelines at once: the ledger in two statements, the brokers in four questions, over kept clients."""
+"""Looks at all pipelines at once: the ledger in a few statements, the brokers in four questions, over kept clients."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -28,6 +28,7 @@ class Survey:
         its `view`. Migrates an older ledger: a run would, but none starts before the ledger can be read.
         """
         known = self._known([contract.pipeline for contract in contracts])
+        unreported = self.left_unreported(contracts)
         views = self.topics.views(contract.topic for contract in contracts)
         return [
             Seen(
@@ -35,6 +36,7 @@ class Survey:
                 known[contract.pipeline].status,
                 known[contract.pipeline].positions,
                 views[contract.topic],
+                contract.pipeline in unreported,
             )
             for contract in contracts
         ]
@@ -50,7 +52,9 @@ class Survey:
         return runs_with_session(self.ledger, run_ids)
 
     def left_unreported(self, contracts: Iterable[Contract]) -> set[str]:
-        """Those of these pipelines that have batches which a run committed and will not report: it is not alive."""
+        """Return the pipelines with batches that a run committed and will not report, since it is not alive; without
+        pipelines whose failed report waits for its next try.
+        """
         untold = self.ledger.untold([contract.pipeline for contract in contracts])
         alive = self.live_runs({run_id for _, run_id in untold if run_id})
         return {pipeline for pipeline, run_id in untold if run_id not in alive}

@@ -1,5 +1,5 @@
 """Two checks of each topic that never block: `topic_matches_contract`, whether the topic is as its contracts declare
-it, and `replicas_in_sync`, whether it would survive the loss of a broker now.
+it, and `replicas_in_sync`, whether it would survive the loss of a broker now. While Kafka cannot be asked, both fail.
 
 The sensor of topics reports them with what it records; they can be run by hand too.
 """
@@ -13,7 +13,7 @@ from platform_defs.cluster.observed import Observed as Cluster
 from platform_defs.cluster.observed import Partition
 from platform_defs.cluster.partition_states import Judged, State, count, judged, worst
 from platform_defs.contract.reserved import REPLICAS_IN_SYNC, TOPIC_MATCHES
-from platform_defs.errors import TidegateError, TopicMissing
+from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.orchestration.halts import as_result
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic
@@ -82,9 +82,25 @@ def _kept(options: frozenset[tuple[str, str]]) -> TopicAdmin:
 
 
 def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetCheckEvaluation]:
-    """Both checks of each topic that may be described. Raises BrokerAway where no broker answers."""
+    """Both checks of each topic that may be described, or for which no broker answers now. Raises BrokerAway where none
+    answers at all.
+    """
     observed, refused = admin.observe_each([topic.name for topic in topics])
-    return judgements([topic for topic in topics if topic.name not in refused], observed)
+    found = judgements([topic for topic in topics if topic.name not in refused], observed)
+    for topic in topics:
+        if isinstance(why := refused.get(topic.name), BrokerAway):
+            found += unknown([topic], why)
+    return found
+
+
+def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEvaluation]:
+    """Both checks of each topic, failed: Kafka cannot be asked now, and what it last said may no longer be true."""
+    said = f"Not known: {why}"
+    return [
+        _evaluation(topic.name, name, said, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
+        for topic in topics
+        for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC)
+    ]
 
 
 def judgements(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:

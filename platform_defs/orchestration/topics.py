@@ -7,14 +7,14 @@ from typing import Any
 
 import dagster as dg
 
-from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.events import MOST_PARTITIONS
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topic_assets import Topic
-from platform_defs.orchestration.topic_checks import evaluations, topic_admin
+from platform_defs.orchestration.topic_checks import evaluations, topic_admin, unknown
 from platform_defs.words import plural
 from resources.endpoints import Endpoints, connection
 from resources.kafka.topics import KafkaTopics
@@ -25,7 +25,8 @@ REPEATED = 3600.0  # seconds after which a topic is recorded again though nothin
 
 
 def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
-    """A sensor that records each topic's partitions, retention, replication and offsets, and reports its checks.
+    """A sensor that records each topic's partitions, retention, replication and offsets, and reports its checks. While
+    Kafka does not answer, its ticks fail, and so do the checks of all topics.
 
     A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
     minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
@@ -42,12 +43,14 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         ),
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        page, cursor = next_page(list(by_name), context.cursor)
         try:
             endpoints = connection()
-        except BadInput as error:  # the stack is not running
-            return dg.SensorResult(skip_reason=str(error), cursor=context.cursor)
-        page, cursor = next_page(list(by_name), context.cursor)
-        found = observations(page, kept_survey(endpoints).topics)
+            found = observations(page, kept_survey(endpoints).topics)
+        except TidegateError as error:  # of a tick that fails Dagster records no events, and the cursor stays
+            for event in shows_otherwise(context.instance, unknown(topics, error))[: 2 * PAGE]:
+                context.instance.report_runless_asset_event(event)
+            raise
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         checks = checked([by_name[name] for name in page], endpoints, context)
@@ -63,9 +66,11 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
 def checked(
     topics: Sequence[Topic], endpoints: Endpoints, context: dg.SensorEvaluationContext
 ) -> list[dg.AssetCheckEvaluation]:
-    """Their checks, where Dagster shows something else; none where they cannot be judged now: observations go on."""
+    """Their checks, where Dagster shows something else; none where Kafka refuses the question: observations go on."""
     try:
         return shows_otherwise(context.instance, evaluations(topics, topic_admin(endpoints)))
+    except BrokerAway as error:
+        return shows_otherwise(context.instance, unknown(topics, error))
     except TidegateError as error:
         context.log.warning(f"The checks of topics could not be judged: {error}")
         return []

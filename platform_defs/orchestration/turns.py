@@ -15,7 +15,7 @@ from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.budget import Spent
 from platform_defs.engine.planning import is_full
 from platform_defs.engine.ports import Published
-from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError
+from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError, TransformChanged
 from platform_defs.operations.open_run import open_run
 from platform_defs.orchestration.continuous import SHARE as STAYING
 from platform_defs.orchestration.continuous import in_small_batches
@@ -63,6 +63,7 @@ class Turns:
         self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
         self._reporters: dict[str, Reporter] = {}
         self._alone_since: dict[str, float] = {}
+        self._outdated = False  # a file that a transform imports has changed
         self._starting, self._stopped, self._over = threading.Lock(), threading.Event(), threading.Event()
         self._reports = threading.Thread(target=self._report_now_and_then, name="reports", daemon=True)
         if stays:
@@ -86,6 +87,7 @@ class Turns:
             time.sleep(AGAIN)
             raise
         except Exception as error:
+            self._outdated = self._outdated or isinstance(error, TransformChanged)
             self._explain(name, error)
             raise
         finally:
@@ -111,8 +113,10 @@ class Turns:
         return now - self._alone_since.setdefault(name, now) < (ALONE_FOR if failures < LAST else LAST_FOR)
 
     def over(self) -> bool:
-        """Whether no turn can be taken any more: pipelines that have had no turn must not fail for another's sake."""
-        return self._spark.has_ended()
+        """Return True if no turn can be taken any more: pipelines that have had no turn must not fail for another's
+        sake. Also once a file that a transform imports has changed: the next run imports it, and should begin soon.
+        """
+        return self._outdated or self._spark.has_ended()
 
     def stop(self) -> None:
         """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted for it."""

@@ -15,7 +15,7 @@ from resources.postgres.answers import PipelineStatus
 
 @dataclass(frozen=True)
 class Waiting:
-    """Since when a message has been unread, as far as has been seen."""
+    """Since when a message has been unread, or a batch unreported, as far as has been seen."""
 
     since: float  # seconds since the epoch
     read: int  # sum of the next offsets at that time; once it has moved, the oldest unread message is another one
@@ -45,6 +45,7 @@ class Seen:
     status: PipelineStatus
     positions: Sequence[Position]
     view: TopicView | TidegateError  # or why the broker does not say
+    unreported: bool = False  # a run that is gone committed batches and did not report them to Dagster
 
     @property
     def lag(self) -> int:
@@ -70,7 +71,11 @@ def remember(before: Waits, seen: Sequence[Seen], now: float) -> Waits:
     found: dict[str, Waiting] = {}
     for item in seen:
         name, known = item.contract.pipeline, before.get(item.contract.pipeline)
-        waiting = known if isinstance(item.view, TidegateError) else still_waiting(known, item.lag, item.read, now)
+        waiting = (
+            known
+            if isinstance(item.view, TidegateError)
+            else still_waiting(known, item.lag or item.unreported, item.read, now)
+        )
         if waiting is not None:
             found[name] = waiting
     return found
@@ -90,7 +95,7 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
         return str(stale)
     reason = due(seen.lag, waiting, seen.contract.limits, now)
     if reason and waiting:
-        return Due(name, waiting.since, reason)
+        return Due(name, waiting.since, reason if seen.lag else "a run ended before it had reported its batches")
     return f"{plural(seen.lag, 'unread message')}; no run is due yet"
 
 

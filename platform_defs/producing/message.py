@@ -63,3 +63,11 @@ class Ids:
         if moment != self._moment:
             self._moment, self._first = moment, b"%08x-%04x%b" % (moment >> 16, moment & 0xFFFF, self._same)
         return b"%b%012x" % (self._first, self._count)
+
+
+def sent_before(one: bytes, other: bytes) -> bool:
+    """Return True if one `Ids` has made both, and `one` first: they share its random bits, and the counter decides.
+    The times in them do not, since a clock may be set back.
+    """
+    ours = len(one) == len(other) == 36 and one[14:15] == b"7" and one[13:24] == other[13:24]
+    return ours and one[24:] < other[24:]

@@ -57,19 +57,19 @@ class Unsent(Protocol):
         ...
 
     def begin(self) -> None:
-        """A transaction begins: an aborted one is sent again, or was given up after a `keep` of all."""
+        """A transaction begins. It may send messages of an aborted one again, or others."""
         ...
 
     def commit(self) -> None:
-        """The transaction was committed: all of it is delivered."""
+        """The transaction was committed: all of it is delivered, with what was aborted before and sent again in it."""
         ...
 
     def abort(self, failure: BaseException) -> None:
-        """The transaction was aborted: nothing of it is delivered, unless another one begins with the same messages."""
+        """The transaction was aborted: nothing of it is delivered, unless another one commits the same messages."""
         ...
 
     def keep(self, *, all_of_it: bool = False) -> None:
-        """Write what has failed: where it is a good deal, or `all_of_it`, with a transaction that was aborted last.
+        """Write what has failed: where it is a good deal, or `all_of_it`, with what was aborted and not sent again.
 
         Raises UnsentLost.
         """

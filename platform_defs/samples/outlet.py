@@ -61,7 +61,7 @@ def _value(contract: Contract, subjects: Subjects) -> WriterSchema:
             f"contract register {contract.pipeline}",
             field=contract.pipeline,
         )
-    from platform_defs.operations.writer_fit import why_not
+    from platform_defs.formats.writer_fit import why_not
 
     schema = _own(contract, subjects) or _readable(contract, subject, newest)
     if refused := why_not(contract, schema):

@@ -1,7 +1,7 @@
 """What is declared of a topic, by every contract that reads it or by topics.yaml, as one thing with its places."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from platform_defs.contract.model import Contract
@@ -148,11 +148,18 @@ def _refused(source: _Source, key: str, message: str) -> Verdict:
     return Verdict("refuse", "declared_once", source.topic, message, source.place(key))
 
 
+def created(declared: Declared) -> Create:
+    """Return the step that creates the topic: as declared, else with the cluster's defaults. It is compacted where only
+    upserts read it and no cleanup.policy is declared.
+    """
+    compacted = {"cleanup.policy": "compact"} if declared.readers and not declared.read_by("append") else {}
+    config = {name: value for name, value in {**compacted, **declared.config}.items() if value is not None}
+    return Create(declared.topic, declared.partitions, declared.replication_factor, config)
+
+
 def first_made(contract: Contract, partitions: int) -> Create:
     """The contract's topic as `tidegate produce` makes it where it is missing: as declared, else with so many
-    partitions, and compacted for an upsert.
+    partitions.
     """
-    keys = contract.topic_keys
-    compacted = {"cleanup.policy": "compact"} if contract.row_table.disposition == "upsert" else {}
-    config = {name: value for name, value in {**compacted, **keys.config}.items() if value is not None}
-    return Create(contract.topic, keys.partitions or partitions, keys.replication_factor, config)
+    step = created(_merged(contract.topic, [_of_contract(contract)]))
+    return replace(step, partitions=step.partitions or partitions)

@@ -1,11 +1,15 @@
-"""The rules that need evidence from elsewhere: what pipelines have not read yet, and the cluster of the first apply."""
+"""The rules that need evidence from elsewhere: what pipelines have read or not read yet, and the cluster of the first
+apply.
+"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from platform_defs.topics.declared import Declared
+from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, same_value, setting
-from platform_defs.topics.rules import POLICY, said
+from platform_defs.topics.plan import Plan
+from platform_defs.topics.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
 from platform_defs.topics.verdicts import Verdict
 from platform_defs.words import plural
 
@@ -14,20 +18,41 @@ AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"
 
 @dataclass(frozen=True)
 class Shorter:
-    """A topic's retention gets shorter: to an age in milliseconds; None where that cannot be told from here."""
+    """A topic keeps messages for a shorter time: for so many milliseconds; None where that cannot be told from here.
+
+    `lost_to` "upsert": tombstones, which compaction removes. "append": what has a newer message of its key, in a topic
+    that is compacted from now on. None: any message, for any reader.
+    """
 
     milliseconds: int | None
+    lost_to: Literal["append", "upsert"] | None = None
+
+    def matters_to(self, reader: Reader) -> bool:
+        """Return True if the pipeline can lose by it."""
+        return self.lost_to in (None, reader.disposition)
 
 
 @dataclass(frozen=True)
 class Unread:
-    """What a pipeline has not read of a topic yet, in messages; `expiring` of them are older than the new retention
-    allows, or will be before the pipeline's next run.
+    """A pipeline's lag on a topic, in messages; `expiring` of them are older than the `change` allows, or will be
+    before the pipeline's next run. `retired`: for a pipeline without a contract that reads the topic, what confirms
+    that it is not to read it any more; a run of the pipeline changes it.
     """
 
     pipeline: str
     messages: int
     expiring: int
+    change: Shorter = Shorter(None)
+    retired: str = ""
+
+
+@dataclass(frozen=True)
+class ReadBefore:
+    """A pipeline that has read a topic of this name, by the ledger."""
+
+    pipeline: str
+    topic_id: str
+    cluster_id: str
 
 
 @dataclass(frozen=True)
@@ -35,27 +60,43 @@ class Evidence:
     """What effects found out. `unknown` says why the ledger could not be asked; empty where it was."""
 
     unread: Mapping[str, Sequence[Unread]] = field(default_factory=dict[str, "Sequence[Unread]"])  # by topic
-    first_cluster: str | None = None  # of the first apply; None before it
+    first_cluster: str | None = None  # that the ledger knows: of the first apply, or where pipelines read; None: none
     unknown: str = ""
+    # By topic that is missing.
+    read_before: Mapping[str, Sequence[ReadBefore]] = field(default_factory=dict[str, "Sequence[ReadBefore]"])
 
 
-def shorter(declared: Declared, observed: Observed) -> Shorter | None:
-    """How the topic's retention gets shorter, if it does. Keys that are not declared stay as they are."""
+def shorter(declared: Declared, observed: Observed) -> list[Shorter]:
+    """Return how the topic keeps less than before; nothing where it does not. Keys that are not declared stay as they
+    are.
+    """
     there = observed.topics.get(declared.topic)
-    after = {name: setting(observed, declared.topic, declared.config, name) for name in (AGE, SIZE, POLICY)}
-    if there is None or "delete" not in (after[POLICY] or "delete"):
-        return None
-    deletes = "delete" in there.effective.get(POLICY, "delete")
-    age, size = (_less(after[name], there.effective.get(name) if deletes else NEVER) for name in (AGE, SIZE))
-    return Shorter(None if size else _number(after[AGE])) if age or size else None
+    if there is None:
+        return []
+    names, found = (AGE, SIZE, POLICY, TOMBSTONES, DELAY), list[Shorter]()
+    after = {name: setting(observed, declared.topic, declared.config, name) for name in names}
+    before = {name: there.effective.get(name) for name in names}
+    if "delete" in (after[POLICY] or "delete"):
+        deletes = "delete" in (before[POLICY] or "delete")
+        age, size = (_less(after[name], before[name] if deletes else NEVER) for name in (AGE, SIZE))
+        found += [Shorter(None if size else _number(after[AGE]))] if age or size else []
+    kept, was = tombstones_kept(after), tombstones_kept(before)
+    if kept != NEVER and _less(kept, was):
+        found.append(Shorter(_number(kept), "upsert"))
+    if kept != NEVER and was == NEVER:
+        found.append(Shorter(None, "append"))
+    return found
 
 
-def unread_kept(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
-    """No retention that deletes what a pipeline has yet to read."""
+def unread_kept(
+    topics: Mapping[str, Declared], observed: Observed, evidence: Evidence, retired: Collection[str] = ()
+) -> Iterator[Verdict]:
+    """No retention that deletes what a pipeline has yet to read, unless a person has said that it is `retired`."""
     for topic, declared in topics.items():
-        if (change := shorter(declared, observed)) is None or not declared.readers:
+        if not (changes := shorter(declared, observed)):
             continue
-        place = (f"config.{AGE}", f"config.{SIZE}", f"config.{POLICY}")
+        keys = (AGE, SIZE, POLICY) if any(one.lost_to is None for one in changes) else (TOMBSTONES, DELAY, POLICY)
+        place = [f"config.{key}" for key in keys]
         if evidence.unknown:
             message = (
                 f"whether pipelines have read what this would delete of {topic} cannot be told: {evidence.unknown}"
@@ -63,26 +104,71 @@ def unread_kept(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
             yield said(declared, "refuse", "unread_kept", message, *place)
         for one in evidence.unread.get(topic, ()):
             if one.expiring:
-                yield said(declared, "refuse", "unread_kept", _loss(declared, change, one), *place)
+                severity = "warn" if one.retired in retired else "refuse"
+                yield said(declared, severity, "unread_kept", _loss(declared, one), *place)
+
+
+def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
+    """No topic is created in place of one that a pipeline has read: it would be another log, at which the pipeline
+    halts. The one that was read may be in another cluster.
+    """
+    for topic, readers in evidence.read_before.items():
+        one = readers[0]
+        yield said(
+            topics[topic],
+            "refuse",
+            "read_before",
+            f"{one.pipeline} has read {topic} (topic id {one.topic_id} in cluster {one.cluster_id}), and this cluster, "
+            f"{observed.cluster_id}, has no such topic. If these are the wrong brokers, correct "
+            "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. If the topic was deleted: tidegate topics apply --recreate; then "
+            f"{one.pipeline} halts until you settle it (tidegate ack {one.pipeline})",
+        )
 
 
 def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
-    """The cluster is that of the first apply: another one has been taken for it."""
+    """The cluster is the one that the ledger knows: another one has been taken for it."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
-        message = f"topics were first applied to cluster {first}, and this is cluster {observed.cluster_id}. Correct "
+        message = f"the ledger's topics are in cluster {first}, and this is cluster {observed.cluster_id}. Correct "
         message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster has taken the other's place: tidegate topics "
         yield Verdict("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
 
 
-def _loss(declared: Declared, change: Shorter, one: Unread) -> str:
-    unread = f"{one.pipeline} has not read {plural(one.messages, 'message')} of {declared.topic}"
-    if change.milliseconds is None:
-        return f"{unread}, which this could delete. Let it read them first (tidegate lag {one.pipeline})"
-    return (
-        f"{unread}, and {AGE} {change.milliseconds} would delete {one.expiring:,} of them before it does. Let it read "
-        f"them first (tidegate lag {one.pipeline})"
+def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Verdict]:
+    """Nothing is changed where no ledger shows that this is the intended cluster; with a ledger that knows no cluster
+    yet, new topics may be created.
+    """
+    changes = plan.steps if evidence.unknown else any(plan.topics.values())
+    if not changes or evidence.first_cluster is not None:
+        return
+    why = evidence.unknown or "the ledger knows no cluster yet, and the plan changes topics that exist"
+    yield Verdict(
+        "refuse",
+        "cluster_known",
+        "",
+        f"no ledger shows that {plan.cluster_id} is the intended cluster: {why}. Make the ledger available (tidegate "
+        "stack up, or TIDEGATE_POSTGRES_URL); or, if you have checked that it is the intended one: --cluster-id "
+        f"{plan.cluster_id}",
     )
+
+
+def _loss(declared: Declared, one: Unread) -> str:
+    if one.change.lost_to == "upsert":
+        loss = (
+            f", and tombstones among {one.expiring:,} of them could be removed before it does ({TOMBSTONES} after "
+            f"{DELAY}): the rows that they delete would remain forever"
+        )
+    elif one.change.milliseconds is None:
+        loss = ", which this could delete"
+    else:
+        loss = f", and {AGE} {one.change.milliseconds} would delete {one.expiring:,} of them before it does"
+    remedy = f"Let it read them first (tidegate lag {one.pipeline})"
+    if one.retired:
+        remedy = (
+            f"No readable contract here names {declared.topic} for it: restore the contract and let it read them "
+            f"first; or, if the pipeline will not read them again: --retired {one.retired}"
+        )
+    return f"{one.pipeline} has not read {plural(one.messages, 'message')} of {declared.topic}{loss}. {remedy}"
 
 
 def _less(wanted: str | None, before: str | None) -> bool:

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from platform_defs.cluster.observed import Replicas
-from platform_defs.topics.declared import Declared
+from platform_defs.topics.declared import Declared, created
 from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.steps import (
     ORDER,
     AddPartitions,
-    Create,
     Move,
     Reassign,
     Seen,
@@ -44,8 +43,7 @@ def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
 def _steps(declared: Declared, observed: Observed) -> list[Step]:
     there = observed.topics.get(declared.topic)
     if there is None:
-        config = {name: value for name, value in declared.config.items() if value is not None}
-        return [Create(declared.topic, declared.partitions, declared.replication_factor, config)]
+        return [created(declared)]
     return [*_config(declared, there), *_partitions(declared, there, observed)]
 
 

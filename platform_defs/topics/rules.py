@@ -14,6 +14,7 @@ from platform_defs.topics.verdicts import Severity, Verdict
 from platform_defs.words import noun_for, plural
 
 ISR, UNCLEAN, POLICY = "min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"
+TOMBSTONES, DELAY = "delete.retention.ms", "min.compaction.lag.ms"
 Rule = Callable[[Declared, Observed], Iterator[Verdict]]
 
 
@@ -25,14 +26,16 @@ def said(
 
 
 def replication_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]:
-    factor, live = declared.replication_factor, len(observed.brokers)
+    exists, live = declared.topic in observed.topics, len(observed.brokers)
+    factor = declared.replication_factor if exists else _factor(declared, observed)
     if factor is not None and factor > live:
+        default = "" if declared.replication_factor else ", the cluster's default,"
         yield said(
             declared,
             "refuse",
             "replication_fits",
-            f"replicationFactor {factor} needs as many brokers, and {live} live here. Write {live} at most, or add "
-            "brokers first",
+            f"replicationFactor {factor}{default} needs as many brokers, and {live} live here. Write {live} at most, "
+            "or add brokers first",
             "replicationFactor",
         )
 
@@ -59,10 +62,10 @@ def durable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
     if not _is_about(declared, observed, "replicationFactor", f"config.{ISR}", f"config.{UNCLEAN}"):
         return
     lost = "acknowledged messages are lost with"
-    if factor == 1:
+    if factor == 1 and len(observed.brokers) > 1:  # on one broker there is nothing else to write
         message = f"{declared.topic} has one replica: {lost} its broker. Write replicationFactor 3 and {ISR} 2"
         yield said(declared, "warn", "durable", message, "replicationFactor")
-    elif factor is not None and least == 1:
+    elif factor is not None and factor > 1 and least == 1:
         message = f"{ISR} 1: {lost} the one broker that has them, even those of acks=all. Write {ISR} 2"
         yield said(declared, "warn", "durable", message, f"config.{ISR}", "replicationFactor")
     if (setting(observed, declared.topic, declared.config, UNCLEAN) or "").lower() == "true":
@@ -125,6 +128,32 @@ def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
 
 
+def tombstones_kept(config: Mapping[str, str | None]) -> str | None:
+    """Return for how many milliseconds a tombstone is kept at least, by these settings of a topic: -1 for ever, None
+    where it is not known. It may be removed `delete.retention.ms` after the first compaction that it is part of.
+    """
+    if not _compacts(config[POLICY]):
+        return "-1"
+    kept, delay = config[TOMBSTONES], config[DELAY]
+    return str(int(kept) + int(delay or 0)) if kept and kept.isdecimal() and (delay or "0").isdecimal() else None
+
+
+def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+    """Tombstones are kept at least until a pipeline that deletes rows by them starts a run."""
+    config = {name: setting(observed, declared.topic, declared.config, name) for name in (POLICY, TOMBSTONES, DELAY)}
+    kept, keys = tombstones_kept(config), [f"config.{name}" for name in (TOMBSTONES, DELAY, POLICY)]
+    if kept in (None, "-1") or not _is_about(declared, observed, *keys):
+        return
+    slow = [one for one in declared.readers if one.disposition == "upsert" and one.seconds * 1000 > int(kept or 0)]
+    if slow:
+        message = (
+            f"tombstones of {declared.topic} are kept for {kept} ms, and {slow[0].pipeline} starts a run after "
+            f"{slow[0].seconds:g} s: the rows that they delete could remain forever. Write {TOMBSTONES} 86400000, or "
+            "longer than any outage"
+        )
+        yield said(declared, "refuse", "tombstones_outlast", message, *keys)
+
+
 def over_racks(declared: Declared, observed: Observed) -> Iterator[Verdict]:
     there = observed.topics.get(declared.topic)
     narrow = [n for n, one in enumerate(there.replicas if there else ()) if not spread_over(one, observed.brokers)]
@@ -157,7 +186,15 @@ def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[
 
 
 RULES: tuple[Rule, ...] = (
-    *(replication_fits, writable, durable, never_fewer, order_kept, compaction_fits, over_racks, known_setting),
+    replication_fits,
+    writable,
+    durable,
+    never_fewer,
+    order_kept,
+    compaction_fits,
+    tombstones_outlast,
+    over_racks,
+    known_setting,
 )
 
 

@@ -1,9 +1,10 @@
 """Accumulate tables: each recomputed from the rows that must be there, exactly, and compared key by key.
 
-In columns while both are equal; the keys that are not, one by one.
+In columns while both are equal; the keys that are not, one by one. Which text is the least or the greatest depends on
+the database's collation: Postgres sorts the texts, and Arrow compares their ranks.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -23,18 +24,21 @@ Values: TypeAlias = tuple[Any, ...]  # Python values: of the group by columns, o
 _AT_LEAST = 1_000_000  # rows of parts that are put together at once
 _MERGED = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}  # how aggregates of parts become one of all
 _PLACE = " place"  # a column beside theirs, whose names have no spaces
+_RANK = " rank"
 _SAFE = 28  # digits of a number of which 10**10 add up to no more than 38
 
 
 class Accumulated:
-    """What one accumulate table must hold, while rows are added."""
+    """The expected rows of one accumulate table, while rows are added.
 
-    def __init__(self, table: Table, row_table: Table) -> None:
-        self.table, self._row_table = table, row_table.name
-        # Which text is the least depends on the database's collation: that is for Postgres to say.
-        texts = {column.name for column in table.columns if column.type.name == "string"}
-        self._aggregates = [a for a in table.aggregates if a.function == "count" or a.column not in texts]
+    `in_order` sorts distinct texts by the collation of a column of the table: Arrow has the order of bytes only.
+    """
+
+    def __init__(self, table: Table, row_table: Table, in_order: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
+        self.table, self._row_table, self._in_order = table, row_table.name, in_order
+        self._aggregates = table.aggregates
         self._names = [a.column for a in self._aggregates]
+        self._texts = {column.name for column in table.columns if column.type.name == "string"}
         self._keys = [*table.group_by]
         self._parts: list[pa.Table] = []  # of the keys and the aggregates, each key once in each
         self._merged = 0  # rows of the first part, when it was made of several
@@ -48,19 +52,27 @@ class Accumulated:
         """Add rows of the row table."""
         if not rows.num_rows:
             return
-        wanted: list[Any] = [(a.source or [], a.function if a.source else "count_all") for a in self._aggregates]
         columns: Any = {name: _widened(rows[name]) for name in self.reads}
+        wanted = [(a.source, a.function if a.source else "count_all") for a in self._aggregates]
         self._parts.append(self._grouped(pa.table(columns), wanted))
         if sum(part.num_rows for part in self._parts) > 2 * self._merged + _AT_LEAST:
             self._parts = [self._together()]
             self._merged = self._parts[0].num_rows
 
-    def _grouped(self, rows: pa.Table, wanted: Sequence[Any]) -> pa.Table:
+    def _grouped(self, rows: pa.Table, wanted: Sequence[tuple[str | None, str]]) -> pa.Table:
+        """The keys and the aggregates, each of the column and by the function in `wanted`. Texts have their rank."""
         if not self._keys:
             raise AssertionError(f"{self.table.name} groups by nothing")
-        found = rows.group_by(self._keys, use_threads=False).aggregate([*wanted])
-        names = [f"{source}_{function}" if source else function for source, function in wanted]
-        columns = [found[name] for name in (*self._keys, *names)]
+        asked, ranked = list[Any](), dict[int, Any]()
+        for place, (name, (source, function)) in enumerate(zip(self._names, wanted, strict=True), len(self._keys)):
+            if source is not None and name in self._texts:
+                texts = pc.drop_null(pc.unique(rows[source])).to_pylist()
+                ranked[place] = pa.array(self._in_order(name, texts), pa.string())
+                rows = rows.append_column(f"{place}{_RANK}", pc.index_in(rows[source], ranked[place]))
+                source = f"{place}{_RANK}"
+            asked.append((source or [], function))
+        columns = rows.group_by(self._keys, use_threads=False).aggregate(asked).columns  # names of two may be the same
+        columns = [ranked[n].take(column) if n in ranked else column for n, column in enumerate(columns)]
         return pa.Table.from_arrays(columns, names=[*self._keys, *self._names])
 
     def _together(self) -> pa.Table:

@@ -22,7 +22,7 @@ from platform_defs.verification.dead_letters import (
     skipped_in,
 )
 from platform_defs.verification.differences import Difference, differences, offsets_of, places_of
-from platform_defs.verification.expected import Expected, NotMade
+from platform_defs.verification.expected import Expected
 from platform_defs.verification.judge import NoRow
 from platform_defs.verification.judged import ChunkJudge
 from platform_defs.verification.messages import Chunk, Topic
@@ -59,8 +59,9 @@ class _Made:
 
     others: dict[int, NoRow]  # by offset, why messages are no rows
     settled: set[int]  # offsets whose dead letters were settled and are pruned
-    good: Offsets  # of messages that the table must hold, before the transform
-    want: pa.Table | None  # None: the transform is another one now, and does not take these messages
+    good: int  # messages that the table must hold, before the transform
+    not_made: Offsets  # of messages of which rows cannot be made any more
+    want: pa.Table
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,9 @@ class AppendComparison:
     ) -> int:
         have, made = self.rows.before(part.number, messages.until_offset), making.result()
         want, compared = made.want, have
-        if want is None:
-            self.findings.count("unverifiable", len(made.good))
-            want, compared = era.expected.schema.empty_table(), _without(have, made.good)
+        if len(made.not_made):
+            self.findings.count("unverifiable", len(made.not_made))
+            compared = have.filter(pa.array(~np.isin(offsets_of(have), made.not_made)))
         for table in self.accumulated:
             table.add(want if compared is have and table.reads <= {*era.columns} else have)
         self._retyped(part, era, have)
@@ -144,6 +145,7 @@ class AppendComparison:
         places = places_of(np.array(messages.offsets, np.int64), sorted({*dead, *made.others, *found}))
         chunk = _Chunk(part, era, messages, dead, made, found, np.unique(offsets_of(want)), places)
         self._count(chunk, want)
+        self.findings.partly(era.expected.not_compared, len(chunk.wanted))
         skipped.add(messages.offsets, skipped_in(made.others, dead))
         for offset in chunk.found:
             self._differs(chunk, offset)
@@ -164,8 +166,7 @@ class AppendComparison:
         self.findings.count("messages", len(chunk.messages))
         self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in chunk.found.values()))
         skipped = sum(row.skipped for row in chunk.made.others.values())
-        good = 0 if chunk.made.want is None else len(chunk.made.good)
-        self.findings.count("filtered", good - len(chunk.wanted) + skipped)
+        self.findings.count("filtered", chunk.made.good - len(chunk.wanted) + skipped)
 
     def _differs(self, chunk: _Chunk, offset: int) -> None:
         """Report why the rows of an offset are not those that its message makes."""
@@ -270,15 +271,8 @@ def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settl
         kept = ~np.isin(good, late)
         rows, good = rows.filter(pa.array(kept)), good[kept]
     others = {messages.offsets[place]: row for place, row in judged.others.items()}
-    try:
-        return _Made(others, settled, good, era.expected.rows(messages.partition, good, rows))
-    except NotMade:
-        return _Made(others, settled, good, None)
-
-
-def _without(rows: pa.Table, offsets: Offsets) -> pa.Table:
-    """The rows of other offsets."""
-    return rows.filter(pa.array(~np.isin(offsets_of(rows), offsets)))
+    made = era.expected.rows(messages.partition, good, rows)
+    return _Made(others, settled, len(good) - len(made.not_made), made.not_made, made.table)
 
 
 def _with_dead(rows: pa.Table, dead: Mapping[int, object]) -> Offsets:

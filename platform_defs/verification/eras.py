@@ -1,12 +1,15 @@
 """The contracts that have judged a pipeline's messages: each batch is compared by its own, not by the newest.
 
-A batch names the digest of its contract; one from before digests were kept has the pipeline's first. Columns are those
-that the table has now: of an older contract, those that are still there, under the names that they have got since. A
-column that was dropped is not compared, even where a later contract has one of its name.
+A batch names the digest of its contract, and under which application of it the batch was made: a contract can come into
+force more than once, and the table's columns can change in between. Columns are those that the table has now: of an
+older contract, those that are still there, under the names that they have got since. A column that was dropped is not
+compared, even where a later contract has one of its name. Of a batch from before applications were kept, a column is
+compared if no contract of the pipeline dropped or renamed one of its name. The columns of the contract in force that a
+batch's rows are not compared in are named (`Now.not_compared`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psycopg
@@ -17,6 +20,7 @@ from platform_defs.contract.model import Column, Contract
 from platform_defs.evolution.message import widens
 from platform_defs.evolution.renames import renames
 from platform_defs.verification.json_columns import is_textual
+from platform_defs.verification.pins import Pinned
 from resources.postgres.contract_ledger import ContractLedger
 
 Names = Mapping[str, str]  # of columns in the table as it is; without those that were dropped since
@@ -31,13 +35,35 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Application:
+    """One application of a contract: what the columns that the row table had then are called now."""
+
+    number: int
+    digest: str
+    names: Names
+
+
+@dataclass(frozen=True)
+class Now:
+    """The columns of the rows of a batch, as the table has them now."""
+
+    names: Names  # of the columns of its contract that are compared
+    left: set[str]  # which an older contract had left in the table: publish empties them in the rows of an upsert
+    retyped: Mapping[str, str]  # whose type has changed since, without a replay: what is wrong with each
+    not_compared: set[str]  # of the contract in force: its message may have had a value for them
+
+
+@dataclass(frozen=True)
 class Eras:
     """`in_force` is the newest; `contracts` are all of them by digest, and by None the first."""
 
     in_force: Contract
     contracts: Mapping[str | None, Contract]
-    now: Sequence[tuple[Contract, Names]]  # of each contract: what the columns that the table had are called now
     types: Mapping[str, ColumnType]  # of the row table's columns: those of the newest, then what older ones left
+    applications: Sequence[Application] = ()  # in order
+    # By digest (None: of batches that name no contract), the application of batches that name none, where it is known.
+    unnumbered: Mapping[str | None, int] = field(default_factory=dict[str | None, int])
+    changed: Collection[str] = ()  # names of columns that some contract dropped, renamed or gave to a renamed one
     defaults: Collection[str] = ()  # columns that Postgres itself fills
 
     @property
@@ -54,35 +80,40 @@ class Eras:
         """The one of this digest; the newest where the ledger has none of it."""
         return self.contracts.get(digest, self.in_force)
 
-    def name_now(self, contract: Contract, column: str) -> str | None:
-        """What a column of a contract's row table is called now; None where the table no longer has it."""
-        of_before = next((names for item, names in self.now if item == contract), None)
-        now = column if of_before is None else of_before.get(column)
-        return now if now in self.types else None
+    def now(self, pinned: Pinned) -> Now:
+        """Return the current columns of the rows that a batch wrote."""
+        contract, digest = self.contract(pinned.contract), pinned.contract or next(iter(self.contracts))
+        of_digest = [item for item in self.applications if item.digest == digest]
+        own = {column.name: column.type for column in contract.row_table.columns}
+        in_force = {column.name for column in self.in_force.row_table.columns}
+        # An application that changed no column is deleted once its contract comes again: the next one has its names.
+        number = pinned.application or self.unnumbered.get(pinned.contract)
+        of_then = next((item.names for item in of_digest if number and item.number >= number), None)
+        if of_then is not None:
+            doubtful = in_force.intersection(own)
+        else:
+            each = [item.names for item in of_digest]
+            known = {*own}.union(*each)
+            of_then = {
+                name: name for name in known.difference(self.changed) if all(names.get(name) == name for names in each)
+            }
+            doubtful = in_force.intersection(self.changed) if known != of_then.keys() else set[str]()
+        found = {name: of_then[name] for name in own if of_then.get(name) in self.types}
+        names = {name: now for name, now in found.items() if _holds(self.types[now], own[name])}
+        return Now(
+            names,
+            {now for name, now in of_then.items() if name not in own}.difference(self.defaults),
+            {
+                now: f"{now} was {own[name].name} by version {contract.version} and is {self.types[now].name} now"
+                for name, now in found.items()
+                if name not in names
+            },
+            doubtful.difference(found.values()),
+        )
 
-    def names(self, contract: Contract) -> dict[str, str]:
-        """The columns of a contract that the table still has as they were or wider: what each is called now."""
-        found = ((column, self.name_now(contract, column.name)) for column in contract.row_table.columns)
-        return {column.name: now for column, now in found if now is not None and self._holds(now, column)}
 
-    def left(self, contract: Contract) -> set[str]:
-        """The columns, as they are called now, that an older contract had left in the table: publish empties them in
-        the rows that it writes to an upsert.
-        """
-        own = {column.name for column in contract.row_table.columns}
-        of_then = next((names.items() for item, names in self.now if item == contract), ())
-        return {now for name, now in of_then if name not in own}.difference(self.defaults)
-
-    def retyped(self, contract: Contract) -> dict[str, str]:
-        """The columns whose type has changed since, without a replay: what is wrong with each, by its name now."""
-        return {
-            now: f"{now} was {column.type.name} by version {contract.version} and is {self.types[now].name} now"
-            for column in contract.row_table.columns
-            if (now := self.name_now(contract, column.name)) is not None and not self._holds(now, column)
-        }
-
-    def _holds(self, now: str, column: Column) -> bool:
-        return self.types[now] == column.type or widens(column.type, self.types[now])
+def _holds(now: ColumnType, then: ColumnType) -> bool:
+    return now == then or widens(then, now)
 
 
 def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
@@ -98,16 +129,33 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
     same = [c for c in contracts.values() if c.row_table.disposition == newest.row_table.disposition]
     shape = ledger.shapes(newest).get(newest.row_table.name, {})
     columns = _columns([newest, *same], shape)
-    dropped = {item.digest: item.dropped for item in applied}
-    steps = [Step(item, dropped[key]) for key, item in contracts.items() if item in same]
-    steps.sort(key=lambda step: step.contract is newest)  # the one in force is the last step, whatever was before
+    of_kind = [*ledger.of_kind(newest)]
+    steps = [Step(then, dropped) for _, _, then, dropped in of_kind]
+    numbers: dict[str | None, int] = {item.digest: item.unnumbered for item in applied if item.unnumbered is not None}
+    if applied and applied[0].unnumbered is not None:
+        numbers[None] = applied[0].unnumbered
     return Eras(
         newest,
         {**contracts, None: first},
-        names_now(steps),
         {column.name: column.type for column in columns},
+        [
+            Application(number, digest, names)
+            for (number, digest, *_), (_, names) in zip(of_kind, names_now(steps), strict=True)
+        ],
+        numbers,
+        changed_names(steps),
         {name for name, there in shape.items() if there.has_default},
     )
+
+
+def changed_names(steps: Iterable[Step]) -> set[str]:
+    """Return the names of columns that a contract dropped, renamed, or gave to a renamed one."""
+    found = set[str]()
+    for step in steps:
+        found.update(step.dropped)
+        for column in step.contract.row_table.columns:
+            found.update((column.name, column.renamed_from) if column.renamed_from else ())
+    return found
 
 
 def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:

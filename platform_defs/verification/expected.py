@@ -1,17 +1,21 @@
 """What the row table must hold for messages that are rows: their fields, or what the transform makes of them."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
-from threading import Lock
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
 
+from platform_defs.contract.classified import NOT_SHOWN, classified
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, SparkAway
+from platform_defs.verification.differences import offsets_of
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import canonical_columns
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.snapshot import OWN
 from platform_defs.verification.spans import Offsets
 
@@ -19,11 +23,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_ONE_AT_A_TIME = Lock()  # threads share the session, and a transform may name a temporary view in it
+MAX_TRIES = 64  # jobs that find the messages of a chunk on which the transform fails ...
+MAX_IN_VAIN = 8  # ... and so many while it fails on all that is tried
 
 
 class NotMade(Exception):
-    """The transform is another one now, and does not take the messages of an older contract."""
+    """The transform fails on these messages, or a value does not have the type that it takes now."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a chunk's messages: the table's columns, _partition, _offset. `not_made`, ascending: the offsets of
+    messages whose rows cannot be made any more; some may be neighbours of those on which the transform fails.
+    """
+
+    table: pa.Table
+    not_made: Offsets
 
 
 class Expected:
@@ -31,31 +46,52 @@ class Expected:
 
     The transform is that of the contract's file: it gets the fields that the file has now, NULL in those that an older
     contract did not have, and makes the file's columns. `retyped`: what is wrong with columns that cannot be compared.
+    `not_compared`: columns of the contract in force in which the rows are not compared.
+    `other_transform`: it is not the one that made the rows, or may not be.
     """
 
-    def __init__(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", eras: Eras, digest: str | None) -> None:
-        contract = eras.contract(digest)
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        spark: "Callable[[], SparkSession]",
+        eras: Eras,
+        pinned: Pinned,
+        *,
+        other_transform: bool,
+    ) -> None:
+        contract, now = eras.contract(pinned.contract), eras.now(pinned)
         self._pipeline, self._spark, self._contract = pipeline, spark, contract
-        self._names = eras.names(contract)  # of columns in what is made of a message, and in the table
+        self._is_other = other_transform or _fields(contract) != _fields(pipeline.contract)
+        self._names = now.names  # of columns in what is made of a message, and in the table
+        self.not_compared = now.not_compared
         if pipeline.transform is not None:
             made = {column.name for column in pipeline.contract.row_table.columns}
-            self._names = {now: now for now in self._names.values() if now in made}
-        self.retyped = "; ".join(eras.retyped(contract).values())
+            self._names = {name: name for name in now.names.values() if name in made}
+            in_force = {column.name for column in eras.in_force.row_table.columns}
+            self.not_compared = now.not_compared | (in_force.intersection(now.names.values()) - made)
+        self.retyped = "; ".join(now.retyped.values())
         types = dict(eras.columns)
         self.schema = pa.schema([*((name, types[name]) for name in self._names.values()), *OWN])
         self._as_text = {name: eras.as_text[name] for name in self._names.values() if name in eras.as_text}
 
-    def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
-        """The table's columns, _partition, _offset: none, one or (with a transform) several rows for each message.
+    def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> Rows:
+        """Return the rows of messages: none, one or (with a transform) several for each.
 
         `messages` are their fields in the contract's order. json, uuid and time have one spelling each. Raises
-        BadInput where the transform fails, NotMade where it fails on messages of an older contract.
+        BadInput where the transform cannot run, or fails on messages, also when tried again, although it is the one
+        that has made their rows; SparkAway where the session is gone.
         """
         if not len(offsets):
-            return self.schema.empty_table()
+            return Rows(self.schema.empty_table(), offsets)
         messages = self._messages(partition, offsets, messages)
         names = [*self._names, *(name for name, _ in OWN)]
-        made = messages.select(names) if self._pipeline.transform is None else self._transformed(messages, names)
+        if self._pipeline.transform is None:
+            return Rows(self._typed(messages.select(names)), offsets[:0])
+        made, failed = self._transformed(messages, names)
+        table = pa.concat_tables([self._typed(piece) for piece in made]) if made else self.schema.empty_table()
+        return Rows(table, np.sort(failed))
+
+    def _typed(self, made: pa.Table) -> pa.Table:
         return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
 
     def _messages(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
@@ -64,23 +100,69 @@ class Expected:
             messages = messages.append_column(name, column)
         return messages
 
-    def _transformed(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
-        from pyspark.errors import PySparkException  # Spark's import is for pipelines with a transform only
+    def _transformed(self, messages: pa.Table, names: Sequence[str]) -> tuple[list[pa.Table], Offsets]:
+        """Return its rows, and the offsets on which the transform fails, found by bisection in up to MAX_TRIES jobs.
+
+        A transform that made these rows is tried once more on each piece that is left. Raises BadInput if one fails.
+        """
+        pieces, made, failed, tries = deque([messages]), list[pa.Table](), list[pa.Table](), 0
+        while pieces:
+            piece, tries = pieces.popleft(), tries + 1
+            try:
+                made.append(self._transformed_at_once(piece, names))
+            except NotMade:
+                if piece.num_rows > 1 and tries < (MAX_TRIES if made else MAX_IN_VAIN):
+                    half = piece.num_rows // 2
+                    pieces += [piece.slice(0, half), piece.slice(half)]
+                else:
+                    failed.append(piece)
+        if self._is_other:
+            return made, np.concatenate([offsets_of(messages)[:0], *map(offsets_of, failed)])
+        for piece in failed:
+            try:
+                made.append(self._transformed_at_once(piece, names))
+            except NotMade as error:
+                first, last = piece["_offset"][0], piece["_offset"][-1]
+                raise BadInput(
+                    f"the transform fails on partition {piece['_partition'][0]}, offsets {first} to {last}, also when "
+                    f"tried again ({error}). It made these rows before, so a system that it calls may be unavailable: "
+                    "verify again when it is back",
+                    field=self._pipeline.name,
+                ) from error
+        return made, offsets_of(messages)[:0]
+
+    def _transformed_at_once(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
+        """Raises NotMade where the transform fails on these messages."""
+        from py4j.protocol import Py4JError  # Spark's imports are for pipelines with a transform only
+        from pyspark.errors import PySparkException
+
+        from platform_defs.own_session import own_session
 
         transform = self._pipeline.transform
         assert transform is not None  # noqa: S101  # the caller has looked
         read = self._as_read_now(messages)
+        spark = self._spark()
         try:
-            with _ONE_AT_A_TIME:
+            with own_session(spark) as session:  # threads share Spark, and a transform may name a view in it
                 # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
-                frame = self._spark().createDataFrame(cast("Any", read))
-                return transform(frame).select(*names).toArrow()
-        except PySparkException as error:
-            if _fields(self._contract) != _fields(self._pipeline.contract):
-                raise NotMade from error
-            first, last = messages["_offset"][0], messages["_offset"][-1]
-            where = f"partition {messages['_partition'][0]}, offsets {first} to {last}"
-            raise BadInput(f"the transform fails on messages of {where}: {error}", field=self._pipeline.name) from error
+                frame = session.createDataFrame(cast("Any", read))
+                try:
+                    made = transform(frame).select(*names)
+                except Exception as error:  # a user's code may raise anything
+                    _require_session(spark, error)
+                    said = f"the transform raises {type(error).__name__}: {self._said(error)}"
+                    raise BadInput(said, field=self._pipeline.name) from error
+                return made.toArrow()
+        except (PySparkException, Py4JError, OSError) as error:
+            _require_session(spark, error)
+            raise NotMade(self._said(error)) from error
+
+    def _said(self, error: Exception) -> str:
+        """Return the first line of Spark's message, unless it may quote a classified value."""
+        if classified(self._pipeline.contract).any:
+            return f"what it says {NOT_SHOWN}"
+        lines = [line.strip() for line in str(error).partition("\n\nJVM stacktrace:")[0].splitlines() if line.strip()]
+        return lines[0] if lines else type(error).__name__
 
     def _as_read_now(self, messages: pa.Table) -> pa.Table:
         """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
@@ -94,6 +176,18 @@ class Expected:
         columns += [messages[name] for name, _ in OWN]
         names = [*(item.name for item in now), *(name for name, _ in OWN)]
         return pa.Table.from_arrays(columns, names=names)
+
+
+def _require_session(spark: "SparkSession", error: Exception) -> None:
+    """Raise SparkAway unless the session runs a job without any transform."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.range(1).count()
+    except (PySparkException, Py4JError, OSError):
+        said = f"Spark ended ({type(error).__name__}), and nothing more could be compared; run the command again"
+        raise SparkAway(said) from error
 
 
 def _fields(contract: Contract) -> list[Any]:

@@ -6,7 +6,8 @@ where it is exact: the next check begins there. What a window covers:
     the ledger    its batches and skips cover each partition without a hole, and once
     append        each message of its offsets is the rows of its batches that it must be; dead letters by offset
     upsert        the row of each key of its messages is the newest one's, or a later batch's
-    accumulate    its sums are those at the checkpoint plus those of the rows since (sums.py)
+    accumulate    its minima and maxima are no worse than those of the window's rows; at the end of a check, its sums
+                  are those at the checkpoint plus those of the rows since (sums.py)
 
 A row of an older batch that was changed afterwards is not looked at again: only `verify` sees it.
 """
@@ -105,9 +106,11 @@ class _Check:
                 return False
             refuse_unlike(snapshot)
             self._compare(snapshot)
+            if self.findings.ok:
+                sums.compare_extremes(snapshot, self.findings)
             found, ends = self._found(snapshot), late or snapshot.window.last
             if ends and self.findings.ok:
-                sums.compare(snapshot, found.sums, self.began, self.findings)
+                sums.compare(snapshot, found.sums, self.findings)
             exact = self.findings.ok
             self.left = snapshot.left_after(found.batch_id if exact else self.reached.batch_id)
             self.hint = self._hint(snapshot)

@@ -1,27 +1,31 @@
-"""Blocks of JSON messages, read by Arrow where that is the same judgement as judge.py's, which reads one at a time.
+"""Blocks of JSON messages, read into columns by msgspec: the same rows as judge.py's, which reads one at a time.
 
-What is accepted here is a row there, with the same values; what is refused or doubted is judged one by one. Arrow may
-read a block only because
+A message is accepted here only if it is a row there, with the same values; any other is left to the judge. msgspec is
+strict about JSON and about types. What it would read otherwise than the judge is not given to it, or left out again:
 
-    each value is one line that begins with { and ends with }, so no document begins in one value and ends in another
-    there are as many rows as values, so no value holds two documents
-    nothing is in it that Python reads otherwise: NaN, an escaped surrogate or NUL, bytes that are not UTF-8, more than
-    a hundred brackets
-    what Arrow reads as text (dates, times, uuids) is spelled as values.py wants it
+    bytes that are not UTF-8, an escaped NUL or surrogate, more than a hundred brackets, -0 where a double may be
+    a message with the same key twice: msgspec takes the last one
+    decimals: msgspec gives the number's text, and Arrow casts it only if it has digits and a point alone
+    texts (dates, times, uuids) that are not written as values.py requires
 
-tests/unit/test_verify_blocks.py holds the two against each other.
+tests/unit/test_verify_blocks.py compares the two, tests/unit/test_number_agreement.py this and the engine.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Annotated, Any, TypeAlias, cast
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
-import pyarrow.json as pj
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
+from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.column_rules import NotInColumns, Rule, column_rules
 from platform_defs.verification.documents import MAX_DEPTH
@@ -31,9 +35,10 @@ pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of
 Column: TypeAlias = Any  # an Arrow array: what compute functions take and give is not typed in full
 Places: TypeAlias = NDArray[np.int64]
 
-BLOCK = 4_000  # messages: what is read again after each that is refused
-_DOUBTFUL = r"\\u(0000|[dD][89a-fA-F])|[\n\r\x00]|[:\[,]\s*-?(NaN|Inf(inity)?)\s*[,\]}]"
-_IN_ROW = re.compile(r"in row (\d+)")  # how Arrow says where it stopped
+BLOCK = 1_000  # messages whose values are Python's objects at the same time
+_escaped = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])").search
+_minus_zero = re.compile(rb"-0[\s,}\]]").search
+_is_plain_key = re.compile(r"[^\x00-\x1f\"\\/]*").fullmatch  # written in one way only, but for \u
 _LONG_MONTHS, _SHORT_MONTHS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])", r"(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
 _LEAP_YEAR = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DAY = rf"(?:\d{{4}}-(?:{_LONG_MONTHS}|{_SHORT_MONTHS}|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP_YEAR}-02-29)"
@@ -44,7 +49,15 @@ _SPELT = {
     "time": rf"\A{_HOUR}:[0-5]\d(?:\.\d{{1,6}})?Z?\z",
     "uuid": r"\A[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z",
 }
-_READ = ("string", "integer", "double", "decimal", "boolean", *_SPELT)
+_TEXT: tuple[Any, pa.DataType] = (str, pa.string())
+_READ: dict[str, tuple[Any, pa.DataType]] = {  # by a type's kind: what msgspec reads, and its column
+    "string": _TEXT,
+    "integer": (Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], pa.int64()),
+    "double": (float, pa.float64()),
+    "decimal": (msgspec.Raw, pa.string()),
+    "boolean": (bool, pa.bool_()),
+    **dict.fromkeys(_SPELT, _TEXT),
+}
 _YEAR_ONE, _YEAR_9999 = -719_162, 2_932_896  # their first and last day, since 1970
 _MICROSECONDS = 86_400_000_000  # of a day
 
@@ -55,7 +68,11 @@ class BlockReader:
     def __init__(self, contract: Contract) -> None:
         """Raises NotInColumns where only judge.py reads a type, or knows a rule."""
         self._fields = contract.fields
-        self._schema = pa.schema(_explicit([(item.path, item) for item in contract.fields]))
+        self._message = _Object((), [(item.path, item) for item in contract.fields])
+        self._decode = msgspec.json.Decoder(self._message.type).decode
+        self._escapes = re.compile(rb"\\u00[2-7]" if b"".join(self._message.keys).isascii() else rb"\\u").search
+        self._doubles = any(item.type.kind == "double" for item in contract.fields)
+        self._schema = pa.schema([(item.name, _READ[item.type.kind][1]) for item in contract.fields])
         self._rules: list[tuple[str, Rule]] = [(f.name, rule) for f in contract.fields for rule in column_rules(f)]
 
     @classmethod
@@ -70,131 +87,182 @@ class BlockReader:
         """A column for each field, in the contract's order, and the places among `values` that its rows are of. All
         others are for judge.py.
         """
-        plain = np.flatnonzero(_plain(values))
-        read = [*self._parsed([values[place] or b"" for place in plain.tolist()])]
-        places = [plain[start : start + table.num_rows] for start, table in read]
-        table = pa.concat_tables([self._schema.empty_table(), *(table for _, table in read)])
-        rows, held = self._rows(table.combine_chunks())
-        return rows.filter(held), np.concatenate([np.array([], np.int64), *places])[held.to_numpy(zero_copy_only=False)]
+        tables, places = [self._schema.empty_table()], [np.array([], np.int64)]
+        for start in range(0, len(values), BLOCK):
+            table, chosen = self._block(values[start : start + BLOCK])
+            tables.append(table)
+            places.append(chosen + start)
+        rows, believed = self._rows(pa.concat_tables(tables))
+        return rows.filter(believed), np.concatenate(places)[believed.to_numpy(zero_copy_only=False)]
 
-    def _parsed(self, values: Sequence[bytes]) -> Iterable[tuple[int, pa.Table]]:
-        """From which place on, a row for each value; without those that Arrow refuses."""
-        waiting = [(start, min(start + BLOCK, len(values))) for start in range(0, len(values), BLOCK)][::-1]
-        while waiting:
-            start, until = waiting.pop()
-            if start == until:
-                continue
-            found = self._tried(values[start:until])
-            if isinstance(found, pa.Table):
-                yield start, found
-            elif found is not None:
-                waiting += [(start + found + 1, until), (start, start + found)]
-            elif until - start > 1:
-                middle = (start + until) // 2
-                waiting += [(middle, until), (start, middle)]
-
-    def _tried(self, values: Sequence[bytes]) -> pa.Table | int | None:
-        """A row for each value; or the place of the one to blame, None where Arrow does not say."""
-        joined = b"\n".join(values)
+    def _block(self, values: Sequence[bytes | None]) -> tuple[pa.Table, Places]:
+        """The fields as msgspec reads them, and the places of the rows."""
+        plain = self._plain(values)
+        texts, objects = [values[place] or b"" for place in plain], list[Any]()
         try:
-            table: Any = pj.read_json(
-                cast("Any", pa.py_buffer(joined)),  # its stubs know files only
-                read_options=pj.ReadOptions(use_threads=False, block_size=len(joined) + 1),
-                parse_options=pj.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
-            )
-            table.validate(full=True)  # that decimals have no more digits than their type
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            said = _IN_ROW.search(str(error))
-            return int(said[1]) if said and int(said[1]) < len(values) else None
-        return table if table.num_rows == len(values) else None
+            objects += map(self._decode, texts)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            good = {place: found for place in plain if (found := self._tried(values[place] or b"")) is not None}
+            plain, objects = [*good], [*good.values()]
+            texts = [values[place] or b"" for place in plain]
+        read = _Read()
+        self._message.collect(objects, read)
+        table = pa.Table.from_arrays([read.columns[item.path] for item in self._fields], schema=self._schema)
+        once = np.ones(len(texts), np.bool_)
+        once[self._twice(texts, read)] = False
+        return table if once.all() else table.filter(pa.array(once)), np.array(plain, np.int64)[once]
+
+    def _tried(self, text: bytes) -> Any:
+        try:
+            return self._decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def _plain(self, values: Sequence[bytes | None]) -> Sequence[int]:
+        """The places of values that msgspec reads as the judge does if it accepts them."""
+        joined = b"\n".join(value or b"" for value in values)
+        if max(len(value or b"") for value in values) <= 2 * MAX_DEPTH and self._is_plain(joined):
+            return range(len(values))
+        return [n for n, value in enumerate(values) if value and not _is_deep(value) and self._is_plain(value)]
+
+    def _is_plain(self, text: bytes) -> bool:
+        if (b"\\u" in text and _escaped(text)) or (self._doubles and _minus_zero(text)):
+            return False
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def _twice(self, texts: Sequence[bytes], read: "_Read") -> list[int]:
+        """The places of messages that may hold a key of the contract twice."""
+        joined = b"\n".join(texts)
+        if np.count_nonzero(np.frombuffer(joined, np.uint8) == ord('"')) == read.quotes:
+            return []  # no more than those of the keys and texts that were read
+        doubtful = {n for n, text in enumerate(texts) if self._escapes(text)} if b"\\u" in joined else set[int]()
+        for key, paths in self._message.keys.items():
+            if doubtful or joined.count(key) > sum(int(read.there[path].sum()) for path in paths):
+                most = np.sum([read.there[path] for path in paths], axis=0, dtype=int).clip(min=1).tolist()
+                doubtful |= {n for n, text in enumerate(texts) if text.count(key) > most[n]}
+        if _is_whole(b"[" + b",".join([texts[place] for place in doubtful]) + b"]"):
+            return []
+        return [place for place in doubtful if not _is_whole(texts[place])]
 
     def _rows(self, table: pa.Table) -> tuple[pa.Table, Column]:
         """The fields' columns, and which rows are to be believed."""
-        held: Column = pa.array(np.ones(table.num_rows, np.bool_))
+        believed: Column = pa.array(np.ones(table.num_rows, np.bool_))
         columns: dict[str, Column] = {}
         for item in self._fields:
-            columns[item.name], spelt = _typed(_column(table, item.path), item)
-            held = pc.and_(held, spelt)
+            columns[item.name], right = _typed(table[item.name].combine_chunks(), item.type)
+            believed = pc.and_(believed, right)
         for name, rule in self._rules:
-            held = pc.and_(held, rule(columns[name]))
-        return pa.table(columns), held
+            believed = pc.and_(believed, rule(columns[name]))
+        return pa.table(columns), believed
 
 
-def _explicit(fields: Sequence[tuple[tuple[str, ...], Field]]) -> list["pa.Field[Any]"]:
-    """What Arrow is to read for fields at these paths: nested objects as structs."""
-    found = dict[str, list[tuple[tuple[str, ...], Field]]]()
-    for path, item in fields:
-        found.setdefault(path[0], []).append((path[1:], item))
-    return [pa.field(key, _read_as(inner)) for key, inner in found.items()]
+@dataclass
+class _Read:
+    """The values that msgspec has read of some messages."""
+
+    columns: dict[MessagePath, Column] = field(default_factory=dict[MessagePath, Column])  # of the fields
+    there: dict[MessagePath, NDArray[np.bool_]] = field(default_factory=dict[MessagePath, NDArray[np.bool_]])
+    quotes: int = 0  # around the keys and texts that were read; all other text has more
+
+    def found(self, path: MessagePath, values: list[Any]) -> list[Any]:
+        """The values at a path, None where there are none. Notes in which messages its key is."""
+        missing = values.count(UNSET)
+        self.quotes += 2 * (len(values) - missing)
+        self.there[path] = np.ones(len(values), np.bool_)
+        if not missing:
+            return values
+        self.there[path] = np.array([value is not UNSET for value in values])
+        return [None if value is UNSET else value for value in values]
 
 
-def _read_as(inner: Sequence[tuple[tuple[str, ...], Field]]) -> pa.DataType:
-    if all(path for path, _ in inner):
-        return pa.struct(_explicit(inner))
-    if len(inner) > 1 or (kind := inner[0][1].type.kind) not in _READ:
-        raise NotInColumns
-    return pa.string() if kind in _SPELT else inner[0][1].type.arrow
+class _Object:
+    """The message, or an object in it that holds fields."""
+
+    def __init__(self, path: MessagePath, fields: Sequence[tuple[MessagePath, Field]]) -> None:
+        """`fields` are those in it, by their paths from here."""
+        self.keys = dict[bytes, list[MessagePath]]()  # of it and the objects in it, in quotes, and where each is
+        self._leaves, self._objects = list[tuple[str, MessagePath, str]](), list[tuple[str, _Object, MessagePath]]()
+        inside = dict[str, list[tuple[MessagePath, Field]]]()
+        for (key, *below), item in fields:
+            inside.setdefault(key, []).append((tuple(below), item))
+        members = list[tuple[str, Any, Any]]()
+        for number, (key, inner) in enumerate(inside.items()):
+            if not _is_plain_key(key):
+                raise NotInColumns
+            name, place = f"m{number}", (*path, key)
+            self.keys.setdefault(f'"{key}"'.encode(), []).append(place)
+            if all(below for below, _ in inner):
+                member = _Object(place, inner)
+                self._objects.append((name, member, place))
+                members.append((name, member.type | UnsetType | None, UNSET))
+                for inner_key, places in member.keys.items():
+                    self.keys.setdefault(inner_key, []).extend(places)
+            elif len(inner) > 1 or (kind := inner[0][1].type.kind) not in _READ:
+                raise NotInColumns
+            else:
+                self._leaves.append((name, place, kind))
+                read = _READ[kind][0]
+                members.append((name, read if read is msgspec.Raw else read | UnsetType | None, UNSET))
+        renamed = {f"m{number}": key for number, key in enumerate(inside)}
+        self.type = msgspec.defstruct("Message", members, rename=renamed, frozen=True, gc=False)
+        self._missing = self.type()
+
+    def collect(self, objects: Sequence[Any], read: _Read) -> None:
+        """Add a column for each field."""
+        for name, path, kind in self._leaves:
+            found = read.found(path, [*map(attrgetter(name), objects)])
+            if kind == "decimal":
+                found = [None if raw is None else bytes(raw) for raw in found]
+                read.quotes += b"".join(filter(None, found)).count(b'"')
+            read.columns[path] = column = pa.array(found, _READ[kind][1])
+            if _READ[kind] is _TEXT:
+                read.quotes += 2 * (len(found) - column.null_count)
+        for name, member, path in self._objects:
+            found = read.found(path, [*map(attrgetter(name), objects)])
+            member.collect([member._missing if one is None else one for one in found], read)
 
 
-def _plain(values: Sequence[bytes | None]) -> Any:
-    """Which values may be in a block."""
-    column: Column = pa.array(values, pa.binary())
-    found = pc.and_(pc.starts_with(column, "{"), pc.ends_with(column, "}"))
-    found = pc.and_(found, pc.invert(pc.match_substring_regex(column, _DOUBTFUL)))
-    found = pc.and_(found, pc.less_equal(_brackets(column), MAX_DEPTH))
-    return pc.and_(pc.fill_null(found, fill_value=False), _utf8(column)).to_numpy(zero_copy_only=False)
+def _is_deep(value: bytes) -> bool:
+    """Return True if the value has more opening brackets than levels are allowed."""
+    return len(value) > 2 * MAX_DEPTH and value.count(b"{") + value.count(b"[") > MAX_DEPTH
 
 
-def _brackets(column: Column) -> Column:
-    """How many brackets open in each value, where it is long enough for more than are allowed."""
-    long = pc.greater(pc.binary_length(column), 2 * MAX_DEPTH)
-    if not pc.any(long).as_py():
-        return pc.binary_length(pa.array([b""] * len(column), pa.binary()))
-    texts = pc.if_else(long, column, b"")
-    return pc.add(pc.count_substring(texts, "{"), pc.count_substring(texts, "["))
-
-
-def _utf8(column: Column) -> Column:
-    """Which values are UTF-8."""
+def _is_whole(text: bytes) -> bool:
+    """Return True if no object in it has a duplicate key: then msgspec encodes it with as many quotes."""
     try:
-        column.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_is_utf8(value) for value in column.to_pylist()])
-    return pa.array(np.ones(len(column), np.bool_))
-
-
-def _is_utf8(value: bytes | None) -> bool:
-    try:
-        (value or b"").decode()
-    except UnicodeDecodeError:
+        return msgspec.json.encode(msgspec.json.decode(text)).count(b'"') == text.count(b'"') and b"\\u0022" not in text
+    except msgspec.DecodeError:
         return False
-    return True
 
 
-def _column(table: pa.Table, path: Sequence[str]) -> Column:
-    """What is at the path; null where there is no object on the way."""
-    first, *others = path
-    column: Column = table[first].combine_chunks()
-    for key in others:
-        column = pc.struct_field(column, key)
-    return column
-
-
-def _typed(column: Column, item: Field) -> tuple[Column, Column]:
+def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
     """The column with the field's type, and which of its values are to be believed."""
-    kind = item.type.kind
-    if kind == "double":
-        return column, pc.fill_null(pc.is_finite(column), fill_value=True)
-    if kind not in _SPELT:
+    if of.kind == "decimal":
+        null = pc.or_kleene(pc.is_null(column), pc.equal(column, "null"))
+        plain = pc.match_substring_regex(column, _plain_decimal(of.precision, of.scale))
+        digits = pc.utf8_trim(pc.if_else(plain, column, None), '"')
+        return digits.cast(of.arrow), pc.or_kleene(null, plain)
+    if of.kind not in _SPELT:
         return column, pc.or_(pc.is_null(column), pc.is_valid(column))
-    spelt = pc.fill_null(pc.match_substring_regex(column, _SPELT[kind]), fill_value=True)
+    spelt = pc.fill_null(pc.match_substring_regex(column, _SPELT[of.kind]), fill_value=True)
     texts = pc.if_else(spelt, column, None)
-    if kind == "uuid":
+    if of.kind == "uuid":
         return pc.ascii_lower(texts), spelt
-    if kind == "time":
+    if of.kind == "time":
         return _as_printed(texts), spelt
-    typed = texts.cast(item.type.arrow)
+    typed = texts.cast(of.arrow)
     return typed, pc.and_(spelt, pc.fill_null(_in_years(typed), fill_value=True))
+
+
+def _plain_decimal(precision: int, scale: int) -> str:
+    """A number, or a string of one, with no more digits on either side of the point than the type has."""
+    whole = rf"\d{{1,{precision - scale}}}" if precision > scale else "0"
+    number = rf"-?{whole}(?:\.\d{{1,{scale}}})?" if scale else f"-?{whole}"
+    return rf'\A(?:{number}|"{number}")\z'
 
 
 def _as_printed(times: Column) -> Column:

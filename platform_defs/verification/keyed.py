@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from platform_defs.contract.model import Contract
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import canonical_columns, same_text
 from platform_defs.verification.judge import NoRow, Row
 from platform_defs.verification.judged import ChunkJudge, Judged
 from platform_defs.verification.key_judges import KeyJudge
 from platform_defs.verification.messages import Chunk
-from platform_defs.verification.newest import WHATEVER, Newest, Retyped
+from platform_defs.verification.newest import NOT_COMPARED, WHATEVER, Newest, Retyped
+from platform_defs.verification.pins import Pinned
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
@@ -34,12 +34,12 @@ class Keyed:
 class KeyedJudge:
     """Judges messages and their keys by one contract, and makes the table's rows of them."""
 
-    def __init__(self, eras: Eras, contract: Contract, judge: ChunkJudge, keys: KeyJudge) -> None:
+    def __init__(self, eras: Eras, pinned: Pinned, judge: ChunkJudge, keys: KeyJudge) -> None:
         self._judge, self._keys, self._as_text = judge, keys, eras.as_text
-        fields = [item.name for item in contract.fields]
-        self._places = {now: fields.index(name) for name, now in eras.names(contract).items()}
-        self._known: dict[str, Any] = dict.fromkeys(eras.left(contract))
-        self._known |= {name: Retyped(what) for name, what in eras.retyped(contract).items()}
+        fields, now = [item.name for item in eras.contract(pinned.contract).fields], eras.now(pinned)
+        self._places = {name: fields.index(column) for column, name in now.names.items()}
+        self._known: dict[str, Any] = dict.fromkeys(now.left) | dict.fromkeys(now.not_compared, NOT_COMPARED)
+        self._known |= {name: Retyped(what) for name, what in now.retyped.items()}
         self._schema = pa.schema(eras.columns)
 
     def judged(self, chunk: Chunk, dead: Container[int]) -> Keyed:

@@ -1,21 +1,27 @@
 """The topic, read by a plain consumer of verify's own."""
 
+import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
+from platform_defs.offsets import READING
 from platform_defs.verification.known_schemas import last_header
 from platform_defs.verification.spans import Span, within
+from resources.kafka.reader import QUIET, Follower, Reader
 from resources.kafka.refusals import refusal
 
-PATIENCE = 30  # seconds without a message after which BrokerAway is raised
+_log = logging.getLogger(READING)  # read by the process that outlives this one (cli/ended_by_signal.py)
+
+PATIENCE = 30.0  # seconds without progress after which BrokerAway is raised
 POLL = 0.2  # seconds
-QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
+SILENT = {"log_level": 2}  # what librdkafka would log of a broker that is away is in the error raised
 MOST = 20_000  # messages taken from the consumer at once
 MOST_BYTES = 64 << 20  # of values in a chunk; it ends where it has as many
 
@@ -52,21 +58,19 @@ class Topic:
     def __init__(self, options: Mapping[str, Any], topic: str, *, headers: bool = False) -> None:
         """`headers`: whether those that name schemas are wanted as well."""
         self.topic, self._headers, self._options = topic, headers, options
-        self._consumer = Consumer(
-            {
-                **options,
-                **QUIET,
-                "group.id": "tidegate-verify",
-                "enable.auto.commit": False,
-                "auto.offset.reset": "error",
-                "isolation.level": "read_committed",
-                "enable.partition.eof": True,
-                "check.crcs": True,
-                "queued.max.messages.kbytes": 65_536,
-                "fetch.wait.max.ms": 50,
-                "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second
-            }
-        )
+        self._reading: Mapping[str, Any] = {
+            **options,
+            "group.id": "tidegate-verify",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "queued.max.messages.kbytes": 65_536,
+            "fetch.wait.max.ms": 50,
+            "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second
+        }
+        self._consumer = Reader(self._reading)
 
     def close(self) -> None:
         self._consumer.close()
@@ -77,7 +81,7 @@ class Topic:
 
     def _topic_id(self) -> str:
         """By a new client: one that waits for a broker which has died goes on waiting."""
-        admin: Any = AdminClient({**self._options, **QUIET})  # its futures have no types
+        admin: Any = AdminClient({**self._options, **SILENT})  # its futures have no types
         wanted = TopicCollection([self.topic])
         try:
             return str(admin.describe_topics(wanted, request_timeout=10)[self.topic].result(timeout=20).topic_id)
@@ -102,10 +106,15 @@ class Topic:
         """
         if start >= until:
             return
+        if isinstance(self._consumer, Follower):
+            self._consumer.close()
+            self._consumer = Reader(self._reading)
         self._consumer.assign([TopicPartition(self.topic, partition, start)])
         position = start
         while position < until:
+            _log.info("partition %d of %s from offset %d on", partition, self.topic, position)
             chunk = self._chunk(partition, position, until, largest)
+            _log.info("partition %d of %s, offsets [%d, %d)", partition, self.topic, position, chunk.until_offset)
             yield chunk
             position = chunk.until_offset
         self._consumer.unassign()
@@ -114,7 +123,7 @@ class Topic:
         found = Chunk(partition, start, until, [], [], [], [], [])
         reached, size = start, 0
         while reached < until and len(found) < largest and size < MOST_BYTES:
-            messages = self._next(partition, min(MOST, until - reached))
+            messages = self._next(partition, reached, min(MOST, until - reached))
             # those left over from the partition before are not meant
             mine = [message for message in messages if message.partition() == partition]
             good = [message for message in mine if message.error() is None and message.offset() < until]
@@ -145,13 +154,23 @@ class Topic:
                 reached = until
         return reached
 
-    def _next(self, partition: int, most: int) -> list[Any]:
-        for _ in range(int(PATIENCE / POLL)):
+    def _next(self, partition: int, position: int, most: int) -> list[Any]:
+        """Up to `most` messages, at least one. Where there are none from `position` on for a while, a Follower looks
+        whether any are still to come: librdkafka skips what was aborted.
+        """
+        since, fetched, place = time.monotonic(), position, f"partition {partition} of {self.topic}"
+        while (silence := time.monotonic() - since) < PATIENCE:
             if messages := self._consumer.consume(most, POLL):
                 return messages
+            self._consumer.heard.refuse_too_large(f"{place} at offset {position}")
+            if isinstance(self._consumer, Follower):
+                if self._consumer.fetched > fetched:
+                    since, fetched = time.monotonic(), self._consumer.fetched
+            elif silence > PATIENCE * QUIET:
+                self._consumer.close()
+                self._consumer = Follower(self._reading, TopicPartition(self.topic, partition, position))
         raise BrokerAway(
-            f"no message received from partition {partition} of {self.topic} for {PATIENCE} s. Is the broker up "
-            "(`tidegate stack status`)?"
+            f"no message received from {place} for {PATIENCE:.0f} s. Is the broker up (`tidegate stack status`)?"
         )
 
     def _end(self, error: KafkaError, partition: int, reached: int, until: int) -> int:

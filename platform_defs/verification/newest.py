@@ -116,3 +116,4 @@ class Retyped:
 
 
 WHATEVER: Any = _Whatever()
+NOT_COMPARED: Any = _Whatever()  # what the column must hold is not known: its row is counted as not verifiable

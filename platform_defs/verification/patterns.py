@@ -48,7 +48,7 @@ def whole_matches(pattern: str) -> Callable[[Any], Any]:
 
     def matches(column: Any) -> Any:
         texts = column.drop_null()
-        if all_of_them and all_of_them.fullmatch("".join(f"{text}\0" for text in texts.to_pylist()).encode()):
+        if all_of_them and all_of_them.fullmatch("\0".join([*texts.to_pylist(), ""]).encode()):
             return pc.if_else(pc.is_valid(column), True, None)
         different = texts.unique()
         kept = [text for text in different.to_pylist() if one.Match(text.encode())]

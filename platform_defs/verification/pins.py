@@ -10,6 +10,7 @@ class Pinned:
 
     contract: str | None = None
     transform: str | None = None  # empty: there was none
+    application: int | None = None  # of the contract: it can come into force more than once
 
 
 Judged = tuple[int, int, Pinned]  # from (included), until (excluded)

@@ -294,7 +294,7 @@ def _decimal(unscaled: int, scale: int, of: ColumnType) -> Decimal:
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
     if scale - zeros > of.scale:
         raise NotTheType("TooManyDecimals")
-    return value.scaleb(-scale, _EXACT)
+    return value.scaleb(-scale, _EXACT).normalize(_EXACT)  # Arrow does not take any number of zeros off
 
 
 def _date(year: int, month: int, day: int) -> date:

@@ -2,8 +2,6 @@
 
 import base64
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -18,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 import platform_defs
 from platform_defs.errors import Retryable
+from platform_defs.proto import compiler
 from platform_defs.verification.documents import NotTheType
 
 _SCHEMA = "judged.proto"
@@ -106,23 +105,22 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     arguments = [f"-I{texts}", f"-Igoogle/type={next(iter(google.type.__path__))}", f"-I{known}", "--include_imports"]
     if with_descriptors:
         arguments.append(f"--descriptor_set_in={folder / 'descriptors'}")
-    command = [sys.executable, "-m", "grpc_tools.protoc", *arguments, f"-o{folder / 'answer'}", _SCHEMA]
-    done = subprocess.run(command, capture_output=True, check=False)
-    not_run = (b"Traceback", sys.executable.encode(), str(folder / "answer").encode())  # Python, or the disk, says so
-    is_run = not done.stderr.startswith(not_run) and not _is_not_opened(folder, done.stderr)
-    refused = done.returncode == 1 and done.stderr and is_run
-    if done.returncode in _CRASHES or refused:
+    done = compiler.run([*arguments, f"-o{folder / 'answer'}", _SCHEMA])
+    is_written = not done.stderr.startswith(str(folder / "answer"))  # else it is the disk's fault
+    refused = done.returncode == compiler.REFUSED and is_written and not _is_not_opened(folder, done.stderr)
+    if done.returncode in _CRASHES or refused or compiler.limit_reached(done.returncode, done.stderr):
         raise NotTheType("SchemaNotCompatible")
     if done.returncode:
-        said = done.stderr.decode(errors="replace")[-500:]
-        raise Retryable(f"the compiler of Protobuf schemas ended with status {done.returncode}: {said}")
+        raise Retryable(
+            f"the compiler of Protobuf schemas ended with status {done.returncode}: {done.stderr.strip()[-500:]}"
+        )
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())
 
 
-def _is_not_opened(folder: Path, told: bytes) -> bool:
+def _is_not_opened(folder: Path, said: str) -> bool:
     """Whether the compiler's only complaint is that a file it was given cannot be opened: the machine's fault."""
-    complaints = [line for line in told.splitlines() if b": warning: " not in line]
-    if len(complaints) != 1 or complaints[0].endswith(b": Unable to parse."):
+    complaints = [line for line in said.splitlines() if ": warning: " not in line]
+    if len(complaints) != 1 or complaints[0].endswith(": Unable to parse."):
         return False
     files = (str(folder / "descriptors"), f"Could not make proto path relative: {_SCHEMA}")
-    return complaints[0].startswith(tuple(f"{file}: ".encode() for file in files))
+    return complaints[0].startswith(tuple(f"{file}: " for file in files))

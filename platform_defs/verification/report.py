@@ -1,6 +1,6 @@
 """What verify found: counts, up to twenty samples, and a sentence or two."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -51,11 +51,13 @@ class Report:
     duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
     wrong: int = 0  # a value that is not the message's, or a row instead of a dead letter, or the reverse
     uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
-    unverifiable: int = 0  # the topic no longer holds the messages, or the transform takes only newer ones
+    unverifiable: int = 0  # the topic no longer holds the messages, or the transform takes only newer ones; or `partly`
+    partly: int = 0  # compared, but not in each column of the contract in force
     keys: int = 0  # keys of accumulate tables that are right
     seconds: float = 0.0
     digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
     samples: tuple[Sample, ...] = field(default=())
+    not_compared: Mapping[str, int] = field(default_factory=dict[str, int])  # of those in `partly`: messages by column
     new: New | None = None  # None: everything was compared, in one snapshot
 
     @property
@@ -97,12 +99,22 @@ class Report:
 
     @property
     def _doubt(self) -> str:
-        if not self.unverifiable:
-            return ""
-        return (
-            f" {plural(self.unverifiable, 'more message')} can no longer be verified: "
-            "they were read, but the topic no longer has them, or the transform no longer takes them."
-        )
+        gone, doubt = self.unverifiable - self.partly, ""
+        if gone:
+            doubt += (
+                f" {plural(gone, 'more message')} can no longer be verified: "
+                "they were read, but the topic no longer has them, or the transform no longer takes them."
+            )
+        for column, messages in self.not_compared.items():
+            doubt += (
+                f" {plural(messages, 'message')} {noun_for(messages, 'was', 'were')} not compared in column {column}."
+            )
+        if self.not_compared:
+            doubt += (
+                " Columns are not compared if they were dropped or renamed since, or if the current transform does not "
+                "make them."
+            )
+        return doubt
 
 
 @dataclass
@@ -114,6 +126,7 @@ class Findings:
     hidden: Classified = NOTHING
     counts: dict[str, int] = field(default_factory=dict[str, int])
     samples: list[Sample] = field(default_factory=list[Sample])
+    not_compared: dict[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
     def of(cls, contract: Contract) -> "Findings":
@@ -125,6 +138,14 @@ class Findings:
         if name not in _COUNTS:
             raise AssertionError(f"a report has no count {name!r}")
         self.counts[name] = self.counts.get(name, 0) + number
+
+    def partly(self, columns: Collection[str], number: int = 1) -> None:
+        """Count messages that were compared, but not in these columns."""
+        if columns and number:
+            self.count("unverifiable", number)
+            self.count("partly", number)
+        for column in sorted(columns) if number else ():
+            self.not_compared[column] = self.not_compared.get(column, 0) + number
 
     def bad(
         self, name: str, what: str, partition: int | None = None, offset: int | None = None, number: int = 1
@@ -161,7 +182,16 @@ class Findings:
     def report(self, seconds: float, digest: str, new: New | None = None) -> Report:
         """The counts and samples as they are now."""
         found, took = tuple(self.samples), round(seconds, 3)
-        return Report(self.pipeline, **self.counts, seconds=took, digest=digest, samples=found, new=new)
+        partly = dict(self.not_compared)
+        return Report(
+            self.pipeline,
+            **self.counts,
+            seconds=took,
+            digest=digest,
+            samples=found,
+            not_compared=partly,
+            new=new,
+        )
 
 
 def _of_new(new: New) -> str:

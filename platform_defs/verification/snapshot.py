@@ -42,6 +42,7 @@ _PRINTED = {  # how values are printed that digests and sums are made of, whatev
 # Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
 # as other sessions are given, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
 _PATIENCE = {"tcp_user_timeout": "900000"}
+PORTION = 64 * 2**20  # characters of texts that are sorted at once: 256 MB at most, beside one text
 _AHEAD = 1  # batches of rows in memory, beside the one that is compared; 16 MB each
 _GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
@@ -147,8 +148,8 @@ class Snapshot:
     def _partitions(self) -> dict[int, Partition]:
         ranges: dict[int, list[ReadRange]] = {}
         any_gaps = False
-        for number, low, high, batch_id, has_gaps, contract, transform, pruned in self._ask("verify_ranges"):
-            ranges.setdefault(number, []).append(ReadRange(low, high, batch_id, Pinned(contract, transform), pruned))
+        for number, low, high, batch_id, has_gaps, pruned, *by in self._ask("verify_ranges"):
+            ranges.setdefault(number, []).append(ReadRange(low, high, batch_id, Pinned(*by), pruned))
             any_gaps |= has_gaps
         gaps = self._gaps() if any_gaps else {}
         counted: dict[int, list[CountedRange]] = {}
@@ -252,6 +253,34 @@ class Snapshot:
         """The one row of a query of aggregates."""
         return self._connection.execute(query).fetchone() or ()
 
+    def in_order(self, table: Table, column: str, texts: Sequence[str]) -> list[str]:
+        """The texts, distinct, as Postgres sorts them by the collation of a column of the table.
+
+        They are parameters: no view of running statements shows them. Of more than PORTION characters,
+        each part between two of the texts is sorted by itself: Postgres takes no array above 1 GB.
+        """
+        of_column = sql.SQL(
+            "(SELECT {} FROM {} WHERE false UNION ALL SELECT unnest(%s::text[])) AS texts (text)"
+        ).format(sql.Identifier(column), table_of(table))
+
+        def ordered(some: Sequence[str]) -> list[str]:
+            query = sql.SQL("SELECT text FROM {} ORDER BY text").format(of_column)
+            return [text for (text,) in self._connection.execute(query, [[*some]]).fetchall()]
+
+        portions = [*_portions(texts)]
+        if len(portions) < 2:
+            return ordered(texts)
+        edges = ordered([portion[0] for portion in portions])
+        query = sql.SQL("SELECT width_bucket(text, %s::text[]), text FROM {}").format(of_column)
+        parts = [list[str]() for _ in range(len(edges) + 1)]
+        for portion in portions:
+            found: list[tuple[int, str]] = self._connection.execute(query, [edges, portion]).fetchall()
+            for place, text in found:
+                parts[place].append(text)
+        if len(texts) in map(len, parts):  # a collation for which they are all equal
+            return ordered(texts)
+        return [text for part in parts for text in self.in_order(table, column, part)]
+
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
         """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
         return self._streamed(query.as_string(self._connection), schema, table, as_text)
@@ -280,6 +309,19 @@ class Snapshot:
     def _asked(self) -> dict[str, Any]:
         bounds = {"after": self.window.after, "until": self.window.until}
         return {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
+
+
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Cut into lists of at least PORTION characters each, but the last one."""
+    portion, characters = list[str](), 0
+    for text in texts:
+        portion.append(text)
+        characters += len(text)
+        if characters >= PORTION:
+            yield portion
+            portion, characters = [], 0
+    if portion:
+        yield portion
 
 
 @contextmanager

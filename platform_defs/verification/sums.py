@@ -2,8 +2,9 @@
 
 Of each sum and count: the value of every group times a hash of the group, added up. What it is now must be what it was
 at the checkpoint plus what the rows since then give, all of it exact. A contribution that is missing, doubled or in
-another group changes it, and so does a value that someone has changed. A minimum or maximum has no such sum: of it is
-asked only that it is no worse than the new rows'. Which key is wrong, only the whole comparison says.
+another group changes it, and so does a value that someone has changed. A minimum or maximum has no such sum: it must
+be no worse than that of each window's rows, before the checkpoint moves past them. Which key is wrong, only the whole
+comparison says.
 """
 
 from collections.abc import Mapping
@@ -32,10 +33,8 @@ def added(one: Sums, other: Sums) -> dict[str, str]:
         return {name: str(Decimal(one.get(name, "0")) + Decimal(other.get(name, "0"))) for name in {**one, **other}}
 
 
-def compare(snapshot: Snapshot, at_end: Sums, since: int, findings: Findings) -> None:
-    """Report every accumulate that is not what `at_end`, as of the window's last batch, and the rows since then give.
-    Of minima and maxima: those of batches after `since`.
-    """
+def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
+    """Report every sum and count that is not `at_end`, as of the window's last batch, plus what the rows since give."""
     after = sql.SQL("_batch_id > {} AND _batch_id <= {}").format(
         sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
     )
@@ -45,9 +44,14 @@ def compare(snapshot: Snapshot, at_end: Sums, since: int, findings: Findings) ->
         if Decimal(value) != Decimal(wanted[name]):
             what = f"{name} is not what it was at the last check and what the rows of {rows} since then add to it"
             findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)")
+
+
+def compare_extremes(snapshot: Snapshot, findings: Findings) -> None:
+    """Report every minimum and maximum that is worse than that of the window's rows. Later batches only improve it."""
+    rows = snapshot.contract.row_table.name
     for table in snapshot.contract.accumulates:
         for item in table.aggregates:
-            if item.function in ("min", "max") and (keys := _worse(snapshot, table, item, since)):
+            if item.function in ("min", "max") and (keys := _worse(snapshot, table, item)):
                 what = f"{table.name}.{item.column} lacks the {item.function} of new rows of {rows}"
                 findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)", number=keys)
 
@@ -95,10 +99,10 @@ def _of_row(item: Aggregate) -> sql.Composable:
     return sql.SQL(shape).format(sql.Identifier(item.source))
 
 
-def _worse(snapshot: Snapshot, table: Table, item: Aggregate, since: int) -> int:
-    """How many keys have a minimum or maximum that is not as good as that of their new rows."""
+def _worse(snapshot: Snapshot, table: Table, item: Aggregate) -> int:
+    """How many keys have a minimum or maximum that is not as good as that of their rows in the window."""
     query = sql.SQL(
-        "SELECT count(*) FROM (SELECT {keys}, {function}({source}) AS due FROM {rows} WHERE _batch_id > {since} "
+        "SELECT count(*) FROM (SELECT {keys}, {function}({source}) AS due FROM {rows} WHERE {where} "
         "GROUP BY {keys}) AS new LEFT JOIN {table} AS t USING ({keys}) "
         "WHERE new.due IS NOT NULL AND (t.{column} IS NULL OR t.{column} {worse} new.due)"
     ).format(
@@ -106,7 +110,7 @@ def _worse(snapshot: Snapshot, table: Table, item: Aggregate, since: int) -> int
         function=sql.SQL("min" if item.function == "min" else "max"),
         source=sql.Identifier(item.source or ""),
         rows=table_of(snapshot.contract.row_table),
-        since=sql.Literal(since),
+        where=snapshot.of_batches(),
         table=table_of(table),
         column=sql.Identifier(item.column),
         worse=sql.SQL(">" if item.function == "min" else "<"),

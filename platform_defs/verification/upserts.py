@@ -27,8 +27,9 @@ from platform_defs.verification.eras import Eras
 from platform_defs.verification.judge import NoRow, Row
 from platform_defs.verification.keyed import Keyed, KeyedJudge
 from platform_defs.verification.messages import Chunk, Topic
-from platform_defs.verification.newest import Newest, equal_rows, without_waste
+from platform_defs.verification.newest import NOT_COMPARED, Newest, equal_rows, without_waste
 from platform_defs.verification.partitions import DeadLetter, Partition
+from platform_defs.verification.pins import Pinned
 from platform_defs.verification.report import Findings
 from platform_defs.verification.skipped import SkippedRecords
 from platform_defs.verification.spans import Span, missing, size
@@ -41,7 +42,7 @@ class UpsertComparison:
     """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
-    judges: Callable[[str | None], KeyedJudge]  # by the digest of a contract
+    judges: Callable[[Pinned], KeyedJudge]
     dead: DeadLetters
     findings: Findings
     newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
@@ -63,7 +64,7 @@ class UpsertComparison:
             yield partial(self._undelivered, part, [(part.start, first)])
         skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
-            judge = self.judges(pinned.contract)
+            judge = self.judges(pinned)
             for read in topic.chunks(part.number, start, until, chunk):
                 messages = read.without(part.skips)
                 dead = self.dead.before(part.number, messages.until_offset)
@@ -165,8 +166,11 @@ class UpsertComparison:
         """Compare the table's row of a key with the newest messages of it, which are then used up."""
         wanted = self.newest.pop(key, None)
         candidates = [item for item in (wanted, *self.elsewhere.pop(key, ())) if item is not None]
-        if have in candidates:
+        found = next((item for item in candidates if item == have), None)
+        if found is not None:
             self.findings.count("rows")
+            values = zip(self.names, found.row or (), strict=False)
+            self.findings.partly([name for name, value in values if value is NOT_COMPARED])
         else:
             self._differs(key, have, next((item for item in candidates if item.partition == have.partition), None))
 

@@ -73,7 +73,7 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
             raise NotTheType("TooManyDecimals")
         if scaled.copy_abs() >= beyond:  # abs() would round to 28 digits
             raise NotTheType("OutOfRange")
-        return value
+        return value.normalize(exact)  # Arrow does not take any number of zeros off
 
     return read
 

@@ -117,7 +117,8 @@ class Compared:
     def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
         """An append table, and the accumulates made of its rows."""
         contract = self.snapshot.contract
-        accumulated = [Accumulated(item, contract.row_table) for item in contract.accumulates]
+        rows, in_order = contract.row_table, self.snapshot.in_order
+        accumulated = [Accumulated(item, rows, partial(in_order, item)) for item in contract.accumulates]
         for batch in self.snapshot.rows_of_lost_history(contract.row_table):
             self.findings.count("unverifiable", batch.num_rows)
             for item in accumulated:
@@ -143,17 +144,18 @@ class Compared:
 
     def _era(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", pinned: Pinned) -> Era:
         eras = self.snapshot.eras
-        other = pinned.transform not in (None, transform_digest(pipeline))
-        doubt = OTHER_TRANSFORM if other else NOT_NAMED if pinned.contract is None else ""
-        expected = Expected(pipeline, spark, eras, pinned.contract)
+        known, digest = pinned.transform is not None, transform_digest(pipeline)
+        other = pinned.transform != digest
+        doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
+        expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
         if pipeline.transform is not None:
             spark()  # here, and not when a thread asks: signals are for the main thread
         return Era(self._judge(eras.contract(pinned.contract)), expected, doubt)
 
-    def _keyed_judge(self, digest: str | None) -> KeyedJudge:
+    def _keyed_judge(self, pinned: Pinned) -> KeyedJudge:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas
-        contract = eras.contract(digest)
-        return KeyedJudge(eras, contract, self._judge(contract), key_judge_of(contract, schemas))
+        contract = eras.contract(pinned.contract)
+        return KeyedJudge(eras, pinned, self._judge(contract), key_judge_of(contract, schemas))
 
     def _judge(self, contract: Contract) -> ChunkJudge:
         return ChunkJudge(contract, judge_of(contract, self.snapshot.schemas))

@@ -22,6 +22,7 @@ VOID = {  # by what the checkpoint was made under and no longer holds; the first
     "adoption": "tables were adopted",
     "tables": "the pipeline's tables are other ones",
     "contract": "another contract is in force",
+    "dropped": "a column was dropped",
 }
 BACK = "a position is below what was compared"
 

@@ -7,8 +7,12 @@ materialization, observation and evaluation of each asset and check, and every r
 from dataclasses import dataclass
 
 from dagster import DagsterInstance
+from dagster_postgres.utils import DagsterPostgresException
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from resources.postgres.connection import connect, database_errors, queries
+from resources.dagster.storage import EventLog
+from resources.postgres.connection import judged, queries
 
 PAGE = 2_000  # runs that are looked up, or events and evaluations that are deleted, at once
 
@@ -22,23 +26,30 @@ class PrunedLog:
     events: int = 0  # of no run
 
 
-def prune_log(instance: DagsterInstance, url: str, days: float) -> PrunedLog:
-    """Remove what is older than that, where Dagster's storage is ours (storage.py), in the database at `url`.
+def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
+    """Remove what is older than that, over the connections of the instance's own storage. None where its storage is
+    another one than ours (storage.py).
 
-    Raises LedgerAway; what was removed before that stays removed.
+    Raises LedgerAway or BadInput; what was removed before that stays removed.
     """
-    with connect(url, "tidegate prune") as connection, database_errors():
-        if connection.execute(queries()["dagster_has_log"]).fetchone() != (True,):
-            return PrunedLog()
-        given = {"seconds": days * 86_400, "most": PAGE}
-        runs = 0
-        while found := connection.execute(queries()["dagster_old_runs"], given).fetchall():
-            for (run_id,) in found:
-                instance.delete_run(run_id)
-                instance.compute_log_manager.delete_logs(prefix=[run_id])
-            runs += len(found)
-        counts = [0, 0]
-        for number, statement in enumerate(("dagster_forget_checks", "dagster_forget_events")):
-            while (gone := connection.execute(queries()[statement], given).rowcount) > 0:
-                counts[number] += gone
+    storage = instance.event_log_storage
+    if not isinstance(storage, EventLog):
+        return None
+    given = {"seconds": days * 86_400, "most": PAGE}
+    runs, last = 0, 0
+    counts = [0, 0]
+    try:
+        with storage.index_connection() as connection:
+            while found := connection.exec_driver_sql(queries()["dagster_old_runs"], {**given, "last": last}).all():
+                for _, run_id in found:
+                    instance.delete_run(run_id)
+                    instance.compute_log_manager.delete_logs(prefix=[run_id])
+                runs, last = runs + len(found), found[-1].id
+            for number, statement in enumerate(("dagster_forget_checks", "dagster_forget_events")):
+                while (gone := connection.exec_driver_sql(queries()[statement], given).rowcount) > 0:
+                    counts[number] += gone
+    except DBAPIError as error:
+        raise judged(getattr(error.orig, "pgcode", None), str(error.orig).strip(), "ledger") from error
+    except (DagsterPostgresException, PoolTimeout) as error:
+        raise judged(None, str(error), "ledger") from error
     return PrunedLog(runs, *counts)

@@ -5,6 +5,8 @@ run whose tag says that the session is open, and that has no session, is dead (o
 session that is lost while the process lives is opened again at once.
 """
 
+import faulthandler
+import logging
 import socket
 import threading
 from collections.abc import Iterable
@@ -15,6 +17,7 @@ import psycopg
 from pydantic import PrivateAttr
 
 from platform_defs.errors import TidegateError
+from platform_defs.offsets import READING
 from resources.endpoints import connection
 from resources.postgres.connection import Connection, connect, show_alive
 from resources.postgres.ledger import Ledger
@@ -77,9 +80,17 @@ class RunSession(dg.ConfigurableResource[None]):
     """Open for as long as the run's process works. Every op that takes minutes requires it."""
 
     _session: KeptSession | None = PrivateAttr(default=None)
+    _reading: logging.Handler | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the session, then set the run's tag. Raises dg.Failure where the database cannot be reached."""
+        """Open the session, then set the run's tag. Raises dg.Failure where the database cannot be reached.
+
+        From then on, stderr has each range that is read and, if a library crashes, the Python stack: Dagster keeps it.
+        """
+        faulthandler.enable()
+        self._reading = logging.StreamHandler()
+        logging.getLogger(READING).addHandler(self._reading)
+        logging.getLogger(READING).setLevel(logging.INFO)
         run_id = context.run.run_id if context.run is not None else "none"
         try:
             self._session = KeptSession(connection().postgres_url, PREFIX + run_id)
@@ -90,6 +101,8 @@ class RunSession(dg.ConfigurableResource[None]):
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Set the run's tag, then close the session: in the other order the run would look dead for a moment."""
         self._tag(context, "closed")
+        if self._reading is not None:
+            logging.getLogger(READING).removeHandler(self._reading)
         if self._session is not None:
             self._session.close()
 

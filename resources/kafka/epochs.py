@@ -37,6 +37,7 @@ class KafkaLeaderEpochs:
         while time.monotonic() < deadline:
             message = self.consumer.poll(1.0)
             if message is None:
+                self.consumer.heard.refuse_too_large(f"{self.topic}[{partition}] at offset {offset}")
                 continue
             if (error := message.error()) is None:
                 epoch = message.leader_epoch()

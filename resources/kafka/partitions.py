@@ -19,6 +19,7 @@ from platform_defs.errors import BrokerAway, TopicMissing
 from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, on_cluster
+from resources.kafka.throttles import FOLLOWER, LEADER
 
 ANSWER = 3.0  # seconds in which a broker answers, or is silent
 AT_ONCE = 16  # brokers that are asked at the same time
@@ -72,16 +73,22 @@ class KafkaPartitions:
             answers = list(pool.map(self._answers, brokers))
         return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
 
-    def minima(self, topics: Sequence[str]) -> dict[str, int]:
-        """min.insync.replicas of each topic that exists, and whose settings this user may see."""
+    def limits(self, topics: Sequence[str]) -> dict[str, tuple[int, bool]]:
+        """Return min.insync.replicas, and True where copies of replicas are throttled, of each topic that exists and
+        whose settings this user may see.
+        """
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
 
-        def ask(client: Any) -> dict[str, int]:
+        def ask(client: Any) -> dict[str, tuple[int, bool]]:
             asked = client.describe_configs(resources, request_timeout=self._each)
             found = {at.name: _unless(_HIDDEN, future) for at, future in asked.items()}
-            return {name: int(config[MINIMUM].value) for name, config in found.items() if config is not None}
+            return {
+                name: (int(config[MINIMUM].value), any(config[f"{one}.replicas"].value for one in (LEADER, FOLLOWER)))
+                for name, config in found.items()
+                if config is not None
+            }
 
         return self._answer(f"to describe topics ({MINIMUM})", ask)
 

@@ -142,8 +142,8 @@ class Producer:
 
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
         AccessDenied: a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway:
-        the first could not begin. What was aborted counts as not delivered at the next flush, unless another
-        transaction has begun by then.
+        the first could not begin. A message that was aborted counts as not delivered at the next flush, unless
+        another transaction has committed it by then.
         """
         before, self.told, self._cause = self.told, Told(), None
         if self._unsent is not None:

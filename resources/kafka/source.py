@@ -5,7 +5,7 @@ import os
 import platform
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ from platform_defs.formats.block import Block, message_blocks
 from platform_defs.formats.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
 from platform_defs.verdicts import Verdict
-from resources.kafka.reader import Reader
+from resources.kafka.reader import QUIET, Follower, Reader
 from resources.kafka.refusals import refusal, refusing
 from resources.kafka.rights import to_run
 
@@ -48,7 +48,7 @@ class KafkaSource:
     """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
 
     options: Mapping[str, str] = field(repr=False)  # they may hold a password
-    patience: float = 30.0  # seconds without a message before the broker counts as away
+    patience: float = 30.0  # seconds without progress before the broker counts as away
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
@@ -61,36 +61,60 @@ class KafkaSource:
         if wanted.new_leader and (known := _consumers.pop(self._key, None)):
             known.close()
         consumer = self._consumer()
-        epoch: dict[str, Any] = {} if wanted.leader_epoch is None else {"leader_epoch": wanted.leader_epoch}
-        consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.from_offset, **epoch)])
+        start = _start(wanted, wanted.from_offset, wanted.leader_epoch)
+        consumer.assign([start])
         try:
             with _collected_rarely():
-                yield from self._blocks(consumer, wanted, cluster_id)
-            consumer.unassign()
+                left = yield from self._blocks(consumer, wanted, start, cluster_id)
+                consumer.unassign()
+                if left.offset < wanted.until_offset:
+                    follower = Follower({**self.options, **self.own}, left)
+                    with closing(follower):
+                        yield from self._blocks(follower, wanted, left, cluster_id)
         except BaseException:
             _consumers.pop(self._key, None)  # whatever state it is in, the next range gets a new one
             consumer.close()
             raise
 
-    def _blocks(self, consumer: Reader, wanted: OffsetRange, cluster_id: str | None) -> Iterator[Block]:
-        position, heard = wanted.from_offset, time.monotonic()
+    def _blocks(
+        self, consumer: Reader, wanted: OffsetRange, start: TopicPartition, cluster_id: str | None
+    ) -> Generator[Block, None, TopicPartition]:
+        """The blocks from `start` on, and where they end: before the end of the range a Follower has to go on, with the
+        leader epoch of the last message, so that a new leader is asked whether its log was cut below it.
+        """
+        position, epoch, heard = start.offset, start.leader_epoch, time.monotonic()
         while position < wanted.until_offset:
+            fetched = consumer.fetched if isinstance(consumer, Follower) else position
             polled = consumer.consume(min(BLOCK, wanted.until_offset - position), POLL)
             self._compare(consumer, cluster_id)
-            messages, reached = self._sort_out(polled, wanted, position)
+            try:
+                messages, reached = self._sort_out(polled, wanted, position)
+            except MessageUnreadable:  # of a coordinator, too, whose connection went with the batch that is too large
+                consumer.heard.refuse_too_large(_place(wanted, position))
+                raise
             if messages:
                 beyond = _offset(messages[-1]) >= wanted.until_offset
                 inside = _before(messages, wanted.until_offset) if beyond else messages
                 yield from message_blocks(cast("list[BlockMessage]", inside))
+            if not polled:
+                reached = max(position, fetched)
             if reached > position:
+                # Behind the last message there may be control records of a later epoch.
+                epoch = messages[-1].leader_epoch() if messages and _offset(messages[-1]) + 1 == reached else None
                 position, heard = reached, time.monotonic()
                 consumer.heard.forget()
-            elif time.monotonic() - heard > self.patience:
+                continue
+            consumer.heard.refuse_too_large(_place(wanted, position))
+            silence = time.monotonic() - heard
+            if not isinstance(consumer, Follower) and silence > self.patience * QUIET:
+                break
+            if silence > self.patience * (1 - QUIET):
                 raise self._silence(consumer, wanted, position)
+        return _start(wanted, position, epoch)
 
     def _silence(self, consumer: Reader, wanted: OffsetRange, position: int) -> TidegateError:
         """The error after `patience` without a message. A broker that restarts may let nobody in for a moment."""
-        place = f"{wanted.topic}[{wanted.partition}] at offset {position} (of a range up to {wanted.until_offset})"
+        place = f"{_place(wanted, position)} (of a range up to {wanted.until_offset})"
         denied = consumer.heard.denied or _hidden(consumer, wanted.topic)
         refused = None if denied is None else refusal(denied, f"to read {place}", (to_run(wanted.topic),), self.options)
         return refused or BrokerAway(f"no message received from {place} for {self.patience:.0f} s")
@@ -117,7 +141,7 @@ class KafkaSource:
             return
         if _CUT in reason.str():
             raise LogTruncated(
-                f"{wanted.topic}[{wanted.partition}] was truncated below {wanted.from_offset} and then written again: "
+                f"{wanted.topic}[{wanted.partition}] was truncated below {position} and then written again: "
                 f"{reason.str()}."
             )
         if reason.code() in _GONE:
@@ -163,6 +187,16 @@ READING: Mapping[str, Any] = {
     "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found again soon, not after up to ten seconds
     "check.crcs": True,
 }
+
+
+def _start(wanted: OffsetRange, position: int, epoch: int | None) -> TopicPartition:
+    """Where to read from; `epoch` is that of a leader whose log reached there, if it is known."""
+    known: dict[str, Any] = {} if epoch is None else {"leader_epoch": epoch}
+    return TopicPartition(wanted.topic, wanted.partition, position, **known)
+
+
+def _place(wanted: OffsetRange, position: int) -> str:
+    return f"{wanted.topic}[{wanted.partition}] at offset {position}"
 
 
 def _hidden(consumer: Consumer, topic: str) -> KafkaError | None:

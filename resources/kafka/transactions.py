@@ -28,6 +28,7 @@ from resources.kafka.refusals import refusal, remedy
 from resources.kafka.rights import Right, to_write
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
+PAUSE = 0.1  # seconds between two calls of which the first may have failed at once
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
 _WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of another call: it failed meanwhile
 
@@ -103,7 +104,7 @@ class Transactions:
         missing, that the coordinator knows of none: librdkafka may ask it to end one that it was never allowed to join.
         """
         try:
-            self._insist(self._client.abort_transaction)
+            self._insist(self._client.abort_transaction, aborting=True)
         except ProducerFenced:
             raise
         except ProducerBroken as error:
@@ -112,8 +113,10 @@ class Transactions:
             if not (none_open or isinstance(why, AccessDenied)):
                 raise
 
-    def _insist(self, call: Callable[[], object]) -> None:
-        """Call until it succeeds, while its errors are retriable. Raises what follows from the error that is not."""
+    def _insist(self, call: Callable[[], object], *, aborting: bool = False) -> None:
+        """Call until it succeeds, while its errors are retriable. Raises what follows from the error that is not, or
+        that is still there after `patience`. `aborting`: an error that requires another abort is retriable as well.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -122,16 +125,18 @@ class Transactions:
                 raise ProducerBroken(f"the producer of {self._topic} cannot go on: {error}. {AGAIN}") from error
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
-                if not reason.retriable() or time.monotonic() > deadline:
-                    raise self._meaning(reason) from error
+                again = reason.retriable() or (aborting and reason.txn_requires_abort())
+                if not again or time.monotonic() > deadline:
+                    raise self._meaning(reason, aborting=aborting) from error
+                time.sleep(PAUSE)
             else:
                 return
 
-    def _meaning(self, reason: KafkaError) -> Exception:
-        if reason.txn_requires_abort() and reason.name() == _WRONG_STATE:
+    def _meaning(self, reason: KafkaError, *, aborting: bool) -> Exception:
+        if not aborting and reason.txn_requires_abort() and reason.name() == _WRONG_STATE:
             reason = self._first_error() or reason
         said = f"{reason.str()} ({reason.name()})"
-        if reason.txn_requires_abort():
+        if not aborting and reason.txn_requires_abort():
             found = self._refused(reason) or TransactionAborted(
                 f"a transaction on {self._topic} was aborted, nobody reads any of it: {said}. It can be sent again",
                 code=reason.code(),

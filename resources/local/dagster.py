@@ -28,6 +28,11 @@ PORT = 3000  # Dagster's own; another one where it is taken
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
+RELOAD = (
+    "mutation { reloadWorkspace { ... on Workspace { locationEntries { locationOrLoadError { "
+    "... on PythonError { message } } } } ... on PythonError { message } ... on UnauthorizedError { message } } }"
+)
+
 Progress = Callable[[str], None]
 
 
@@ -63,6 +68,27 @@ def up(progress: Progress) -> UiStatus:
     _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
     _wait_until_it_answers(process, port, log)
     return status()
+
+
+def reload() -> None:
+    """Let Dagster load contracts and transforms again, as "Reload definitions" does in the UI.
+
+    Raises BadInput where the UI is not running, or Dagster cannot load the definitions.
+    """
+    running = status()
+    if running.url is None:
+        raise BadInput("the UI is not running; it loads the definitions when it starts (tidegate ui up)")
+    body, headers = json.dumps({"query": RELOAD}).encode(), {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{running.url}/graphql", body, headers)  # noqa: S310  # our own address
+    try:
+        with urllib.request.urlopen(request, timeout=START_SECONDS) as answer:  # noqa: S310
+            found: dict[str, Any] = json.load(answer)["data"]["reloadWorkspace"]
+    except OSError as error:
+        raise BadInput(f"Dagster at {running.url} did not reload: {error}. See {_log(settings().home)}") from error
+    entries: list[dict[str, Any]] = found.get("locationEntries", [])
+    answers = [found, *(one["locationOrLoadError"] or {} for one in entries)]
+    if failed := [str(one["message"]).strip() for one in answers if "message" in one]:
+        raise BadInput(f"Dagster cannot load the definitions: {'; '.join(failed)}")
 
 
 def trickle(pipeline: str, rate: float) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.words import plural
-from resources.home import private_home
+from resources.home import MARKER, is_made, private_home
 from resources.local import processes, state
 from resources.local.kafka_node import rack_of
 from resources.postgres_address import masked
@@ -138,23 +138,25 @@ def down() -> StackStatus:
     return status()
 
 
-def reset() -> None:
-    """Stop the servers and delete everything under TIDEGATE_HOME.
+def reset() -> list[str]:
+    """Stop the servers and delete what Tidegate created in TIDEGATE_HOME; return the names of the rest.
 
-    Raises BadInput where that folder holds more than this project's own state, or messages that are nowhere else.
+    Raises BadInput, with nothing stopped, where Tidegate did not create that folder, or it holds messages that are
+    nowhere else.
     """
     home = settings().home
     _refuse_to_empty(home)
     _refuse_to_lose(unsent_files())
     if not home.exists():
-        return
+        return []
     with _lock(home):
         _stop(home)
-        for entry in home.iterdir():
+        for entry in filter(lambda one: is_made(one.name), home.iterdir()):
             if entry.is_dir() and not entry.is_symlink():
                 shutil.rmtree(entry)
-            elif entry.name != "stack.lock":  # a second `up` may be waiting for this very file
+            elif entry.name not in ("stack.lock", MARKER):  # a second `up` may be waiting for this very lock
                 entry.unlink()
+        return sorted(entry.name for entry in home.iterdir() if not is_made(entry.name))
 
 
 def status() -> StackStatus:
@@ -315,4 +317,12 @@ def _refuse_to_empty(home: Path) -> None:
         raise BadInput(
             f"TIDEGATE_HOME is {home}, which holds more than Tidegate's own state, so it is not emptied. "
             "Set TIDEGATE_HOME to a folder of its own."
+        )
+    if home.exists() and not (home / MARKER).exists():
+        raise BadInput(
+            f"{home} has no file {MARKER}: Tidegate did not create this folder, or an older version did. Nothing in it "
+            "was deleted. Set TIDEGATE_HOME to the right folder; or, to delete its servers' data: touch "
+            f"{home / MARKER}, and run tidegate stack reset again. Only files and folders with Tidegate's names are "
+            "deleted",
+            field="TIDEGATE_HOME",
         )

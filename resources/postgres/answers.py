@@ -1,6 +1,6 @@
 """What the ledger answers: one frozen dataclass for each question of resources/postgres/ledger.py."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -27,9 +27,12 @@ class PipelineStatus:
     held: bool = False  # by a live run: its database session is there
     backed_off: bool = False  # a run failed, and it is not yet `retry_at`
     retry_at: datetime | None = None
+    last_error: str | None = None  # of the last run, if nothing was planned or published since
+    last_error_hides: Sequence[str] | None = None  # of what it quotes no value (engine/redaction.py)
     owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (`held`)
     run_id: str | None = None
     epoch: int = 0
+    row_local: str | None = None  # the key of the transform that was compared last (engine/row_local.py)
 
     @property
     def halt(self) -> Halt | None:
@@ -56,6 +59,7 @@ class PipelineProgress:
     next_offset: int
     batch_id: int | None
     committed_at: datetime | None
+    topic_id: str
 
 
 @dataclass(frozen=True)

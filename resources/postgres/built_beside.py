@@ -2,6 +2,7 @@
 fills them. What puts it in place is in replacement.py.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from platform_defs.engine.replay_plan import History
 from platform_defs.errors import BadInput
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given, Statement
+from platform_defs.evolution.unattended import refuse_declassified
 from resources.postgres import staging_tables
 from resources.postgres.connection import (
     LOCK_WAIT,
@@ -43,7 +45,9 @@ class BuiltBeside:
         ]
         return [shape for answer in asked for (shape,) in answer.fetchall()]
 
-    def begin(self, connection: Connection, history: History, fingerprint: str) -> int:
+    def begin(
+        self, connection: Connection, history: History, fingerprint: str, decided_again: Sequence[int] = ()
+    ) -> int:
         """Record the replay, and create its tables like the live ones, with all that they refuse and the columns that
         the contract has now; its id.
         """
@@ -55,7 +59,8 @@ class BuiltBeside:
         self._refuse_partial_reshaping(connection, history)
         try:
             parameters = {"pipeline": self.live.name, "from_batch": history.from_batch, "fingerprint": fingerprint}
-            (replay_id,) = connection.execute(queries()["begin_replay"], parameters).fetchone() or (0,)
+            replay = connection.execute(queries()["begin_replay"], {**parameters, "decided_again": [*decided_again]})
+            (replay_id,) = replay.fetchone() or (0,)
             connection.execute(queries()["register_pipeline"], {"pipeline": self.built.name})
             self._create(connection)
         except psycopg.errors.InsufficientPrivilege as error:
@@ -94,6 +99,12 @@ class BuiltBeside:
         applied = ledger.applied()
         before = applied.contract(self.live.name) if applied else contract
         return plan(before, contract, ledger.shapes(contract), Given(emptied=True)).statements
+
+    def refuse_declassified(self, connection: Connection) -> None:
+        """Raise BadInput where the contract no longer classifies what the one in force does: differences show rows."""
+        ledger, contract = ContractLedger(connection, self.live.name), self.live.contract
+        if (applied := ledger.applied()) is not None:
+            refuse_declassified(plan(applied.contract(self.live.name), contract, ledger.shapes(contract)))
 
     def _refuse_uncreated(self, connection: Connection) -> None:
         """Raise BadInput for an accumulate that the contract has got since, and that is not there yet."""

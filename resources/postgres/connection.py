@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs import verdicts
+from platform_defs.contract.classified import NOT_SHOWN
 from platform_defs.engine.redaction import unexpected
 from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError
 from platform_defs.verdicts import Place, Verdict
@@ -167,7 +168,7 @@ def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
     """What stands in the place of Postgres' words, where these may quote classified values."""
     named = "".join(f", {word} {name}" for word, name in names.items())
     refused = _error_class(state) if state else "a value"
-    return f"{refused}{named}; what else Postgres says of it may quote classified values, and is not shown"
+    return f"{refused}{named}; what else Postgres says of it {NOT_SHOWN}"
 
 
 def state_of(error: BaseException) -> str | None:

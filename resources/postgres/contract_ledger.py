@@ -17,9 +17,11 @@ from platform_defs.contract.odcs import load
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.contract.written import contract_digest, text
 from platform_defs.errors import BadInput
-from platform_defs.evolution.renames import left_columns
-from platform_defs.evolution.statements import ColumnShape, Shapes, Statement
+from platform_defs.evolution.renames import left_columns, repeated
+from platform_defs.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement
+from platform_defs.formats.writer_schema import WriterSchema
 from resources.postgres.connection import Connection, queries, refusal
+from resources.postgres.schema_ledger import schema_of
 from resources.postgres.tables import closed_list, identifier
 
 REFUSED = (
@@ -43,16 +45,16 @@ class Applied:
     applied_by: str
     by_command: bool
     schema_text: str
-    dropped: Sequence[str]
+    unnumbered: int | None  # the application of its batches that name none; None where it is not known
 
     def contract(self, pipeline: str) -> Contract:
         """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
         return _read(f"{pipeline} {self.version} in tidegate.contract", self.document, self.schema_text)
 
 
-@lru_cache(maxsize=64)  # a run asks for each of its batches, and a document takes milliseconds
+@lru_cache(maxsize=512)  # a run asks for each pipeline and batch, and a document takes milliseconds
 def _read(name: str, document: str, schema_text: str) -> Contract:
-    return replace(load(Path(name), document, lambda _: schema_text), path=None)
+    return replace(load(Path(name), document, lambda _: schema_text, accepted=True), path=None)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,12 @@ class ContractLedger:
     def every(self) -> list[Applied]:
         """All that the pipeline has had, the first one first."""
         return self._contracts("contracts_of")
+
+    def applications(self) -> list[tuple[int, str, Sequence[str], str, str, str]]:
+        """Return (number, digest, columns that the row table lost, version, document, schema text) of each application
+        of a contract, in order.
+        """
+        return self.connection.execute(queries()["applications_of"], self._key).fetchall()
 
     def lock(self) -> None:
         """Lock the pipeline's row, where there is one."""
@@ -103,21 +111,29 @@ class ContractLedger:
         shape = self.shapes(contract).get(table.name, {})
         own = {column.name for column in table.columns}
         others = [name for name, there in shape.items() if name not in own and not there.has_default]
-        left = left_columns(self._upserts_to(contract)) if others else set[str]()
+        if not others:
+            return []
+        # `contract` comes last: it may not be recorded yet.
+        left = left_columns([*((then, dropped) for _, _, then, dropped in self.of_kind(contract)), (contract, ())])
         return [name for name in others if name in left]
 
-    def _upserts_to(self, contract: Contract) -> Iterator[tuple[Contract, Sequence[str]]]:
-        """The contracts by which the row table was an upsert, the first one first and `contract` last, each with the
-        columns that were dropped when it was applied.
+    def of_kind(self, contract: Contract) -> Iterator[tuple[int, str, Contract, Sequence[str]]]:
+        """The applications by which the row table was of the kind that it is by `contract`, in order: number, digest,
+        contract and the columns that were dropped then.
         """
-        digest = contract_digest(contract)
-        dropped: Sequence[str] = ()  # of one that is not recorded yet
-        for item in self.every():
-            if item.digest == digest:
-                dropped = item.dropped
-            elif (then := item.contract(self.pipeline)).row_table.disposition == "upsert":
-                yield then, item.dropped
-        yield contract, dropped
+        for number, digest, dropped, version, document, schema_text in self.applications():
+            then = _read(f"{self.pipeline} {version} in tidegate.contract_application", document, schema_text)
+            if then.row_table.disposition == contract.row_table.disposition:
+                yield number, digest, then, dropped
+
+    def _repeated(self, contract: Contract, digest: str) -> list[int]:
+        """Applications of `contract` that the log can lose when it is applied again."""
+        if sum(of == digest for _, of, *_ in self.applications()) < 2:  # the usual case: no document is read
+            return []
+        try:
+            return repeated(self.of_kind(contract), digest)
+        except BadInput:  # a document that this version of Tidegate cannot read: all rows are kept
+            return []
 
     def nulls(self, statement: Statement) -> int:
         """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""
@@ -126,6 +142,17 @@ class ContractLedger:
         query = sql.SQL("SELECT count(*) FROM {} WHERE {} IS NULL")
         asked = query.format(identifier(statement.table), sql.Identifier(statement.column))
         (count,) = self.connection.execute(asked).fetchone() or (0,)
+        return count
+
+    def schemas_in_use(self) -> list[WriterSchema]:
+        """Return the schemas that values named in the last seven days, and in the last batch that named any."""
+        return [
+            schema_of(*row) for row in self.connection.execute(queries()["schemas_of_values"], self._key).fetchall()
+        ]
+
+    def unknown_fields(self) -> int:
+        """Return how many messages of the newest hundred batches had fields that the contract did not name."""
+        (count,) = self.connection.execute(queries()["unknown_fields"], self._key).fetchone() or (0,)
         return count
 
     def open_dead_letters(self, rules: Sequence[str]) -> dict[str, int]:
@@ -144,6 +171,7 @@ class ContractLedger:
             "applied_by": who,
             "by_command": by_command,
             "dropped": list(dropped),
+            "repeated": [] if dropped else self._repeated(contract, made),
         }
         self.connection.execute(queries()["record_contract"], {**self._key, **row})
         return made
@@ -162,7 +190,8 @@ class ContractLedger:
 
     def _columns(self, table: str) -> dict[str, ColumnShape]:
         with self.connection.cursor(row_factory=dict_row) as cursor:
-            rows = cursor.execute(queries()["table_shape"], {**self._key, "table": table}).fetchall()
+            asked = {**self._key, "table": table, "check": NOT_NULL}
+            rows = cursor.execute(queries()["table_shape"], asked).fetchall()
         return {row.pop("name"): ColumnShape(**row) for row in rows}
 
 
@@ -184,7 +213,8 @@ def _explained(statement: Statement) -> Generator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise BadInput(
             f"Postgres refuses {statement.sql}: {error.diag.message_primary}. Only a table's owner may change it: "
-            "apply as its owner, or let the owner's role be granted to this one. Nothing was changed",
+            "run tidegate contract apply as its owner, or let the owner's role be granted to this one. Nothing was "
+            "changed",
             field=statement.table,
         ) from error
     except REFUSED as error:

@@ -17,7 +17,8 @@ from platform_defs.engine.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports import AuditView, FaultGroup, Publication, Published, RefusedRow, Staged
 from platform_defs.engine.task_ports import Coverage, DirectArea
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
-from platform_defs.halts import GateRed, HaltDetail
+from platform_defs.formats.excerpt import printable
+from platform_defs.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from platform_defs.recent import Recent
 from resources.postgres import staging_tables, tables
@@ -39,7 +40,7 @@ from resources.postgres.ledger import Ledger
 from resources.postgres.pinning import pin
 from resources.postgres.positions import positions_of
 from resources.postgres.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
-from resources.postgres.refused_rows import find_refused
+from resources.postgres.refused_rows import find_first_refused, find_refused
 from resources.postgres.staging import PostgresStaging, coverage_of, faults_of
 from resources.postgres.take_over import TakenOver, refuse_held, take_over
 
@@ -120,6 +121,17 @@ class PostgresHold:
         """See engine.ports.PipelineHold."""
         with database_errors():
             return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
+
+    def row_local(self) -> str | None:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            row = self.connection.execute(queries()["row_local"], self.holder.key).fetchone()
+        return row[0] if row else None
+
+    def note_row_local(self, key: str) -> None:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            self.connection.execute(queries()["note_row_local"], {"pipeline": self.holder.pipeline, "key": key})
 
     def new_batch_id(self) -> int:
         """See engine.ports.PipelineHold."""
@@ -215,8 +227,12 @@ class PostgresHold:
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""
-        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
-            return find_refused(PostgresPublication(self.connection, self.holder, self.contract, staged))
+        # One transaction each: what the first search wrote must be gone before the second writes the batch again.
+        for search in (find_refused, find_first_refused):
+            with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
+                if found := search(PostgresPublication(self.connection, self.holder, self.contract, staged)):
+                    return found
+        return ()
 
     def fenced(self) -> bool:
         """See engine.ports.PipelineHold."""
@@ -234,6 +250,12 @@ class PostgresHold:
             (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
         return tries
 
+    def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            marked = {**self.holder.key, "batch_id": batch_id, "marks": Jsonb(dict(marks))}
+            self.connection.execute(queries()["mark_pending"], marked)
+
     def note_suspects(self, suspects: Sequence[Suspect]) -> float:
         """See engine.ports.PipelineHold."""
         noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
@@ -241,14 +263,17 @@ class PostgresHold:
             (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
         return waited
 
-    def back_off(self, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+    def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
         """See engine.ports.PipelineHold."""
-        given = {"first": pause.first, "longest": pause.longest, "counts": counts}
+        given = {"first": pause.first, "longest": pause.longest, "counts": counts, "error": printable(error)}
+        given |= {"hides": sorted(classified(self.contract).names)}
         row = self._even_so("back_off", given)
         return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
         """See engine.ports.PipelineHold."""
+        if self.hides and isinstance(detail, AccumulateRefused | KeepsFailing):
+            detail = replace(detail, quotes_nothing=True)
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
         with database_errors():
             self.connection.execute(queries()["halt"], halted)
@@ -358,7 +383,7 @@ def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
             tables.refuse_unique(held.connection, contract)
     except (BadInput, LedgerAway) as error:
         if isinstance(error, BadInput) or error.sqlstate == LOCKED:
-            held.back_off(counts=Counts.NEVER)  # no batch has failed
+            held.back_off(str(error), counts=Counts.NEVER)  # no batch has failed
             held.close()
         raise
 

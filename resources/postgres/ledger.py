@@ -157,6 +157,10 @@ class Ledger:
         """Pipeline and run of committed batches of which Dagster has not heard, of these pipelines."""
         return {(row["pipeline"], row["run_id"]) for row in self._rows("untold", pipelines=list(pipelines))}
 
+    def put_off_reports(self, batch_ids: Sequence[int]) -> None:
+        """Postpone the next run that reports these batches, for longer each time."""
+        self._execute("put_off_reports", batch_ids=list(batch_ids))
+
     def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
         """Those of these batches that have committed, by id; asked over one connection."""
         with closing(KeptConnections(self.url)) as kept:

@@ -4,12 +4,14 @@ What a run may take is decided in evolution/unattended.py; here the ledger is as
 contract is recorded.
 """
 
+from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
 from platform_defs.contract.written import contract_digest
 from platform_defs.engine import crash_points
 from platform_defs.engine.replay_plan import SUFFIX as REPLAY
 from platform_defs.evolution.plan import ChangePlan, plan
-from platform_defs.evolution.unattended import refuse_attended, refuse_version
+from platform_defs.evolution.unattended import refuse_attended, refuse_declassified, refuse_version
+from platform_defs.formats.writer_fit import writer_changes
 from resources.postgres.connection import LOCK_WAIT, Connection, lock_timeout
 from resources.postgres.contract_ledger import SHORT_WAIT, ContractLedger, run
 
@@ -24,13 +26,21 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
     if contract.pipeline.endswith(REPLAY):
         return None
     ledger, wanted = ContractLedger(connection, contract.pipeline), contract_digest(contract)
-    if ledger.in_force() == wanted:
-        return wanted
-    if (applied := ledger.applied()) is not None:
-        found = plan(applied.contract(contract.pipeline), contract, ledger.shapes(contract))
-        refuse_version(found, applied.applied_by, by_command=applied.by_command)
-        if not rebuilding:
-            _evolve(ledger, found)
+    applied = ledger.applied()
+    if applied is not None:
+        was = applied.contract(contract.pipeline)
+        if applied.digest == wanted:
+            if classified(was) == classified(contract):
+                return wanted
+            refuse_declassified(plan(was, contract))  # the digest has no classification in it
+        else:
+            of_writers = writer_changes(was, contract, ledger.schemas_in_use())
+            found = plan(was, contract, ledger.shapes(contract), of_writers=of_writers)
+            refuse_version(found, applied.applied_by, by_command=applied.by_command)
+            if rebuilding:
+                refuse_declassified(found)
+            else:
+                _evolve(ledger, found)
     if rebuilding:
         return wanted
     return ledger.record(contract, f"run {run_id}" if run_id else "a run", by_command=False)
@@ -38,7 +48,8 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
 
 def _evolve(ledger: ContractLedger, found: ChangePlan) -> None:
     """Make the tables what the changed contract says, where a run may. Raises BadInput where it may not."""
-    refuse_attended(found, published=ledger.newest_batch() is not None)
+    published = ledger.newest_batch() is not None
+    refuse_attended(found, published=published, unknown_fields=ledger.unknown_fields())
     ledger.connection.execute(lock_timeout(SHORT_WAIT))
     for _ in run(ledger.connection, found.statements):
         crash_points.reach("apply_altered")

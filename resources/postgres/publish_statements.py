@@ -19,7 +19,7 @@ from platform_defs.offsets import whole_spans
 from platform_defs.recut import next_part
 from resources.postgres.connection import Connection, database_errors, queries
 from resources.postgres.contract_ledger import ContractLedger
-from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert
+from resources.postgres.row_writing import StagedRows, Written, accumulate, append, upsert, upsert_in_order
 from resources.postgres.staging import coverage_of
 from resources.postgres.staging_tables import rows_table
 from resources.postgres.tables import check_target, lock_target
@@ -86,7 +86,7 @@ class PostgresPublication:
 
     def move_positions(self) -> None:
         """Each position from where the batch was planned to where it ends, with the epoch in which that was seen."""
-        pending, spans, epochs = self.staged.pending, self._spans, self._epochs
+        pending, spans, epochs = self.staged.pending, self._spans, self.staged.pending.end_epochs
         moved = self.connection.execute(
             queries()["move_positions"],
             {
@@ -120,9 +120,32 @@ class PostgresPublication:
             staged = self.staged.rows if written == self.staged.rows else self._count()  # counted where they differ
             self._require(table, Written(staged, self.staged.rows, written))
         else:
-            self._require(table, upsert(self.rows, table, everything))
+            self._require(table, self.upsert(self.rows, everything))
         for accumulate_table in self.contract.accumulates:
             accumulate(self.rows, accumulate_table)
+
+    def upsert(self, rows: StagedRows, where: sql.Composable) -> Written:
+        """Write `rows`, of an upsert, into its table."""
+        table = self.contract.row_table
+        if not self.other_keys:
+            return upsert(rows, table, where)
+        return upsert_in_order(rows, table, where, has_writing_triggers=self.has_writing_triggers)
+
+    @cached_property
+    def other_keys(self) -> Sequence[tuple[Any, ...]]:
+        """The indexes of an upsert's table by which rows of two keys can collide: (name,) of each."""
+        table = self.contract.row_table
+        return self._fetch("other_keys", table=table.name) if table.disposition == "upsert" else ()
+
+    @cached_property
+    def has_writing_triggers(self) -> bool:
+        """True if a trigger of the row table may write rows. Always False for tables that are not written message by
+        message.
+        """
+        if not self.other_keys:
+            return False
+        ((found,),) = self._fetch("has_writing_triggers", table=self.contract.row_table.name)
+        return found
 
     def _require(self, table: Table, done: Written) -> None:
         """Raise StagingLost where staging does not hold what was reported, BadInput where the table took less."""
@@ -200,11 +223,6 @@ class PostgresPublication:
         """What is planned of each partition, as one span."""
         return whole_spans(self.staged.pending.ranges)
 
-    @property
-    def _epochs(self) -> dict[int, int | None]:
-        """By partition, the leader epoch in which its log was seen to reach the end of the batch."""
-        return {item.partition: item.end_epoch for item in self.staged.pending.ranges}
-
     def _record_batch(self, timings: Mapping[str, float]) -> None:
         self._execute(
             "write_batch",
@@ -221,7 +239,7 @@ class PostgresPublication:
 
     def _record_ranges(self) -> None:
         """The ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
-        coverage, epochs = self.staged.coverage, self._epochs
+        coverage, epochs = self.staged.coverage, self.staged.pending.end_epochs
         key = {"topic": self.contract.topic, "topic_id": self.staged.pending.topic_id}
         written = self.connection.execute(
             queries()["write_batch_ranges"],

@@ -1,9 +1,12 @@
-"""Which messages of a staged batch its row table refuses: found together, in one transaction that is rolled back.
+"""Which messages of a staged batch its row table refuses: found together, in a transaction that is rolled back.
 
 Only the table itself can say: what it refuses may depend on its rows, on other tables and on triggers. So the batch is
 written to it in parts, in the order of partition and offset. A part that it takes stays; one that it refuses is halved.
-Of two messages that only together violate a constraint the second is found. With k such messages among n, about
-n * (2 + log2(k) / 2) rows are written, which are dead afterwards until Postgres vacuums the table.
+Of two messages that only together violate a constraint the second is found. An upsert into a table with another unique
+constraint is published in that order as well, each message checked alone, so the search finds what publish meets.
+
+With k such messages among n, about n * (2 + log2(k) / 2) rows are written, which are dead afterwards until Postgres
+vacuums the table. Where triggers may write rows, each accepted part is written twice.
 """
 
 from collections.abc import Sequence
@@ -17,25 +20,39 @@ from platform_defs.errors import RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
 from resources.postgres.connection import database_errors
 from resources.postgres.publish_statements import PostgresPublication
-from resources.postgres.row_writing import StagedRows, append, upsert
+from resources.postgres.row_writing import StagedRows, append
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 EVERYTHING = sql.SQL("true")
+PART = 2_000  # offsets at most that are written in one savepoint, where checks wait for triggers
 
 
 def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
     """The messages, by partition and offset, whose rows the row table refuses; LEFT_OUT + 1 where there are more.
-    Empty where it takes every row: then an accumulate's constraint is violated.
 
     Nothing is left of the search once the transaction that is open is rolled back.
     """
     order = sorted(publication.staged.pending.ranges)
-    found = _Search(publication, order, _rows_in_order(publication)).found_in_parts()
-    if found:
-        return sorted(found, key=lambda row: (row.partition, row.offset))
-    # Of an upsert, the order of writing may matter: here it is that of publish.
-    first = _first_of_prefixes(publication, order)
-    return [] if first is None else [first]
+    rows = _rows_in_order(publication)
+    found = latest = _Search(publication, order, rows).found_in_parts()
+    while latest and _newest_only(publication) and len(found) <= LEFT_OUT:
+        _take_older(publication, rows, found)
+        latest = _Search(publication, order, rows).found_in_parts()
+        found = [*found, *latest]
+    return sorted(found, key=lambda row: (row.partition, row.offset))[: LEFT_OUT + 1]
+
+
+def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
+    """Return the first message that the row table rejects when the batch is written in publish's own order.
+
+    Called when `find_refused` finds none, since the order of writing can matter. Empty for an upsert that is written
+    message by message, where `find_refused` already used that order, or if the table accepts every row. The caller
+    must roll the transaction back.
+    """
+    if publication.other_keys:
+        return ()
+    first = _first_of_prefixes(publication, sorted(publication.staged.pending.ranges))
+    return () if first is None else (first,)
 
 
 @dataclass
@@ -49,21 +66,20 @@ class _Search:
 
     def found_in_parts(self) -> Sequence[RefusedRow]:
         """What is refused if it is written in parts; where a message refers to a later one, it is asked about again."""
-        everything = range(sum(map(len, self.order)))
+        count = sum(map(len, self.order))
+        size = PART if self.publication.has_writing_triggers else max(count, 1)
         for kind in self._kinds:
-            self._halve(everything, kind)
-        while any(self._taken_by_now(number) for number in list(self.found)):
+            for first in range(0, count, size):
+                self._halve(range(first, min(first + size, count)), kind)
+        # Where publish keeps to the order, a message is refused in its place, whatever comes later.
+        while not self.publication.other_keys and any(self._taken_by_now(number) for number in list(self.found)):
             continue
         return [*self.found.values()]
 
     @property
     def _kinds(self) -> Sequence[sql.Composable]:
-        """What publish writes one after the other: of an upsert first the deletions."""
-        return [EVERYTHING] if self._appends else [sql.SQL("_deleted"), sql.SQL("NOT _deleted")]
-
-    @property
-    def _appends(self) -> bool:
-        return self.publication.contract.row_table.disposition == "append"
+        """Return which rows each statement of publish writes: of an upsert deletions first, unless it is ordered."""
+        return [sql.SQL("_deleted"), sql.SQL("NOT _deleted")] if _newest_only(self.publication) else [EVERYTHING]
 
     def _halve(self, part: range, kind: sql.Composable, *, refused: bool = False) -> bool:
         """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
@@ -99,7 +115,14 @@ class _Search:
         within = sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND {}").format(
             first.partition, first.from_offset, last.partition, last.from_offset, kind
         )
-        return _refusal(self.publication, self.rows, within, stays=True)
+        if not self.publication.has_writing_triggers:
+            return _refusal(self.publication, self.rows, within, stays=True)
+        # In a savepoint Postgres keeps each check that was deferred, and reads them all for each later message. They
+        # are gone once it is rolled back: what is to stay is written outside of it.
+        if (why := _refusal(self.publication, self.rows, within, stays=False)) is None:
+            with database_errors("table", hides=self.publication.hides):
+                self.publication.upsert(self.rows, within)
+        return why
 
 
 def _refusal(
@@ -109,24 +132,31 @@ def _refusal(
     Raises what else is in the way.
     """
     table = publication.contract.row_table
-    write = append if table.disposition == "append" else upsert
     savepoint = publication.connection.transaction(force_rollback=not stays)
     try:
         with database_errors("table", hides=publication.hides), savepoint:
-            write(rows, table, where)
+            if table.disposition == "append":
+                append(rows, table, where)
+            else:
+                publication.upsert(rows, where)
             publication.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
     except RowRefused as refusal:
         return refusal
     return None
 
 
+def _newest_only(publication: PostgresPublication) -> bool:
+    """Return True for an upsert of which publish writes the newest message of each key alone."""
+    return publication.contract.row_table.disposition == "upsert" and not publication.other_keys
+
+
 def _rows_in_order(publication: PostgresPublication) -> StagedRows:
-    """The rows that count, of an upsert the newest of each key, in a table that is in the order of the offsets, with an
-    index: each part is read alone.
+    """The rows that publish writes, in a table that is in the order of the offsets, with an index: each part is read
+    alone.
     """
     rows, name = publication.rows, sql.Identifier(STAGING_SCHEMA, f"in_order_{publication.staged.staging_id}")
     chosen = sql.SQL("SELECT * FROM {} WHERE {}").format(rows.source, rows.winners)
-    if publication.contract.row_table.disposition != "append":
+    if _newest_only(publication):
         chosen = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS s ORDER BY _key, _offset DESC").format(chosen)
     for statement in (
         "CREATE UNLOGGED TABLE {name} AS SELECT * FROM ({chosen}) AS c ORDER BY _partition, _offset",
@@ -134,6 +164,21 @@ def _rows_in_order(publication: PostgresPublication) -> StagedRows:
     ):
         publication.connection.execute(sql.SQL(statement).format(name=name, chosen=chosen))
     return replace(rows, source=name, winners=EVERYTHING)
+
+
+def _take_older(publication: PostgresPublication, rows: StagedRows, found: Sequence[RefusedRow]) -> None:
+    """Leave in `rows` what decides now: of each key whose newest message was refused last, the newest that was not."""
+    places = sql.SQL(", ").join(sql.SQL("({}, {})").format(row.partition, row.offset) for row in found)
+    older = sql.SQL(
+        "WITH written AS (DELETE FROM {rows} RETURNING _key, _partition, _offset) "
+        "INSERT INTO {rows} SELECT DISTINCT ON (_key) * FROM {staged} "
+        "WHERE {winners} AND (_partition, _offset) NOT IN ({places}) "
+        "AND _key IN (SELECT _key FROM written WHERE (_partition, _offset) IN ({places})) ORDER BY _key, _offset DESC"
+    )
+    staged = publication.rows
+    publication.connection.execute(
+        older.format(rows=rows.source, staged=staged.source, winners=staged.winners, places=places)
+    )
 
 
 def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetRange]) -> RefusedRow | None:

@@ -158,8 +158,11 @@ class Replacement(BuiltBeside):
                 self._prove(held.connection, replace(pair, reshaping=()))
             held.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         except (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException) as error:
+            swapped = isinstance(error, psycopg.errors.UniqueViolation | psycopg.errors.ExclusionViolation)
+            remedy = " If rows swap values of a unique constraint, recreate it as DEFERRABLE" if swapped else ""
             raise BadInput(
-                f"a table of {self.live.name} rejects rebuilt rows: {refusal(error, hides=hides)}. Nothing was changed",
+                f"a table of {self.live.name} rejects rebuilt rows: {refusal(error, hides=hides)}. Nothing was changed."
+                f"{remedy}",
                 field=self.live.name,
             ) from (None if hides else error)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model import Contract
-from platform_defs.engine.replay_plan import History, PartitionHistory
+from platform_defs.engine.replay_plan import DecidedBatch, History, PartitionHistory
 from resources.postgres.connection import connect, queries
 from resources.postgres.migrations import reading
 
@@ -67,6 +67,18 @@ class ReplayLedger:
         """The replay of the pipeline that is being built, if there is one."""
         found = self._rows("replay_of")
         return BuildingReplay(**found[0]) if found else None
+
+    def decided_batches(self) -> list[DecidedBatch]:
+        """Batches that a person decided about although they fail blocking checks, by id."""
+        found = dict[int, DecidedBatch]()
+        for row in self._rows("decided_batches"):
+            decided = {name: value for name in ("checks_accepted", "set_aside") if (value := row[name])}
+            before = found.get(row["batch_id"], DecidedBatch(row["batch_id"], {}, {}))
+            start, until = before.spans.get(row["partition"], (row["from_offset"], row["until_offset"]))
+            span = min(start, row["from_offset"]), max(until, row["until_offset"])
+            spans = {**before.spans, row["partition"]: span}
+            found[before.batch_id] = DecidedBatch(before.batch_id, {**before.marks, **decided}, spans)
+        return [*found.values()]
 
     def messages_read(self, builder: str) -> dict[int, int]:
         """Messages by partition that the pipeline `builder`, which builds the replay, got from the broker."""

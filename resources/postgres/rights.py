@@ -29,8 +29,10 @@ class Roles:
         tables = sorted((table for contract in contracts for table in contract.tables), key=lambda table: table.name)
         schemas = dict.fromkeys(table.name.partition(".")[0] for table in tables)
         names = ["rights_on_ledger", "rights_on_later_ledger", "rights_on_staging"]
+        names += ["rights_on_dagster"] if dagster else []
+        names += ["rights_on_language"] if any(table.disposition == "upsert" for table in tables) else []
         return [
-            *(self._written(name) for name in [*names, *(["rights_on_dagster"] if dagster else [])]),
+            *map(self._written, names),
             *_said_once(self._written("rights_in_schema", schema=sql.Identifier(schema)) for schema in schemas),
             *_said_once(self._on_table(table) for table in tables),
         ]

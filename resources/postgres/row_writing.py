@@ -13,7 +13,7 @@ from platform_defs.contract.model import Aggregate, Table
 from platform_defs.contract.own_columns import target_columns
 from platform_defs.errors import BadInput
 from platform_defs.words import plural
-from resources.postgres.connection import Connection
+from resources.postgres.connection import Connection, queries
 from resources.postgres.tables import closed_list, identifier
 
 
@@ -55,7 +55,7 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
         "SELECT {}, {}, _partition, _offset FROM {} WHERE {} AND {}"
     ).format(
         identifier(table.name),
-        _cast(table),
+        sql.SQL(", ").join(_cast(table)),
         rows.batch_id,
         rows.source,
         rows.winners,
@@ -67,21 +67,47 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
 
 def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
     """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it."""
-    own = [name for name, _ in target_columns(table) if name != "_batch_id"]
-    names = [*(column.name for column in table.columns), *own]
-    changed = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in [*names, "_batch_id"] if n != "_key"]
-    changed += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in rows.left]
-    parts = {
-        "table": identifier(table.name),
-        "columns": sql.SQL(", ").join(map(sql.Identifier, names)),
-        "values": sql.SQL(", ").join([_cast(table), *map(sql.Identifier, own)]),
-        "changes": sql.SQL(", ").join(changed),
-        "where": where,
-    }
+    parts = _parts(rows, table, where, sql.SQL(""))
     rows.connection.execute(_spelt(rows, _LATEST + _DELETE, parts))  # first: a row may take what a deleted one had
     return _counted(rows, _LATEST + _REPLACE, parts)
 
 
+def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, has_writing_triggers: bool) -> Written:
+    """As `upsert`, but every message, one after the other by partition and offset: for a table in which the rows of two
+    keys can collide. What is refused then does not depend on what else is in the batch: each constraint that can be
+    deferred is checked after each message. `has_writing_triggers`: triggers of the table may write rows, and the check
+    must wait for them. Without such triggers, each statement checks its own constraints: in a subtransaction Postgres
+    keeps every deferred check and scans all of them at each SET CONSTRAINTS.
+    """
+    defer = check = sql.SQL("")
+    if has_writing_triggers:
+        defer, check = _ALL_DEFERRED, _ALL_IMMEDIATE
+    else:
+        rows.connection.execute(_ALL_IMMEDIATE)
+    parts = {**_parts(rows, table, where, sql.SQL("_row.")), "defer": defer, "check": check}
+    block = sql.Literal(_spelt(rows, queries()["upsert_in_order"], parts).as_string(rows.connection))
+    rows.connection.execute(sql.SQL("DO {}").format(block))
+    return _counted(rows, _DONE, parts)
+
+
+def _parts(
+    rows: StagedRows, table: Table, where: sql.Composable, source: sql.Composable
+) -> Mapping[str, sql.Composable]:
+    """The parts of an upsert's statements; the values to insert are columns of `source`."""
+    own = [name for name, _ in target_columns(table) if name != "_batch_id"]
+    names = [*(column.name for column in table.columns), *own]
+    changed = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in [*names, "_batch_id"] if n != "_key"]
+    changed += [sql.SQL("{} = NULL").format(sql.Identifier(name)) for name in rows.left]
+    return {
+        "table": identifier(table.name),
+        "columns": sql.SQL(", ").join(map(sql.Identifier, names)),
+        "values": sql.SQL(", ").join(source + item for item in (*_cast(table), *map(sql.Identifier, own))),
+        "changes": sql.SQL(", ").join(changed),
+        "where": where,
+    }
+
+
+_ALL_DEFERRED, _ALL_IMMEDIATE = sql.SQL("SET CONSTRAINTS ALL DEFERRED;"), sql.SQL("SET CONSTRAINTS ALL IMMEDIATE;")
 _LATEST = (
     "WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging} "
     "WHERE {winners} AND {where} ORDER BY _key, _offset DESC)"
@@ -93,6 +119,10 @@ _REPLACE = (
     "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
     "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written)"
 )
+_DONE = (
+    "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
+    "current_setting('tidegate.due')::bigint, current_setting('tidegate.written')::bigint"
+)
 _ACCUMULATE = (
     "WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP BY {keys}), "
     "written AS (INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM made ORDER BY {keys} "
@@ -101,14 +131,14 @@ _ACCUMULATE = (
 )
 
 
-def _cast(table: Table) -> sql.Composable:
+def _cast(table: Table) -> Sequence[sql.Composable]:
     """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
-    return sql.SQL(", ").join(
+    return [
         sql.Identifier(column.name)
         if column.type.staged == column.type.postgres
         else sql.SQL("{}::{}").format(sql.Identifier(column.name), closed_list(column.type.postgres))
         for column in table.columns
-    )
+    ]
 
 
 def accumulate(rows: StagedRows, table: Table) -> None:

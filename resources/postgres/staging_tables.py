@@ -35,7 +35,7 @@ class IdleTable:
     """A staging table that no try uses."""
 
     table_id: int
-    fits: bool  # has the columns that are asked for, its view, and this role as its owner
+    fits: bool  # has the columns that are asked for and its view, is this role's own, and has no trigger or rule
     ours: bool  # this role may drop it
 
 

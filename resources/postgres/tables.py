@@ -37,9 +37,7 @@ def create_target(connection: Connection, table: Table) -> bool:
     schema = table.name.partition(".")[0]
     if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
         connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
-    columns = [
-        _column(c.name, c.type.postgres, required=c.required and table.disposition != "upsert") for c in table.columns
-    ]
+    columns = [_column(c.name, c.type.postgres, required=c.required) for c in table.columns]
     columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
     if key := key_columns(table):
         columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
@@ -94,21 +92,20 @@ def lock_target(connection: Connection, table: Table) -> None:
 
 
 def refuse_unique(connection: Connection, contract: Contract) -> None:
-    """Raise BadInput for a table with a unique constraint where that could keep the pipeline from continuing, or make
-    its tasks wait for each other.
-    """
+    """Raise BadInput if a unique constraint of the row table does not allow the contract's delivery or publication."""
     table = contract.row_table
     why = {"at_least_once": _TWICE}.get(contract.delivery, _WAITING if contract.publication == "direct" else "")
-    if not why or table.disposition != "append":
+    if not why:
         return
-    names = [name for (name,) in _rows(connection, "unique_indexes", table=table.name)]
-    if names:
-        raise BadInput(f"{table.name} accepts a row only once ({', '.join(names)}), {why}", field=table.name)
+    query, of = ("unique_indexes", "a") if table.disposition == "append" else ("other_keys", "another")
+    if names := [name for (name,) in _rows(connection, query, table=table.name)]:
+        names_shown = ", ".join(names)
+        raise BadInput(f"{table.name} has {of} unique or exclusion constraint ({names_shown}), {why}", field=table.name)
 
 
 _TWICE = (
-    "and at_least_once may write it again: after a crash it could never continue. Drop the constraint, or deliver "
-    "exactly_once"
+    "and after a crash at_least_once writes a batch again: the constraint would then reject valid rows. Drop the "
+    "constraint, or use delivery: exactly_once"
 )
 _WAITING = (
     "and with publication: direct tasks that write the same key would wait for each other. Drop the constraint, or "

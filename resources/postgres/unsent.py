@@ -11,7 +11,8 @@ from uuid import UUID
 
 from psycopg.rows import dict_row
 
-from platform_defs.errors import LedgerMissing, PipelineHeld
+from platform_defs.contract.digest import fingerprint_of
+from platform_defs.errors import ChangedMeanwhile, LedgerMissing, PipelineHeld
 from platform_defs.producing.outcomes import Outcome
 from platform_defs.producing.unsent import LogEnds, UnsentMessage
 from resources.postgres.connection import Connection, connect, database_errors, queries
@@ -81,6 +82,25 @@ class Chosen:
 
 
 @dataclass(frozen=True)
+class Discard:
+    """Open messages that are to be settled without sending them, as they were shown."""
+
+    pipeline: str
+    counts: tuple[UnsentCount, ...]
+    shown: tuple[int, ...]  # of each count, a sum over its messages: another one, or another try, changes it
+
+    @property
+    def messages(self) -> int:
+        return sum(count.messages for count in self.counts)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what was shown, so that exactly these messages are settled and no others."""
+        counts = (f"{count} {total}" for count, total in zip(self.counts, self.shown, strict=True))
+        return fingerprint_of([self.pipeline, *counts])
+
+
+@dataclass(frozen=True)
 class UnsentLedger:
     """The table in the database at `url` (a libpq URI). Each method raises LedgerAway, LedgerOutdated, LedgerTooNew."""
 
@@ -100,6 +120,10 @@ class UnsentLedger:
         """At most `limit` of them: those that are open first, newest first."""
         rows = self._rows("unsent_of", pipeline=pipeline, reason=reason, outcome=outcome, limit=limit)
         return [UnsentLine(**row) for row in rows]
+
+    def discardable(self, pipeline: str, chosen: Chosen) -> Discard:
+        """Return the open messages that `HeldUnsent.discard` would settle."""
+        return _discard(pipeline, self._rows("open_unsent", pipeline=pipeline, **vars(chosen)))
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with suppress(LedgerMissing), reading(connect(self.url)) as connection:
@@ -148,10 +172,10 @@ class HeldUnsent:
             found.append(UnsentId(row["number"], row["unsent_id"], row["tidegate_id"], log, row["bytes"]))
         return found
 
-    def keys(self, items: Sequence[UnsentId]) -> dict[UUID, tuple[bytes, int]]:
-        """The key of each that has one, and the time (ms) of its first try."""
+    def keys(self, items: Sequence[UnsentId]) -> dict[UUID, bytes]:
+        """Return the key of each that has one, by `unsent_id`."""
         rows = self._rows("unsent_keys", ids=[item.unsent_id for item in items])
-        return {row["unsent_id"]: (row["key"], row["timestamp_ms"]) for row in rows}
+        return {row["unsent_id"]: row["key"] for row in rows}
 
     def messages(self, ids: Sequence[UUID]) -> list[UnsentMessage]:
         """Those of `ids` that are open, whole, in the order of their numbers."""
@@ -179,11 +203,18 @@ class HeldUnsent:
             ],
         )
 
-    def discard(self, chosen: Chosen, reason: str, who: str) -> int:
-        """Settle them without sending, with a person's reason; how many there were."""
-        given = {"pipeline": self.pipeline, **vars(chosen), "reason": reason, "who": who}
-        with database_errors():
-            return self.connection.execute(queries()["discard_unsent"], given).rowcount
+    def discard(self, chosen: Chosen, shown: Discard, reason: str, who: str) -> None:
+        """Settle them without sending, with a person's reason. Raises ChangedMeanwhile, with nothing settled, where
+        they are not those that were `shown`: producers add to them at any time.
+        """
+        with database_errors(), self.connection.transaction():
+            found = _discard(self.pipeline, self._rows("discard_unsent", **vars(chosen), reason=reason, who=who))
+            if found != shown:
+                raise ChangedMeanwhile(
+                    f"the undelivered messages of {self.pipeline} are no longer as they were shown; nothing was "
+                    f"settled. Look again: tidegate dlq discard {self.pipeline}",
+                    pipeline=self.pipeline,
+                )
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
         with database_errors():
@@ -197,6 +228,11 @@ class HeldUnsent:
 def _rows(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(queries()[query], parameters).fetchall()
+
+
+def _discard(pipeline: str, rows: Sequence[Mapping[str, Any]]) -> Discard:
+    counts = (UnsentCount(row["topic"], row["outcome"], row["error_name"], "open", row["messages"]) for row in rows)
+    return Discard(pipeline, tuple(counts), tuple(int(row["shown"]) for row in rows))
 
 
 def _before(row: Mapping[str, Any]) -> LogEnds:

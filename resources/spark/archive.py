@@ -70,9 +70,11 @@ def _make(path: Path) -> None:
 
 def _record(file: Path) -> None:
     """Do what a batch does, in a local session whose JVM writes its classes to `file` when it ends."""
+    from resources.home import private_home
     from resources.settings import settings
     from resources.spark.session import spark_config, start_session
 
+    private_home(settings().home)  # marks it as Tidegate's, before Spark creates its scratch folder there
     config = spark_config(settings().model_copy(update={"spark_master": None}))
     options = f"-XX:ArchiveClassesAtExit={file} -Xlog:cds=off -Xlog:cds+dynamic=off"
     spark = start_session(config | {"spark.driver.extraJavaOptions": options})

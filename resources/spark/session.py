@@ -14,13 +14,15 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
+from platform_defs.own_session import OPTIONS, follow_threads
 from resources.settings import Settings, settings
 from resources.spark.archive import java_options
 
 logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
-# They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there.
+# They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there. They
+# have a filter: logging.config, which each run of Dagster calls, enables loggers again that are disabled.
 for _quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-    PySparkLogger.getLogger(_quoting).disabled = True
+    PySparkLogger.getLogger(_quoting).addFilter(lambda _: False)
 # All cores, and four tries of a task: plain local[N] never retries one.
 LOCAL_MASTER = "local[*,4]"
 LOCAL_DRIVER = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -58,13 +60,13 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         **(ENCRYPTED if _shares_a_secret(given) else {}),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
+        **OPTIONS,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.adaptive.enabled": "false",  # one stage a batch; there is no shuffle to adapt
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        "spark.sql.ansi.enabled": "true",
         "spark.python.worker.reuse": "true",  # keeps the Kafka consumer and the imports
         "spark.python.daemon.module": "resources.spark.daemon",
+        "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes says by which signal, and where
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {java_options()}",
     }
@@ -73,6 +75,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 def start_session(config: dict[str, str]) -> SparkSession:
     """A session with `config`, made or found."""
     _set_environment(config)
+    follow_threads()
     builder = SparkSession.builder
     for name, value in {**config, **_secret(config)}.items():
         builder = builder.config(name, value)

@@ -63,17 +63,24 @@ class UnsentSink:
     def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
         """Adds it to what is written next. In a transaction nothing is delivered before its end: see `abort`."""
         if self._open is None:
-            self._add(attempt, _of_batch(failure, partition), partition)
+            self._add_all([(attempt, failure, partition)])
         else:
             self._told[id(attempt)] = failure, partition
 
     def begin(self) -> None:
-        """What was aborted before is sent again in it; where it is aborted sooner, the rest is not forgotten."""
+        """Remember what was aborted before: only what this transaction commits of it was sent again."""
         self._open, self._told = {}, {}
         self._earlier, self._aborted = self._aborted, []
 
     def commit(self) -> None:
-        self._open, self._told, self._earlier = None, {}, []
+        """Forget what was aborted before and is delivered now. The rest may still be sent again until it is written.
+        If there is a lot of it and this transaction had none, the program has gone on, and it is written next.
+        """
+        left = _not_among(self._earlier, [one.message for one in (self._open or {}).values()]) if self._earlier else []
+        if len(left) == len(self._earlier) >= AT_ONCE:
+            self._add_all(left)
+            left = []
+        self._open, self._told, self._earlier, self._aborted = None, {}, [], left
 
     def abort(self, failure: BaseException) -> None:
         """Each message has its own error, or that of the transaction."""
@@ -83,13 +90,12 @@ class UnsentSink:
         whole = NotDelivered(str(failure), code=cause.code, reason=cause.reason, outcome=outcome)
         aborted = [(one, *self._told.get(key, (whole, None))) for key, one in (self._open or {}).items()]
         self._aborted = aborted + _not_among(self._earlier, [attempt.message for attempt, _, _ in aborted])
-        self.commit()
+        self._open, self._told, self._earlier = None, {}, []
 
     def keep(self, *, all_of_it: bool = False) -> None:
         """Writes what has failed. What neither the ledger nor a file takes is tried again by the next call."""
         if all_of_it:
-            for attempt, failure, partition in self._aborted:
-                self._add(attempt, _of_batch(failure, partition), partition)
+            self._add_all(self._aborted)
             self._aborted = []
         if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MOST_BYTES):
             return
@@ -98,10 +104,11 @@ class UnsentSink:
         self.kept += len(self._waiting)
         self._waiting, self._size = [], 0
 
-    def _add(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
-        message = unsent_message(self.pipeline, attempt, failure, partition)
-        self._waiting.append(message)
-        self._size += message.size
+    def _add_all(self, failed: Iterable[Aborted]) -> None:
+        for attempt, failure, partition in failed:
+            message = unsent_message(self.pipeline, attempt, _of_batch(failure, partition), partition)
+            self._waiting.append(message)
+            self._size += message.size
 
     def _keep_in_ledger(self) -> bool:
         try:

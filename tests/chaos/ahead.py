@@ -34,7 +34,7 @@ from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.tables import with_impossible_sum
 from tests.logs import create_again
 from tests.staged_ahead import batch_by_batch, staged_ahead, wait_until_staged
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 SIZE = 400  # messages of a batch
@@ -105,7 +105,7 @@ def Postgres_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(staged), "the run fails, the next one continues")
 
 
-@scenario(FaultClass.BROKER_DOWN)
+@scenario(FaultClass.BROKER_DOWN, longest=True)
 def broker_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
     """Asked again before the next batch is planned, it is the same log: what was staged is published."""
     world, pipeline = chaos.world, _backlog(chaos.world, 3)
@@ -139,15 +139,15 @@ def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Ve
     return chaos.judge(pipeline, 1, "halted; a new generation after ack")
 
 
-@scenario(FaultClass.KEEPS_FAILING)
+@scenario(FaultClass.KEEPS_FAILING, longest=True)
 def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
     """The batch before it commits, at the next try with nothing beside it; the batch itself is the one that halts."""
     world, pipeline = chaos.world, _backlog(chaos.world, 2)
     for _ in range(2):
         run = Run(pipeline, play=_play_killed, spark=world.spark())
-        run.process.join(120)
+        run.process.join(BOUND)
         assert run.process.exitcode == -signal.SIGKILL, run.words
-        wait_for(lambda: not world.ledger.status(pipeline.name).held, 30)
+        wait_for(lambda: not world.ledger.status(pipeline.name).held)
     assert world.position(pipeline) == dict.fromkeys(range(4), SIZE // 4)
     (row,) = world.rows("select pending -> 'ranges' as ranges from tidegate.pipeline where name = %s", pipeline.name)
     assert {item["from_offset"] for item in row["ranges"]} == {SIZE // 4}

@@ -14,7 +14,7 @@ from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.local import processes, stack
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.chaos.three_brokers import wait_until
+from tests.waiting import wait_for
 from tests.world import transfers
 
 SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
@@ -57,7 +57,7 @@ def _meet(chaos: Chaos, pipeline: Pipeline, how: int, mend: Callable[[], object]
     happened = mark(pipeline)
 
     def wait_and_mend() -> None:
-        wait_until(happened.exists, "the broker got its signal")
+        wait_for(happened.exists, "the broker got its signal")
         mend()
 
     mending = Thread(target=wait_and_mend)

@@ -11,16 +11,17 @@ import pytest
 from assets import find_pipeline
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.crash_points import ApplyPoint
+from platform_defs.engine.crash_points import ApplyPoint, NotNullPoint
 from platform_defs.errors import Fenced
-from platform_defs.evolution.statements import Given
+from platform_defs.evolution.statements import NOT_NULL, Given
 from platform_defs.operations import evolve
 from resources.endpoints import connection
 from resources.postgres.ledger import Ledger
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.world import World, renamed, transfers
+from tests.waiting import BOUND
+from tests.world import World, declassified, renamed, transfers
 
 APPLIED = {"apply_committed"}  # points at which it has happened
 
@@ -32,7 +33,7 @@ def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
     after = replace(pipeline, contract=loosened(pipeline.contract))
     for point in get_args(ApplyPoint):
         run = Run(pipeline, point, play=play_apply)
-        run.process.join(120)
+        run.process.join(BOUND)
         assert run.process.exitcode == -signal.SIGKILL, run.words
         fired += 1
         assert _applied(world, after) == ((True, True) if point in APPLIED else (False, False)), point
@@ -40,6 +41,30 @@ def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
         world.send(pipeline, transfers(8, start=8 * fired))
         assert [batch.rows for batch in world.drain(current)] == [16], point
     return chaos.judge(after, fired, "table and ledger agree")
+
+
+@scenario(FaultClass.CONTRACT_APPLIED, longest=True)
+def not_null_killed_at_each_step(chaos: Chaos) -> Verdict:
+    """The CHECK stays, and refuses no row of the contract in force. The contract that makes its column optional drops
+    it.
+    """
+    world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0
+    after, table = replace(pipeline, contract=loosened(pipeline.contract)), pipeline.contract.row_table.name
+    world.rows(f"alter table {table} alter currency drop not null")  # as a user's own table may be
+    left = "select 1 as it from pg_constraint where conrelid = %s::regclass and conname = %s"
+    for point in get_args(NotNullPoint):
+        run = Run(pipeline, point, play=play_not_null)
+        run.process.join(BOUND)
+        assert run.process.exitcode == -signal.SIGKILL, run.words
+        fired += 1
+        assert world.rows(left, table, NOT_NULL) == [{"it": 1}], point
+        world.send(pipeline, transfers(8, start=8 * fired))
+        assert [batch.rows for batch in world.drain(pipeline)] == [16], point
+    _apply(after.contract)
+    assert world.rows(left, table, NOT_NULL) == []
+    world.send(pipeline, transfers(8, start=8 * (fired + 1)))
+    assert [batch.rows for batch in world.drain(after)] == [16]
+    return chaos.judge(after, fired, "the CHECK is dropped with the contract that requires the column")
 
 
 @scenario(FaultClass.CONTRACT_APPLIED)
@@ -65,7 +90,7 @@ def run_killed_while_it_applies_a_free_change(chaos: Chaos) -> Verdict:
     world, pipeline = chaos.world, chaos.world.caught_up()
     after = replace(pipeline, contract=additive(pipeline.contract))
     run = Run(pipeline, "apply_altered", play=play_begin)
-    run.process.join(120)
+    run.process.join(BOUND)
     assert run.process.exitcode == -signal.SIGKILL, run.words
     assert _applied(world, after) == (False, False)
     world.send(pipeline, transfers(8, start=8))
@@ -95,6 +120,15 @@ def play_apply(
     mouth.send(("done",))
 
 
+def play_not_null(
+    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+) -> None:
+    """Set NOT NULL, in the process of a command."""
+    os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    evolve.set_not_null(connection().postgres_url, given(name, changed))
+    mouth.send(("done",))
+
+
 def play_begin(
     name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
@@ -106,7 +140,7 @@ def play_begin(
 
 def given(name: str, changed: Any) -> Contract:
     """The contract that a process is told of by its pipeline's name and what was changed."""
-    contract = renamed(find_pipeline("bank_transfers").contract, name)
+    contract = renamed(declassified(find_pipeline("bank_transfers").contract), name)
     limits = replace(contract.limits, batch_messages=changed[0])
     return replace(contract, limits=limits, delivery=changed[1])
 

@@ -25,7 +25,7 @@ from resources.settings import PROJECT_ROOT, settings
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.dagster_runs import execute, table_keys, with_rule_renamed
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
@@ -48,7 +48,7 @@ def run_killed_before_it_reported(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "reported by the next run; nothing written again")
 
 
-@scenario(FaultClass.DAGSTER_KILLED)
+@scenario(FaultClass.DAGSTER_KILLED, longest=True)
 def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     """In the middle of a run: started again, they report what was not reported, once."""
     world, pipeline = chaos.world, _page_views(chaos.world)
@@ -60,11 +60,11 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
             # It has reported what the killed run could not: a kill while it does would have it reported twice.
-            wait_for(lambda: _alive(world, instance) and not world.ledger.unreported(pipeline.contract), 90)
+            wait_for(lambda: _alive(world, instance) and not world.ledger.unreported(pipeline.contract))
             _kill(pieces)
         world.send(pipeline, views(DUE))
         ui.up(lambda _: None)
-        wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance), 150)
+        wait_for(lambda: _lag(world, pipeline) == 0 and not unfinished(instance))
         _assert_told_once(world, pipeline, instance, first.batch_id)
     return chaos.judge(pipeline, 3, "reported once they run again; nothing written again")
 
@@ -78,7 +78,7 @@ def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstanc
     assert world.ledger.unreported(pipeline.contract) == []
 
 
-@scenario(FaultClass.CONTRACT_CHANGED)
+@scenario(FaultClass.CONTRACT_CHANGED, longest=True)
 def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
     """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
     longer knows, and goes on.
@@ -86,7 +86,7 @@ def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     world.send(pipeline, transfers(800))
     run = Run(pipeline, "after_commit", spark=chaos.spark_for("after_commit"))
-    run.process.join(120)
+    run.process.join(BOUND)
     assert run.process.exitcode == -signal.SIGKILL, run.words
     assert len(world.ledger.unreported(pipeline.contract)) == 1
     world.send(pipeline, transfers(400, start=800))
@@ -137,7 +137,7 @@ def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instanc
         with suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)  # its Spark as well
     (status,) = world.rows("select run_id from tidegate.pipeline where name = %s", pipeline.name)
-    wait_for(lambda: not runs_with_session(world.ledger, [status["run_id"]]), 30)
+    wait_for(lambda: not runs_with_session(world.ledger, [status["run_id"]]))
     record = instance.get_run_by_id(status["run_id"])
     assert record is not None
     assert record.status == DagsterRunStatus.STARTED  # and would be for ever
@@ -152,7 +152,7 @@ def _kill(modules: list[str]) -> None:
     assert len(found) == len(modules), found
     for process in found:
         process.kill()
-    wait_for(lambda: ui.status().url is None, 60)
+    wait_for(lambda: ui.status().url is None)
 
 
 def _runs(process: Any, module: str) -> bool:

@@ -22,7 +22,7 @@ ROUNDS = (
 MESSAGES = 100  # before each crash
 
 
-@scenario(FaultClass.COMPARED)
+@scenario(FaultClass.COMPARED, longest=True)
 def exactly_once_through_the_crashes_of_delivery(chaos: Chaos) -> Verdict:
     """Rows and offsets are one transaction: there is no moment between them to crash in."""
     report, fired = _crashed(chaos, "exactly_once")
@@ -30,7 +30,7 @@ def exactly_once_through_the_crashes_of_delivery(chaos: Chaos) -> Verdict:
     return Verdict(fired, report.lost, report.duplicated, "none lost, none repeated")
 
 
-@scenario(FaultClass.COMPARED)
+@scenario(FaultClass.COMPARED, longest=True)
 def at_least_once_through_the_crashes_of_delivery(chaos: Chaos) -> Verdict:
     """Offsets follow the rows: the batch of the crash between them is there twice, and none is lost."""
     report, fired = _crashed(chaos, "at_least_once")
@@ -38,7 +38,7 @@ def at_least_once_through_the_crashes_of_delivery(chaos: Chaos) -> Verdict:
     return Verdict(fired, report.lost, report.duplicated, "repeated, as it says", allows=("duplicated",))
 
 
-@scenario(FaultClass.COMPARED)
+@scenario(FaultClass.COMPARED, longest=True)
 def at_most_once_through_the_crashes_of_delivery(chaos: Chaos) -> Verdict:
     """Rows follow the offsets: those of the crash between them are never written, and none is there twice."""
     report, fired = _crashed(chaos, "at_most_once")

@@ -20,28 +20,29 @@ from tests.chaos.proxy import CommitCutter
 from tests.chaos.runs import Run, play_run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.topics import create_again_from_a_worker
-from tests.world import SHIPPED, World, renamed
+from tests.waiting import BOUND
+from tests.world import SHIPPED, World, declassified, renamed
 
 POINTS: tuple[CrashPoint, ...] = ("after_plan", "in_decode", "in_copy", "in_publish", "after_range")
 
 
 def direct_views(name: str) -> Pipeline:
     """Page views without batch rules, published directly."""
-    return Pipeline(directly(renamed(find_pipeline(SHIPPED["append"]).contract, name)))
+    return Pipeline(directly(renamed(declassified(find_pipeline(SHIPPED["append"]).contract), name)))
 
 
 def directly(contract: Contract) -> Contract:
     return replace(contract, tables=(replace(contract.row_table, batch_rules=()),), publication="direct")
 
 
-@scenario(FaultClass.RUN_KILLED)
+@scenario(FaultClass.RUN_KILLED, longest=True)
 def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
     """Each range is there whole or not at all, whatever became of the others; the next run reads those that are not."""
     pipeline = _new(chaos.world)
     for number, point in enumerate(POINTS):
         _send(chaos.world, pipeline, 400, seed=number)
         run = Run(pipeline, point, play=_play)
-        run.process.join(120)
+        run.process.join(BOUND)
         assert run.process.exitcode == -signal.SIGKILL, run.words
         assert len(chaos.world.table(pipeline)) == _rows_of_batches(chaos.world, pipeline), point
         assert _planned(chaos.world, pipeline) or point == "after_range", point

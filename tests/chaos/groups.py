@@ -5,12 +5,20 @@ import signal
 from typing import Literal
 
 import psycopg
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from resources.endpoints import Endpoints
 from resources.kafka.broker import show_progress
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 MESSAGES = 40
@@ -68,7 +76,7 @@ def _by_hand(world: World, order: Order) -> tuple[int, int]:
     for dies in (True, False):
         process = FORKS.Process(target=_consume, args=(world.endpoints, pipeline.name, order, dies))
         process.start()
-        process.join(60)
+        process.join(BOUND)
         assert process.exitcode == (-signal.SIGKILL if dies else 0)
     seen = [(row["partition"], row["at"]) for row in world.rows(f"select * from {pipeline.name}.seen")]
     return len(set(places) - set(seen)), len(seen) - len(set(seen))
@@ -81,11 +89,10 @@ def _consume(endpoints: Endpoints, topic: str, order: Order, dies: bool) -> None
             **endpoints.kafka_options(),
             "group.id": topic,
             "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(topic, number) for number in range(4)])  # from where the group stands
+    consumer.assign(_committed(consumer, topic))
     found = _all(consumer)
     steps = [lambda: _write(endpoints, topic, found), lambda: found and consumer.commit(asynchronous=False)]
     for step in steps if order == "rows first" else reversed(steps):
@@ -94,15 +101,35 @@ def _consume(endpoints: Endpoints, topic: str, order: Order, dies: bool) -> None
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _committed(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """Where the group continues in each of the four partitions. A broker that has just started answers NOT_COORDINATOR
+    for a moment, and librdkafka never reads partitions that were assigned without an offset in that moment.
+    """
+    partitions = [TopicPartition(topic, number) for number in range(4)]
+
+    def answer() -> list[TopicPartition]:
+        try:
+            return consumer.committed(partitions, BOUND)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return []
+
+    found = wait_for(answer, "the coordinator of the group answers")
+    return [TopicPartition(topic, at.partition, at.offset if at.offset >= 0 else OFFSET_BEGINNING) for at in found]
+
+
 def _all(consumer: Consumer) -> list[tuple[int, int]]:
     """(partition, offset) of everything that the group has not committed, up to the end of its four partitions."""
     found, ended = list[tuple[int, int]](), set[int]()
     while len(ended) < 4:
         for message in consumer.consume(100, 0.2):
-            if message.error():
+            if (error := message.error()) is None:
+                found.append((message.partition(), message.offset()))  # pyright: ignore[reportArgumentType]
+            elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(message.partition())  # pyright: ignore[reportArgumentType]
             else:
-                found.append((message.partition(), message.offset()))  # pyright: ignore[reportArgumentType]
+                raise AssertionError(error)
     return found
 
 

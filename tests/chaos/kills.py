@@ -12,7 +12,7 @@ from platform_defs.engine.crash_points import CrashPoint
 from resources.postgres import hold
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.chaos.three_brokers import wait_until
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 COMMITTED = {"after_commit"}  # points at which the batch is real already
@@ -30,7 +30,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
         before = len(chaos.world.table(pipeline))
         chaos.world.send(pipeline, [*transfers(800, start=fired * 800), b"not json"])
         run = Run(pipeline, point, spark=chaos.spark_for(point))
-        run.process.join(120)
+        run.process.join(BOUND)
         assert run.process.exitcode == -signal.SIGKILL, run.words
         fired += 1
         assert len(chaos.world.table(pipeline)) - before == (1_600 if point in COMMITTED else 0), point
@@ -39,7 +39,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, fired, "whole or not at all")
 
 
-@scenario(FaultClass.RUN_KILLED)
+@scenario(FaultClass.RUN_KILLED, longest=True)
 def killed_at_random_moments(chaos: Chaos) -> Verdict:
     """Nothing lost or doubled, however often: what was pending is read again."""
     pipeline, kills = chaos.world.new_pipeline(batch_messages=2_000), max(1, chaos.kills // 10)
@@ -61,13 +61,13 @@ def killed_at_random_moments_while_its_tasks_continue(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, chaos.kills, "the next run continues")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN)
+@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
 def stopped_while_it_decodes(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_decode")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN)
+@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
 def stopped_in_COPY(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_copy")
@@ -99,7 +99,7 @@ def two_runs_at_once(chaos: Chaos) -> Verdict:
 def _wait_until_sessions_are_gone(world: World, pipeline: Pipeline) -> None:
     """A pooler gives a server process its next name a moment after its client has gone."""
     left = "select 1 from pg_stat_activity where application_name like %s"
-    wait_until(lambda: not world.rows(left, f"tidegate/{pipeline.name}/%"), "its sessions are gone", 5)
+    wait_for(lambda: not world.rows(left, f"tidegate/{pipeline.name}/%"), "its sessions are gone")
 
 
 def _kill_at_random(chaos: Chaos, run: Run) -> None:

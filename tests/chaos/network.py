@@ -5,28 +5,34 @@ through.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.errors import BrokerAway, LedgerAway
+from platform_defs.offsets import OffsetRange
+from resources.kafka.source import KafkaSource
 from tests.chaos.moments import play
-from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, Fault, Link, Proxy, Rule
+from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, PIECE, Fault, Link, Proxy, Rule
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
+from tests.logs import transaction
 from tests.world import World, transfers
 
 ENOUGH = 20_000  # bytes of answers on one connection: more than metadata, so messages are on their way
+SLOW = 0.05  # seconds for each piece of 64 KiB: 1.3 MB a second at most
+BRIEF = 4.0  # seconds of patience: less than what the aborted messages take on the slow way
 LIMIT = 2_000  # ms that a silent connection to Postgres is given, by the URL (libpq's tcp_user_timeout)
 
 # ── Kafka ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS, longest=True)
 def slow_way_to_Kafka(chaos: Chaos) -> Verdict:
     """Slower, and nothing else."""
-    with _kafka_behind_proxies(chaos) as (there, way, proxies):
+    with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         for proxy in proxies:
             proxy.latency = 0.05
@@ -35,10 +41,33 @@ def slow_way_to_Kafka(chaos: Chaos) -> Verdict:
     return there.judge(pipeline, _fired(proxies), "slower")
 
 
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
+def aborted_messages_for_longer_than_the_patience(chaos: Chaos, megabytes: int = 8) -> Verdict:
+    """A crash loop left megabytes of aborted data behind a slow way. Ranges inside it end without a message, each
+    before the rest is fetched, and what is behind it is read.
+    """
+    with kafka_behind_proxies(chaos) as (there, way, proxies):
+        pipeline, world = there.world.new_pipeline(batch_messages=7 * megabytes + 4), there.world
+        world.send(pipeline, transfers(10), partition=0)
+        for _ in range(megabytes):
+            with transaction(world, pipeline, [bytes(100_000)] * 10) as producer:
+                producer.abort_transaction()
+        world.send(pipeline, transfers(10, start=10), partition=0)
+        for proxy in proxies:
+            proxy.latency = SLOW
+        before = _fired(proxies)
+        inside = OffsetRange(pipeline.contract.topic, 0, 12, 15)
+        assert list(KafkaSource(way.endpoints.kafka_options(), patience=BRIEF).read(inside)) == []
+        assert _fired(proxies) - before < 6_000_000 / PIECE, "the rest was fetched as well"
+        batches = play(way, pipeline, partial(_impatient, seconds=BRIEF))
+        assert [batch.messages for batch in batches] == [10, 10]
+    return there.judge(pipeline, _fired(proxies), "skipped, however long it took", messages=20)
+
+
 @scenario(FaultClass.WAY_TO_KAFKA, representative=True, shares=THREE_BROKERS)
 def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
     """The same run connects again and reads on."""
-    with _kafka_behind_proxies(chaos) as (there, way, proxies):
+    with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(5, _amid_messages, "reset")
         for proxy in proxies:
@@ -51,7 +80,7 @@ def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
 @scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Every packet of one connection is lost: its task gives up at its limit, Spark repeats it, the run continues."""
-    with _kafka_behind_proxies(chaos) as (there, way, proxies):
+    with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(1, _amid_messages, "lost")
         for proxy in proxies:
@@ -61,10 +90,10 @@ def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict
     return there.judge(pipeline, 1, "the task was repeated")
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS, longest=True)
 def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdict:
     """From the middle of a range on: the run fails at its limit and says so; the next one, too; then they continue."""
-    with _kafka_behind_proxies(chaos) as (there, way, proxies):
+    with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(len(proxies), _amid_messages, "silent")
         for proxy in proxies:
@@ -80,7 +109,7 @@ def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdic
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario(FaultClass.WAY_TO_POSTGRES)
+@scenario(FaultClass.WAY_TO_POSTGRES, longest=True)
 def slow_way_to_Postgres(chaos: Chaos) -> Verdict:
     """Slower, and nothing else."""
     pipeline = _sent(chaos.world)
@@ -220,7 +249,7 @@ def _at_commit(*, first_said: bool) -> Rule:
 
 
 @contextmanager
-def _kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Proxy]]]:
+def kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Proxy]]]:
     """(the scenario on the cluster, a world whose way to it leads through the proxies, these); healed at the end."""
     cluster = three_brokers()
     proxies = [node.proxy for node in cluster.nodes.values()]
@@ -252,7 +281,7 @@ def _sent(world: World) -> Pipeline:
     return pipeline
 
 
-def _impatient(outside: Outside) -> Outside:
-    source = replace(outside.source, patience=1.0)  # pyright: ignore[reportArgumentType]
+def _impatient(outside: Outside, seconds: float = 1.0) -> Outside:
+    source = replace(outside.source, patience=seconds)  # pyright: ignore[reportArgumentType]
     broker = replace(outside.broker, timeout=1.0)  # pyright: ignore[reportArgumentType]  # the ports are no dataclasses
     return replace(outside, source=source, broker=broker)

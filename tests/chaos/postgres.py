@@ -2,7 +2,6 @@
 
 import signal
 import threading
-import time
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,10 +16,11 @@ from resources.local import postgres, processes, stack
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 
-@scenario(FaultClass.POSTGRES_DOWN)
+@scenario(FaultClass.POSTGRES_DOWN, longest=True)
 def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
     """The run fails and says that Postgres went; the next one continues."""
     return _killed(chaos, "in_copy")
@@ -66,7 +66,7 @@ def serialization_failure(chaos: Chaos) -> Verdict:
         committing.start()
         with pytest.raises(LedgerAway, match="could not serialize access due to concurrent update"):
             world.drain(pipeline)
-        committing.join(30)
+        committing.join(BOUND)
     assert len(world.table(pipeline)) == 16
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
@@ -103,7 +103,7 @@ def deadlock(chaos: Chaos) -> Verdict:
         closing.start()
         with pytest.raises(LedgerAway, match="deadlock detected"):
             chaos.world.drain(pipeline)
-        closing.join(30)
+        closing.join(BOUND)
     return chaos.judge(pipeline, 1, "rolled back, then published")
 
 
@@ -162,9 +162,7 @@ def _role(world: World, setting: str, value: str) -> Any:
 def _close_the_circle(world: World, other: psycopg.Connection[Any], pipeline: Pipeline) -> None:
     """Once the run waits for the table that `other` has locked, let `other` wait for the pipeline's row."""
     waits = "select 1 from pg_locks where not granted and relation = %s::regclass"
-    deadline = time.monotonic() + 60
-    while not world.rows(waits, pipeline.contract.row_table.name) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: world.rows(waits, pipeline.contract.row_table.name))
     other.execute("SELECT 1 FROM tidegate.pipeline WHERE name = %s FOR UPDATE", [pipeline.name])
     other.execute("ROLLBACK")
 
@@ -172,7 +170,5 @@ def _close_the_circle(world: World, other: psycopg.Connection[Any], pipeline: Pi
 def _commit_once_waited_for(world: World, other: psycopg.Connection[Any]) -> None:
     """Let `other` commit as soon as a session waits for one of the rows that it has written."""
     waits = "select 1 from pg_stat_activity where %s = any(pg_blocking_pids(pid))"
-    deadline = time.monotonic() + 60
-    while not world.rows(waits, other.info.backend_pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: world.rows(waits, other.info.backend_pid))
     other.execute("COMMIT")

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from resources.local.proxy import PIECE, Fault, Link, Proxy, Rule
 
-__all__ = ["CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
+__all__ = ["PIECE", "CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
 
 LAST_BEFORE_COMMIT = (  # as resources/postgres/ledger.py says it in the publishing transaction
     b"SET CONSTRAINTS ALL IMMEDIATE"

@@ -19,6 +19,7 @@ from tests.chaos.contracts import given
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.waiting import BOUND
 from tests.world import World, transfers
 
 
@@ -31,7 +32,7 @@ def prune_killed_at_each_step_and_run_between_staging_and_publish(chaos: Chaos) 
     _all_is_old(world, pipeline)
     for point in get_args(PrunePoint):
         run = Run(pipeline, point, play=play_prune)
-        run.process.join(120)
+        run.process.join(BOUND)
         assert run.process.exitcode == -signal.SIGKILL, run.words
         fired += 1
         assert verify(pipeline, world.endpoints, world.spark).ok, point

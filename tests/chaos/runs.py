@@ -23,7 +23,8 @@ from platform_defs.errors import TidegateError
 from platform_defs.operations.open_run import open_run
 from resources.endpoints import connection
 from resources.spark.session import spark_config, start_session
-from tests.world import renamed
+from tests.waiting import BOUND
+from tests.world import declassified, renamed
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])
@@ -69,13 +70,13 @@ class Run:
                 return self.words[-1]
         return None
 
-    def end(self, seconds: float = 120.0) -> Word | None:
+    def end(self) -> Word | None:
         """Wait until the run has ended, letting it continue wherever it stops; its last word."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + BOUND
         while self.process.is_alive():
             if time.monotonic() > deadline:
                 self.kill()
-                raise AssertionError(f"the run did not end within {seconds:.0f} s; it had said {self.words}")
+                raise AssertionError(f"the run did not end within {BOUND:.0f} s; it had said {self.words}")
             if self._stopped():
                 self.resume()
             self.hear(0.05)
@@ -88,11 +89,11 @@ class Run:
         if self.process.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
-        self.process.join(20)
+        self.process.join(BOUND)
 
-    def wait_until_stopped(self, seconds: float = 90.0) -> None:
+    def wait_until_stopped(self) -> None:
         """Until it has reached its point; then its JVM and workers are stopped too."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + BOUND
         while not self._stopped():
             assert self.process.is_alive(), f"the run ended before it reached its point: {self.end()}"
             if time.monotonic() > deadline:
@@ -121,7 +122,7 @@ class Run:
 
 def shipped(name: str) -> Pipeline:
     found = find_pipeline("bank_transfers")
-    return Pipeline(renamed(found.contract, name), found.transform)
+    return Pipeline(renamed(declassified(found.contract), name), found.transform)
 
 
 def _session() -> SparkSession:

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -62,6 +62,7 @@ class Chaos:
 
 
 Play = Callable[[Chaos], Verdict]
+Played = TypeVar("Played", bound=Play)
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,19 @@ class Scenario:
     fault_class: FaultClass
     representative: bool  # of its class; which of them `make test` plays says test_scenarios.py
     shares: str | None  # what is expensive to start and shared with other scenarios: they run in the same worker
+    longest: bool  # `make test-long` plays it, not `.ci/run`: it is long, or close to another scenario
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    fault_class: FaultClass, *, representative: bool = False, shares: str | None = None
-) -> Callable[[Play], Play]:
+    fault_class: FaultClass, *, representative: bool = False, shares: str | None = None, longest: bool = False
+) -> Callable[[Played], Played]:
     """Register a function under its name; its docstring is the expected outcome."""
 
-    def register(play: Play) -> Play:
-        SCENARIOS[play.__name__.replace("_", " ")] = Scenario(play, fault_class, representative, shares)
+    def register(play: Played) -> Played:
+        SCENARIOS[play.__name__.replace("_", " ")] = Scenario(play, fault_class, representative, shares, longest)
         return play
 
     return register

@@ -20,10 +20,9 @@ from resources.endpoints import connection
 from tests.chaos.clusters import executors, start_cluster
 from tests.chaos.runs import Run, play_run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.chaos.stragglers import LateCopy, wait_for
-from tests.world import World, renamed, transfers
-
-PATIENCE = 240.0  # seconds for a run on a cluster: three JVMs start, and two Python daemons import what tasks need
+from tests.chaos.stragglers import LateCopy
+from tests.waiting import wait_for_row
+from tests.world import World, declassified, renamed, transfers
 
 
 @scenario(FaultClass.TASK_REPEATED, representative=True)
@@ -40,26 +39,26 @@ def task_that_dies_is_tried_again(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "tried again")
 
 
-@scenario(FaultClass.TASK_REPEATED)
+@scenario(FaultClass.TASK_REPEATED, longest=True)
 def speculative_copies(chaos: Chaos) -> Verdict:
     """Two copies of a task read the same range, and both COPY it; the rows and dead letters of one are published."""
     pipeline = chaos.world.new_pipeline()
     chaos.world.send(pipeline, [*transfers(80), b"not json"])
     run = Run(pipeline, play=_speculate)
-    assert run.end(PATIENCE) == ("done",), run.words
+    assert run.end() == ("done",), run.words
     said = {word[0]: word[1:] for word in run.words}
     assert said["staged"] == ("5 coverages", "5 attempts", "40 rows of partition 0 twice", "2 dead letters"), said
     assert len(chaos.world.table(pipeline)) == 160
     return chaos.judge(pipeline, 1, "published once")
 
 
-@scenario(FaultClass.TASK_REPEATED)
+@scenario(FaultClass.TASK_REPEATED, longest=True)
 def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
     """Its tasks run again on the other executor; what its orphaned worker may still COPY is not published."""
     pipeline = chaos.world.new_pipeline()
     chaos.world.send(pipeline, [*transfers(2_000), b"not json"])
     run = Run(pipeline, "in_copy", "STOP", play=_on_a_cluster)
-    run.wait_until_stopped(PATIENCE)
+    run.wait_until_stopped()
     both = executors(psutil.Process(run.process.pid))
     assert len(both) == 2
     orphans = both[0].children(recursive=True)
@@ -67,7 +66,7 @@ def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
     assert orphans, "the executor had no Python worker: it was not in the middle of anything"
     for one in orphans:
         one.resume()
-    assert run.end(PATIENCE) == ("done",), run.words
+    assert run.end() == ("done",), run.words
     assert [word[0] for word in run.words] == ["ready", "batch", "done"]
     return chaos.judge(pipeline, 1, "its tasks ran again")
 
@@ -94,7 +93,7 @@ def _speculate(name: str, *given: Any) -> None:
     """A run in which the first copy of the first task is late. Says what is staged before it is published."""
     mouth = next(item for item in given if isinstance(item, Connection))
     found = find_pipeline("bank_transfers")
-    pipeline = replace(found, contract=renamed(found.contract, name))
+    pipeline = replace(found, contract=renamed(declassified(found.contract), name))
     offsets.MESSAGES_WORTH_A_TASK = 21  # so that each partition has a task of its own, and only one of them is late
     eager = {"spark_speculation": "true", "spark_speculation_quantile": "0.25", "spark_speculation_multiplier": "1.1"}
     world = World(connection(), lambda: start_cluster(**eager))
@@ -128,7 +127,7 @@ class _Straggling:
     def publication(self, staged: Any, **how: Any) -> Any:
         rows, here = self._world.staging_table(staged.staging_id), f"WHERE staging_id = {staged.staging_id}"
         url = self._world.endpoints.postgres_url
-        wait_for(url, f"SELECT 1 FROM {rows} WHERE _partition = 0 HAVING count(DISTINCT _attempt) = 2")
+        wait_for_row(url, f"SELECT 1 FROM {rows} WHERE _partition = 0 HAVING count(DISTINCT _attempt) = 2")
         asked = {
             "coverages": f"SELECT count(*) AS n FROM tidegate_staging.coverage {here}",
             "attempts": f"SELECT count(DISTINCT _attempt) AS n FROM {rows}",

@@ -2,15 +2,14 @@
 copy.
 """
 
-import time
 from collections.abc import Iterable
 
-import psycopg
 import pyarrow as pa
 from pyspark import TaskContext
 from typing_extensions import override
 
 from tests.staging_areas import ChangedArea
+from tests.waiting import wait_for_row
 
 
 class LateCopy(ChangedArea):
@@ -25,14 +24,5 @@ class LateCopy(ChangedArea):
             return self.area.copy(batches, schema)
         rows = list(batches)
         partition = rows[0].column("_partition")[0].as_py()
-        wait_for(self.area.url, f"SELECT 1 FROM tidegate_staging.{self.area.table} WHERE _partition = {partition}")
+        wait_for_row(self.area.url, f"SELECT 1 FROM tidegate_staging.{self.area.table} WHERE _partition = {partition}")
         return self.area.copy(rows, schema)
-
-
-def wait_for(url: str, query: str, seconds: float = 60.0) -> None:
-    """Until the query has a row. Raises AssertionError after so many seconds."""
-    deadline = time.monotonic() + seconds
-    with psycopg.connect(url, autocommit=True) as connection:
-        while connection.execute(query.encode()).fetchone() is None:
-            assert time.monotonic() < deadline, query
-            time.sleep(0.02)

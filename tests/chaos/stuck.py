@@ -9,15 +9,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
+from platform_defs.errors import BadInput, BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
 from platform_defs.verdicts import TRIES
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import play
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.verdicts import failures, plain, single_entry
-from tests.waiting import wait_for
-from tests.world import World, transfers
+from tests.waiting import BOUND, wait_for, within
+from tests.world import World, transfer, transfers
 
 FOR_EVER = 1_000_000.0  # seconds
 CRASH = "COPY (SELECT 1) TO PROGRAM 'kill -SEGV $PPID'"  # its parent is the backend of the session
@@ -30,15 +30,13 @@ def transform_that_never_returns(chaos: Chaos) -> Verdict:
     world, pipeline = chaos.world, single_entry(chaos.world, _sleeping)
     world.drain(world.caught_up())  # Spark's workers have started
     world.send(pipeline, transfers(4))
-    began = time.monotonic()
-    with pytest.raises(BatchTooSlow, match="TIDEGATE_BATCH_TIMEOUT_SECONDS"):
+    with within(20), pytest.raises(BatchTooSlow, match="TIDEGATE_BATCH_TIMEOUT_SECONDS"):
         play(world, pipeline, lambda outside: replace(outside, limit=replace(outside.limit, seconds=3.0)))
-    assert time.monotonic() - began < 60
     assert failures(world, pipeline) == (1, 1)
     return chaos.judge(replace(pipeline, transform=plain), 1, "cancelled, and counted")
 
 
-@scenario(FaultClass.KEEPS_FAILING)
+@scenario(FaultClass.KEEPS_FAILING, longest=True)
 def batch_that_kills_its_run(chaos: Chaos) -> Verdict:
     """Each run that works on it dies, and the next one counts that: at ten it halts instead of trying once more."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -46,8 +44,8 @@ def batch_that_kills_its_run(chaos: Chaos) -> Verdict:
     for tries in (0, TRIES - 1):
         world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", tries, pipeline.name)
         run = Run(pipeline, "after_stage", spark=world.spark())
-        run.process.join(120)
-        wait_for(lambda: not world.ledger.status(pipeline.name).held, 30)
+        run.process.join(BOUND)
+        wait_for(lambda: not world.ledger.status(pipeline.name).held)
         if not tries:
             with world.open_run(pipeline):
                 assert failures(world, pipeline)[1] == 1
@@ -67,6 +65,26 @@ def row_that_crashes_Postgres(chaos: Chaos) -> Verdict:
 def row_that_ends_its_session(chaos: Chaos) -> Verdict:
     """A function of the table terminates the session that writes the row, while Postgres goes on: that counts."""
     return _ends_its_session(chaos, END)
+
+
+@scenario(FaultClass.KEEPS_FAILING)
+def record_batch_above_what_the_client_takes(chaos: Chaos) -> Verdict:
+    """A halt that names `receive.message.max.bytes`: the broker returns the same batch to each question. Set, it is
+    read.
+    """
+    world = chaos.world
+    pipeline = world.new_pipeline(partitions=1, config={"max.message.bytes": "4000000"})
+    world.send(pipeline, [*transfers(4), transfer(4, memo="x" * 1_500_000), *transfers(4, start=5)], partition=0)
+    little = {"fetch.max.bytes": "1000000", "receive.message.max.bytes": "1000512"}
+    narrow = replace(world, endpoints=replace(world.endpoints, librdkafka={**world.endpoints.librdkafka, **little}))
+    with pytest.raises(BadInput, match=r"\[0\] at offset .* TIDEGATE_KAFKA_RECEIVE_MESSAGE_MAX_BYTES to at least 1500"):
+        narrow.drain(pipeline)
+    assert failures(world, pipeline) == (1, 1)
+    world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 1, pipeline.name)
+    detail = halted(world, pipeline, "keeps_failing", lambda: narrow.drain(pipeline))
+    assert "TIDEGATE_KAFKA_RECEIVE_MESSAGE_MAX_BYTES" in detail["error"]
+    acknowledge(world, pipeline)
+    return chaos.judge(pipeline, TRIES, "a halt, settled; read once the setting is larger")
 
 
 def _ends_its_session(chaos: Chaos, deed: str) -> Verdict:
@@ -107,7 +125,7 @@ def _wait_for_postgres(world: World) -> None:
             return False
         return True
 
-    wait_for(answers, 60)
+    wait_for(answers)
 
 
 def _sleeping(messages: DataFrame) -> DataFrame:

@@ -40,7 +40,7 @@ def column_altered_to_another_type(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, altered, "refused before anything is written")
 
 
-@scenario(FaultClass.TABLE_ALTERED)
+@scenario(FaultClass.TABLE_ALTERED, representative=True)
 def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
     """The batch fails whole; its offsets stay, and are read again once the column is as it was."""
     return _table_changed(
@@ -73,7 +73,7 @@ def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> V
     )
 
 
-@scenario(FaultClass.TABLE_ALTERED, representative=True)
+@scenario(FaultClass.TABLE_ALTERED)
 def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """Not possible: from the moment that its types are checked until COMMIT, no other session can alter the table."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()

@@ -12,17 +12,25 @@ from resources.endpoints import Endpoints
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.runs import POSTGRES, Run
 from tests.chaos.scenario import Chaos, FaultClass
-from tests.chaos.three_brokers import wait_until
 from tests.integration import test_exactly_once, test_staging_tables
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
-pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(900)]
 RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
 
 # Each test of the suite, here with the world below.
 SUITE = vars(test_exactly_once) | vars(test_staging_tables)
 globals().update({name: test for name, test in SUITE.items() if name.startswith("test_")})
+
+# The tests of this suite that .ci/run runs; `make test-long` runs the others (tests/order.py).
+IN_CI = (
+    "test_the_suite_is_behind_a_pooler",
+    "test_a_run_that_is_killed_is_found_dead_within_seconds",
+    "test_the_sessions_of_a_fenced_run_are_ended",
+    "test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_goes_on",
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,5 +66,5 @@ def test_a_run_that_is_killed_is_found_dead_within_seconds(world: World) -> None
     run.wait_until_stopped()
     assert world.ledger.status(pipeline.name).held
     run.kill()
-    wait_until(lambda: not world.ledger.status(pipeline.name).held, "the run is known to be dead", 5)
+    wait_for(lambda: not world.ledger.status(pipeline.name).held, "the run is known to be dead")
     assert Chaos(world, random.Random(0), 0).judge(pipeline, 1, "exact").kept

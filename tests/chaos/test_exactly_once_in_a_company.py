@@ -22,7 +22,7 @@ from tests.secured_kafka import ADMIN, SecuredKafka
 from tests.tls_postgres import tls_postgres
 from tests.world import World
 
-pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.xdist_group("secured"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.xdist_group("secured"), pytest.mark.timeout(900)]
 # Names of topics and pipelines begin with t (tests/world.py).
 RUNS = (
     "--operation Read --operation DescribeConfigs --topic t --resource-pattern-type prefixed",
@@ -34,6 +34,13 @@ OTHERWISE = "test_a_table_with_rows_of_somebody_else_is_refused"  # makes the ta
 # Each test of the suite, here with the world below.
 SUITE = vars(test_exactly_once) | vars(test_staging_tables)
 globals().update({name: test for name, test in SUITE.items() if name.startswith("test_") and name != OTHERWISE})
+
+# The tests of this suite that .ci/run runs; `make test-long` runs the others (tests/order.py).
+IN_CI = (
+    "test_runs_are_the_publishers_behind_a_pooler_and_encrypted",
+    "test_a_transfer_its_postings_its_balances_and_its_offset_arrive_together",
+    "test_the_sessions_of_a_fenced_run_are_ended",
+)
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ that are led there never find a way around it.
 
 import os
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -24,11 +23,11 @@ from resources.local.state import Cluster, Server
 from resources.local.three_brokers import free_ports
 from resources.settings import settings
 from tests.chaos.proxy import Proxy
+from tests.waiting import BOUND, wait_for
 from tests.world import World
 
 NODES = (1, 2, 3)
 THREE_BROKERS = "three brokers"  # what scenarios share that ask for this cluster
-BOUND = 60.0  # seconds in which anything that is asked of the cluster has come true
 
 # Beside what resources/local/kafka_node.py says: faster knowledge of who is dead.
 PROPERTIES = """\
@@ -89,14 +88,14 @@ class ThreeBrokers:
             self.nodes[number].process = process
         for number in numbers:
             broker = self.nodes[number]
-            wait_until(lambda it=broker: not it.runs or kafka.answers(it.port), f"broker {number} answers")
+            wait_for(lambda it=broker: not it.runs or kafka.answers(it.port), f"broker {number} answers")
             assert broker.runs, processes.failed(f"broker {number}", [broker.node.console])
 
     def kill(self, numbers: Sequence[int]) -> None:
         """SIGKILL."""
         for number in numbers:
             os.kill(self.nodes[number].pid, signal.SIGKILL)
-        wait_until(lambda: not any(self.nodes[n].runs for n in numbers), f"brokers {numbers} are dead")
+        wait_for(lambda: not any(self.nodes[n].runs for n in numbers), f"brokers {numbers} are dead")
 
     def leaders(self, topic: str) -> dict[int, int]:
         """The leader of each partition."""
@@ -108,21 +107,21 @@ class ThreeBrokers:
 
     def wait_until_whole(self, topic: str) -> None:
         """Until every replica of the topic is in sync."""
-        wait_until(lambda: all(found == set(NODES) for found in self.in_sync(topic).values()), f"{topic} is whole")
+        wait_for(lambda: all(found == set(NODES) for found in self.in_sync(topic).values()), f"{topic} is whole")
 
     def wait_until_all_is_whole(self) -> None:
         """Until every replica of every topic is in sync."""
-        wait_until(self._all_is_whole, "every topic is whole")
+        wait_for(self._all_is_whole, "every topic is whole")
 
     def wait_until_known(self, topic: str) -> None:
         """Until every broker that runs has heard of the topic: Kafka creates topics after it has said so."""
-        wait_until(
+        wait_for(
             lambda: all(_knows(node.port, topic) for node in self.nodes.values() if node.runs), f"{topic} is known"
         )
 
     def wait_until_led_by_others(self, topic: str, than: int) -> None:
         """Until this broker leads no partition of the topic any more."""
-        wait_until(lambda: than not in self.leaders(topic).values(), f"broker {than} leads nothing of {topic}")
+        wait_for(lambda: than not in self.leaders(topic).values(), f"broker {than} leads nothing of {topic}")
 
     def _world(self, of: World, ports: Sequence[int]) -> World:
         servers = ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -144,14 +143,6 @@ class ThreeBrokers:
         node = broker.node
         process = processes.start(node.format(self._program, cluster), node.console, cwd=node.folder)
         assert process.wait(timeout=BOUND) == 0, processes.failed("Kafka's format", [node.console])
-
-
-def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
-    """Wait for it, at most `seconds`. Raises AssertionError, naming what did not come true."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"within {seconds:.0f} s it did not come true that {what}"
-        time.sleep(0.1)
 
 
 def _knows(port: int, topic: str) -> bool:

@@ -15,8 +15,9 @@ from resources.kafka.source import KafkaSource
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
-from tests.chaos.three_brokers import THREE_BROKERS, three_brokers, wait_until
+from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.logs import add_partitions, configure, create_again, delete_records
+from tests.waiting import wait_for
 from tests.world import World, transfer, transfers
 
 # ── The beginning of the log moves ───────────────────────────────────────────────────────────────────────────────────
@@ -75,7 +76,7 @@ def retention_passes_the_position(chaos: Chaos) -> Verdict:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
     configure(world, pipeline, "retention.ms", "1")
-    wait_until(lambda: all(held.low == 12 for held in world.ends(pipeline).values()), "retention takes everything")
+    wait_for(lambda: all(held.low == 12 for held in world.ends(pipeline).values()), "retention takes everything")
     configure(world, pipeline, "retention.ms", "-1")
     detail = halted(world, pipeline, "retention_passed")
     assert detail == {"ranges": [_span(partition, 2, 12) for partition in range(4)]}

@@ -19,7 +19,7 @@ def changed(block: Block, text: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_page_does_what_it_says(clone: Path) -> None:
     steps = list[Block]()
     for block in blocks(PAGE):

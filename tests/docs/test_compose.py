@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -36,3 +38,24 @@ def test_each_secret_has_its_file() -> None:
     for service in DAGSTER:
         assert set(OVERRIDE["services"][service]["secrets"]) == OVERRIDE["secrets"].keys()
     assert all(Path(item["file"]).name == name for name, item in OVERRIDE["secrets"].items())
+
+
+def test_neither_git_nor_an_image_takes_what_servers_write_or_passwords() -> None:
+    """`.env` is the file that Compose reads; docs/how-to/own-servers.md names another home."""
+    private = [
+        ".env",
+        ".env.production",
+        ".tidegate/postgres/data",
+        ".tidegate-three/ledger",
+        "docs/examples/shop/.env",
+    ]
+    asked = ["git", "check-ignore", "--no-index", *private]
+    assert subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split() == private
+    patterns = (ROOT / ".dockerignore").read_text().split()
+    assert [path for path in private if not any(_leaves_out(pattern, path) for pattern in patterns)] == []
+
+
+def _leaves_out(pattern: str, path: str) -> bool:
+    """Return True if Docker ignores a path: `**/` is any number of folders, and a folder's content goes with it."""
+    parents = [str(one) for one in (Path(path), *Path(path).parents)]
+    return any(fnmatch(one, name) for one in parents for name in (pattern, pattern.removeprefix("**/")))

@@ -10,8 +10,8 @@ import pytest
 
 from platform_defs.contract.catalogue import find_all
 from platform_defs.formats.writer_fields import difference, doubts, fields_of
+from platform_defs.formats.writer_fit import why_not
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_fit import why_not
 from tests.docs.test_commands import ROOT, environment_of, left_running, run_command
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -36,7 +36,7 @@ def newcomer(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_one_command_each_goes_from_nothing_to_rows(newcomer: dict[str, str]) -> None:
     for target, pipeline in zip(TARGETS, SCHEMAS, strict=True):
         said = run_command(f"make {target}", newcomer)

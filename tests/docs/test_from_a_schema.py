@@ -13,8 +13,8 @@ PAGE = ROOT / "docs" / "how-to" / "from-a-schema.md"
 COMMANDS = (ROOT / "docs" / "reference" / "cli.md").read_text()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_the_page_does_what_it_says(clone: Path) -> None:
     walk(clone, blocks(PAGE.read_text()))
 

@@ -39,8 +39,8 @@ def contract_of(page: list[Block]) -> Block:
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_the_page_does_what_it_says(clone: Path) -> None:
     page = blocks(PAGE)
     at, diff = page.index(contract_of(page)), contract_of(page)

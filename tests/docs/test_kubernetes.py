@@ -152,6 +152,30 @@ def test_no_pod_gets_the_variables_of_services_which_begin_as_settings_do() -> N
     assert {spec["template"]["spec"].get("enableServiceLinks") for _, spec in templates()} == {False}
 
 
+def test_dagsters_grpc_is_reached_by_the_web_server_and_the_daemon_alone() -> None:
+    labels = [spec["template"]["metadata"]["labels"] for _, spec in templates()]
+    serving = [
+        spec["template"]["metadata"]["labels"]
+        for _, spec in templates()
+        if any("grpc" in one.get("command", []) for one in spec["template"]["spec"]["containers"])
+    ]
+    policies = [item["spec"] for _, item in manifests() if item["kind"] == "NetworkPolicy"]
+    assert len(serving) == 1
+    (policy,) = [one for one in policies if selects(one["podSelector"], serving[0])]
+    assert policy["policyTypes"] == ["Ingress"]
+    (rule,) = policy["ingress"]
+    (peer,) = rule["from"]
+    allowed = {one["app.kubernetes.io/component"] for one in labels if selects(peer["podSelector"], one)}
+    assert (peer.keys(), allowed) == ({"podSelector"}, {"webserver", "daemon"})
+
+
+def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Return True if a label selector selects a pod with these labels."""
+    assert {one["operator"] for one in selector.get("matchExpressions", [])} <= {"In"}
+    named = [labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", [])]
+    return all(named) and selector.get("matchLabels", {}).items() <= labels.items()
+
+
 def test_executors_know_runs_by_their_secret_take_their_tasks_encrypted_and_have_their_files() -> None:
     """tests/integration/test_standalone.py runs transfers through a cluster with this very spark.conf."""
     given, secrets = data("tidegate-settings"), data("tidegate")
@@ -179,5 +203,7 @@ def test_dagster_takes_the_instance_and_the_workspace(tmp_path: Path) -> None:
         "dagster_k8s": "K8sRunLauncher",
         "resources.dagster.storage": "Artifacts",
     }
+    for given in (ref, InstanceRef.from_dir(str(ROOT))):
+        assert given.settings["nux"] == {"enabled": False}, "the UI asks each new browser to join Dagster's community"
     (origin,) = WorkspaceFileTarget([str(tmp_path / "workspace.yaml")]).create_origins()
     assert origin.location_name == "tidegate"

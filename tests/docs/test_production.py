@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.kafka_scripts import write_scripts
+from tests.kafka_scripts import ARGUMENTS, write_scripts
 from tests.secured_kafka import ADMIN, PASSWORDS, SecuredKafka, secured_kafka
 from tests.tls_postgres import DATABASE, TlsPostgres, tls_postgres
 
@@ -39,6 +39,8 @@ class Walked:
 
     said: list[str]
     postgres: TlsPostgres
+    arguments: str  # of Kafka's scripts
+    passwords: list[str]
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """As the administrator, in the page's database."""
@@ -59,7 +61,11 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
             ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=420, check=False
         )
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
-        yield Walked(re.split("|".join(_mark(n) for n in range(len(BLOCKS))), done.stdout)[1:], postgres)
+        said = re.split("|".join(_mark(n) for n in range(len(BLOCKS))), done.stdout)[1:]
+        passwords = [
+            (home / "secrets" / name).read_text().strip() for name in ("kafka", "owner", "publisher", "reader")
+        ]
+        yield Walked(said, postgres, (home / "scripts" / ARGUMENTS).read_text(), passwords)
 
 
 def _mark(number: int) -> str:
@@ -116,3 +122,8 @@ def test_no_role_is_more_than_it_says_and_the_owner_owns_what_lasts(walked: Walk
     assert walked.rows(f"SELECT count(*) FROM pg_roles WHERE rolname ~ '^tidegate_' AND NOT ({more})") == [(3,)]
     owners = "SELECT DISTINCT tableowner FROM pg_tables WHERE schemaname IN"
     assert walked.rows(f"{owners} ('tidegate', 'bank', 'crm', 'web', 'dagster')") == [("tidegate_owner",)]
+
+
+def test_no_password_is_an_argument_of_a_command(walked: Walked) -> None:
+    assert "--entity-name tidegate" in walked.arguments
+    assert [word for word in walked.passwords if word in walked.arguments] == []

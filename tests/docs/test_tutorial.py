@@ -55,7 +55,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_the_tutorial_does_what_it_says(clone: Path) -> None:
     walk(clone, blocks())
 

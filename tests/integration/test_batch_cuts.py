@@ -23,6 +23,7 @@ few = settings(
 )
 
 
+@pytest.mark.slow
 def test_rows_and_their_sums_do_not_depend_on_where_batches_are_cut(world: World) -> None:
     accounts = st.integers(1, 4).map("A{:05d}".format)
     cents = st.integers(1, 10**8).map(lambda n: f"{n // 100}.{n % 100:02d}")
@@ -43,6 +44,15 @@ def test_the_latest_of_each_key_does_not_depend_on_where_batches_are_cut(world: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("unique", ["UNIQUE (name)", "UNIQUE (name) DEFERRABLE INITIALLY DEFERRED"])
+def test_which_key_has_a_unique_value_does_not_depend_on_where_batches_are_cut(world: World, unique: str) -> None:
+    good = st.tuples(st.integers(1, 4), st.sampled_from("abcde")).map(lambda made: (0, *_customer(*made)[1:]))
+    gone = st.integers(1, 4).map(lambda key: (0, b"C%d" % key, None))
+    bad = st.integers(1, 4).map(lambda key: (0, b"C%d" % key, b"hello"))
+    _agree(world, "upsert", st.lists(st.one_of(good, good, good, gone, bad), min_size=15, max_size=40), f"ADD {unique}")
+
+
+@pytest.mark.slow
 def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(world: World) -> None:
     view = {"visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}
     good = st.integers(0, 99).map(lambda n: json.dumps(view | {"event_id": f"e{n}", "duration_ms": n}).encode())
@@ -50,18 +60,21 @@ def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(wo
     _agree(world, "append", st.lists(message, min_size=5, max_size=60))
 
 
-def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent]]) -> None:
-    """For some lists of messages: all in one batch, and however cut, end in the same tables and dead letters."""
+def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent]], altered: str = "") -> None:
+    """For some lists of messages: all in one batch, and however cut, end in the same tables and dead letters.
+    `altered`: what the row table is altered to at first.
+    """
     cuts = st.tuples(st.integers(1, 3), st.integers(2, 3))  # how many times there is something new, batches each time
 
     @few
     @given(messages, cuts)
     def compare(sent: list[Sent], cut: tuple[int, int]) -> None:
-        whole, pieces = world.new_pipeline(disposition), cut[0]
+        whole, pieces = _altered(world, world.new_pipeline(disposition), altered), cut[0]
         _send(world, whole, sent)
         assert len(world.drain(whole)) == 1
         size = -(-len(sent) // pieces)
         parted = world.new_pipeline(disposition, batch_messages=max(1, size // cut[1]))
+        parted = _altered(world, parted, altered)
         batches = 0
         for start in range(0, len(sent), size):
             _send(world, parted, sent[start : start + size])
@@ -70,6 +83,13 @@ def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent
         assert _outcome(world, parted) == _outcome(world, whole)
 
     compare()
+
+
+def _altered(world: World, pipeline: Pipeline, altered: str) -> Pipeline:
+    if altered:
+        world.drain(pipeline)  # the tables are made
+        world.rows(f"ALTER TABLE {pipeline.contract.row_table.name} {altered}")
+    return pipeline
 
 
 def _outcome(world: World, pipeline: Pipeline) -> Any:

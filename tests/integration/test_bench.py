@@ -44,6 +44,7 @@ def verdict(said: str, figure: str) -> str:
     return line.split("|")[-2].strip()
 
 
+@pytest.mark.longest
 def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) -> None:
     running = bench(tmp_path, "bench", "1000", "1")
     while not (kafka.running(tmp_path) and postgres.running(tmp_path)):
@@ -55,7 +56,8 @@ def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) 
     assert left(tmp_path) == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_verify_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.verify", "2000", "1").communicate(timeout=280)
     assert "2,000 messages of about 180 bytes" in said, errors
@@ -63,7 +65,8 @@ def test_verify_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
     assert left(tmp_path) == []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench", "1000", "1", "--quick").communicate(timeout=550)
     assert "1,000 messages of about 180 bytes" in said, errors
@@ -74,6 +77,7 @@ def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(t
 
 
 @pytest.mark.skipif(not WITH_PEERS, reason="installs Spark 4.0.0 and others: TIDEGATES_TEST_PEERS=1 runs it")
+@pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_peers_carry_the_same_topic_or_it_is_said_why_not_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
@@ -91,7 +95,8 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "1", "--idle", "2").communicate(
         timeout=550
@@ -104,7 +109,8 @@ def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path)
     assert not (tmp_path / "bench-many").exists()
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.longest
+@pytest.mark.timeout(900)
 def test_weeks_of_a_trickle_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
     said, errors = bench(tmp_path, "bench.growth", "--days", "2", "--batches", "200", "--rounds", "1").communicate(
         timeout=550

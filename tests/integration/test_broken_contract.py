@@ -95,7 +95,7 @@ def test_materializing_the_broken_one_fails_with_file_line_and_field(world: Worl
     assert "page_views.odcs.yaml:42 (page_views.viewed_at.logicalType)" in ran.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_without_batch_rules_does_not_import_great_expectations(world: World) -> None:
     with_topic(world)
     ran = subprocess.run(

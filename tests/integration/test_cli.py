@@ -140,7 +140,7 @@ def test_produce_keeps_a_rate_and_stops_in_time() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["verify", "nothing"], 1, "there is no pipeline 'nothing'; the pipelines are: bank_transfers"),
+        (["verify", "nothing"], 3, "there is no pipeline 'nothing'; the pipelines are: bank_transfers"),
         (["produce", "nothing"], 1, "there is no pipeline 'nothing'"),
         (["produce", PIPELINE, "--count", "0"], 2, "greater than or equal to 1"),
         (["produce", PIPELINE, "--count", "1", "--bad", "2"], 2, "more than the 1 message to send"),

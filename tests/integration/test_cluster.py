@@ -1,20 +1,25 @@
 """A cluster of one broker, as `tidegate cluster` sees and changes it; tests/chaos/cluster_commands.py has three."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
+from platform_defs.cluster.health import health
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TopicMissing
+from platform_defs.operations.doctor.kafka import KafkaExamination
 from platform_defs.operations.observe_cluster import Look
 from platform_defs.operations.reassign import Kept, Reassigning, Record
 from platform_defs.operations.reassign_plan import Wanted, plan
 from resources.kafka.throttles import FOLLOWER, LEADER, KafkaThrottles
-from tests.chaos.three_brokers import wait_until
+from tests.company import new_company
+from tests.waiting import wait_for
 from tests.world import World, transfers
 
 
@@ -84,13 +89,90 @@ def test_throttles_are_set_and_taken_away(world: World, look: Look, topic: str) 
     throttles = KafkaThrottles(look.options)
     throttles.limit(1000, [1], {topic: ("0:1,1:1", "1:1")})
     try:
-        wait_until(lambda: _rate(world) == "1000", "the broker has heard of its rate")
+        wait_for(lambda: _rate(world) == "1000", "the broker has its rate")
         assert _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas") == "0:1,1:1"
         assert _value(world, ResourceType.TOPIC, topic, f"{FOLLOWER}.replicas") == "1:1"
     finally:
         throttles.remove([1], [topic, "no.such.topic"])
-    wait_until(lambda: _rate(world) != "1000", "the broker has heard that it has no rate")
+    wait_for(lambda: _rate(world) != "1000", "the broker has no rate")
     assert not _value(world, ResourceType.TOPIC, topic, f"{LEADER}.replicas")
+
+
+def test_throttles_that_an_unrecorded_reassignment_left_are_named_and_removed(
+    world: World, look: Look, topic: str, tmp_path: Path
+) -> None:
+    reassigning = Reassigning(look, Record(tmp_path))
+    KafkaThrottles(look.options).limit(1000, [1], {topic: ("0:1,1:1", "1:1")})
+    wait_for(lambda: topic in look.observe().throttled, "the broker has the throttle")
+    seen = look.observe()
+    (left,) = [one for one in health(seen, embedded=True).findings if one.code == "throttles_left"]
+    assert left.command == "tidegate cluster reassign status --adopt"
+    doctor = KafkaExamination("here", look.options, (), None, 5.0).findings()
+    assert "tidegate cluster reassign status --adopt" in [one.do for one in doctor]
+    begun = Kept(Reassignment(seen.cluster_id, (TopicPlan(topic, "id", {0: (1,)}, {0: (2,)}),)), 1000, "under way")
+    reassigning.record.save(begun)  # as by a second operator, just now
+    with pytest.raises(BadInput, match="replicas are being moved, and need their throttles"):
+        reassigning.clear()
+    reassigning.record.save(replace(begun, state="done"))
+    assert topic in reassigning.clear()
+    wait_for(lambda: topic not in look.observe().throttled, "the broker has no throttle")
+    assert reassigning.clear() == ()
+
+
+def test_a_reassignment_is_kept_in_the_ledger_for_every_machine_and_none_replaces_one_that_is_under_way(
+    world: World, look: Look, topic: str, tmp_path: Path
+) -> None:
+    with new_company(world) as company:
+        company.as_("owner").ledger.migrate()
+        here, there = (Reassigning(look, Record(tmp_path / one, company.urls["owner"])) for one in ("here", "there"))
+        mine, other = (
+            Kept(Reassignment(here.cluster_id, (TopicPlan(topic, one, {0: (1,)}, {0: (2,)}),)), 1000, "under way")
+            for one in ("id", "another")
+        )
+        here.record.save(mine)
+        shutil.rmtree(here.record.home)
+        assert (here.kept(), there.kept()) == (mine, mine)
+        with pytest.raises(ChangedMeanwhile, match="another reassignment was begun just now"):
+            there.record.save(other)
+        there.record.save(replace(mine, state="done"))
+        here.record.save(other)
+        assert there.kept() == other
+        for record in (Record(tmp_path / "alone", company.urls["reader"]), Record(tmp_path / "alone")):
+            record.save(mine)  # of a role without rights, or without a ledger: Kafka alone is needed
+            assert record.load(here.cluster_id) == mine
+            assert record.unkept(here.cluster_id)
+        assert there.record.unkept(here.cluster_id) is None
+
+
+def test_the_record_in_the_ledger_replaces_a_file_that_it_is_newer_than(
+    world: World, look: Look, topic: str, tmp_path: Path
+) -> None:
+    with new_company(world) as company:
+        company.as_("owner").ledger.migrate()
+        here, there = (Reassigning(look, Record(tmp_path / one, company.urls["owner"])) for one in ("here", "there"))
+        mine, other, unkept = (
+            Kept(Reassignment(here.cluster_id, (TopicPlan(topic, one, {0: (1,)}, {0: (2,)}),)), 1000, "under way")
+            for one in ("mine", "other", "unkept")
+        )
+        here.record.save(mine)
+        there.record.save(replace(mine, state="cancelled"))
+        assert here.kept() == replace(mine, state="cancelled")
+        there.record.save(other)
+        assert here.kept() == other
+        there.record.save(replace(other, state="done"))
+        assert here.kept() == replace(other, state="done")
+
+        Record(here.record.home).save(unkept)  # the ledger was away when it began
+        assert here.kept() == unkept
+
+        here.record.save(mine)
+        with psycopg.connect(company.urls["owner"], autocommit=True) as connection:  # restored, or created again
+            connection.execute(
+                "UPDATE tidegate.reassignment SET state = 'done', changed_at = changed_at - '1 day'::interval"
+            )
+            assert here.kept() == mine
+            connection.execute("DELETE FROM tidegate.reassignment")
+        assert here.kept() == mine
 
 
 def _rate(world: World) -> str | None:
@@ -109,7 +191,7 @@ def test_a_plan_of_another_cluster_is_refused_and_its_record_left(look: Look, to
     other = Reassignment("another", (TopicPlan(topic, "id", {0: (1,)}, {0: (2,)}),))
     with pytest.raises(ChangedMeanwhile, match="it is for the cluster another"):
         reassigning.begin(other, 1000)
-    assert reassigning.record.load() is None
+    assert reassigning.kept() is None
     kept = Kept(other, 1000, "under way")
     for asked in (reassigning.status, reassigning.cancel):
         with pytest.raises(BadInput, match="is of the cluster another"):
@@ -128,7 +210,7 @@ def test_an_empty_plan_leaves_the_record_of_the_last_one(look: Look, tmp_path: P
     reassigning = Reassigning(look, Record(tmp_path))
     begun = reassigning.begin(Reassignment(look.observe().cluster_id, ()), 1000)
     assert begun.kept.state == "done"
-    assert reassigning.record.load() is None
+    assert reassigning.kept() is None
 
 
 @pytest.mark.slow  # it takes as long as a broker may

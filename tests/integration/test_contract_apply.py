@@ -15,6 +15,7 @@ from platform_defs.operations import evolve
 from platform_defs.verification.verify import verify
 from tests.adoptions import adopt, restored
 from tests.integration.test_verify import view
+from tests.waiting import BOUND
 from tests.world import World
 
 
@@ -120,6 +121,19 @@ def test_a_run_applies_what_is_free_where_the_contract_lets_it(world: World) -> 
         world.drain(unnumbered)
 
 
+def test_a_run_adds_no_field_that_messages_without_a_schema_may_have_already(world: World) -> None:
+    """JSON is read without one: of fields that the contract did not name, the ledger has the messages' number alone."""
+    before = views(world, evolution="additive")
+    world.send(before, [view(8, channel=5)])
+    assert [batch.rows for batch in world.drain(before)] == [1]
+    after = with_field(before)
+    with pytest.raises(BadInput, match=r"1 message of its latest batches.*contract diff .*--messages 1000"):
+        world.drain(after)
+    assert "channel" not in columns(world, before.contract.row_table)
+    apply(world, after)
+    assert world.drain(after) == []
+
+
 def test_a_required_column_gets_a_value_in_old_rows(world: World) -> None:
     before = views(world)
     after = with_field(before, version="2.0.0", required=True)
@@ -209,7 +223,7 @@ def test_of_two_at_once_one_applies_and_the_other_finds_nothing_to_do(world: Wor
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(BOUND)
     assert sorted(item.empty for item in done) == [False, True]
     exact(world, after)
 
@@ -289,6 +303,28 @@ def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world
     world.send(after, [view(8, channel="web")])
     world.drain(after)
     exact(world, after)
+
+
+def test_a_run_refuses_to_show_what_was_classified_though_the_version_is_the_same(world: World) -> None:
+    shown = views(world)
+    first, *others = shown.contract.fields
+    hidden = changed(shown, shown.contract.version, fields=(replace(first, classification="pii"), *others))
+    world.send(shown, [view(100)])
+    world.drain(hidden)
+    assert versions(world, shown) == [("1.0.0", False, True)]
+    world.send(shown, [view(101)])
+    with pytest.raises(
+        BadInput,
+        match=rf"field {first.name} is no longer classified.*Nothing was written.*"
+        rf"tidegate contract apply {shown.name} --allow declassify --yes.*Write version: 2\.0\.0",
+    ):
+        world.drain(shown)
+    newer = changed(shown, "2.0.0")
+    with pytest.raises(BadInput, match="--allow declassify"):
+        world.drain(newer)
+    apply(world, newer, Given(declassify=True))
+    world.drain(newer)
+    exact(world, newer)
 
 
 @pytest.mark.slow

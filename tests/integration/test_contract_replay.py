@@ -8,11 +8,12 @@ from platform_defs.contract.column_types import INTEGER, STRING, column_type
 from platform_defs.contract.model import Aggregate, Column, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from platform_defs.operations.preview import judge_both
 from tests.integration.test_contract_apply import apply, changed, columns, exact, versions, views, with_field
 from tests.integration.test_verify import customer, view
-from tests.replays import counts, execute, shown
+from tests.replays import counts, execute, nothing_left, shown
 from tests.world import World
 
 
@@ -41,6 +42,27 @@ def test_another_type_is_put_in_place_by_a_replay_with_the_contract(world: World
     (batch,) = world.drain(after)
     assert batch.rows == 1
     exact(world, after)
+
+
+def test_a_replay_does_not_show_what_was_classified(world: World) -> None:
+    before = views(world)
+    first, *others = before.contract.fields
+    world.drain(changed(before, "1.0.0", fields=(replace(first, classification="pii"), *others)))
+    after = retyped(before, "duration_ms", "decimal(20,3)")
+    refused = f"{first.name} is no longer classified.*tidegate contract apply {before.name} --allow declassify --yes"
+    apart = r".*refuses changes that need a replay: leave those for the next version"
+    with pytest.raises(BadInput, match=refused + apart):
+        shown(world, after)
+    assert nothing_left(world, before)
+    with pytest.raises(BadInput, match=refused + apart):  # the contract in force may change while a replay is built
+        world.ledger.acquire(after.contract, rebuilding=True)
+    assert versions(world, before) == [("1.0.0", False, True)]
+    with pytest.raises(BadInput, match="have all rows made again"):
+        apply(world, after, Given(declassify=True))
+    apply(world, changed(before, "2.0.0"), Given(declassify=True))
+    execute(world, changed(after, "3.0.0"))
+    assert columns(world, after.contract.row_table)["duration_ms"] == ("numeric(20,3)", False)
+    exact(world, changed(after, "3.0.0"))
 
 
 def test_a_required_column_without_a_value_for_old_rows_is_filled_by_a_replay(world: World) -> None:
@@ -124,6 +146,7 @@ def test_a_pipeline_from_before_contracts_were_kept_is_judged_by_its_first(world
     for statement in (
         "update tidegate.pipeline set contract_digest = null where name = %s",
         "update tidegate.batch set contract_digest = null where pipeline = %s",
+        "delete from tidegate.contract_application where pipeline = %s",
         "delete from tidegate.contract where pipeline = %s",
     ):
         world.rows(statement, before.name)

@@ -1,5 +1,6 @@
 """Dagster with the real broker, database and Spark: what is reported to it, when it starts a run, and killed runs."""
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,10 +14,11 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import NOT_HALTED
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
-from platform_defs.orchestration.keys import verify_key
+from platform_defs.orchestration.keys import STARTED_FOR, verify_key
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
+from platform_defs.orchestration.waiting import Waiting, to_cursor
 from resources.endpoints import Endpoints
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported, views
@@ -177,6 +179,29 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
 
 
+def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
+    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
+) -> None:
+    pipeline = new_pipeline("append")
+    world.send(pipeline, views(4))
+    world.drain(pipeline)  # by a run that Dagster does not know, and that is gone
+    waiting = to_cursor({pipeline.name: Waiting(time.time() - 3_600, 4)})
+
+    def asked() -> list[str]:
+        found = look(instance, [pipeline.contract], Survey(endpoints), waiting, "digest")
+        return [request.tags[STARTED_FOR] for request in found.run_requests or []]
+
+    (why,) = asked()
+    assert "a run ended before it had reported its batches" in why
+    assert run(pipeline).success
+    assert (world.ledger.unreported(pipeline.contract), asked()) == ([], [])
+    lost = "update tidegate.batch set told_at = null where pipeline = %s"
+    world.rows(lost, pipeline.name)  # as if Dagster's storage had failed: no run after run is started for it
+    assert asked() == []
+    world.rows("update tidegate.batch set report_after = now() where pipeline = %s", pipeline.name)
+    assert len(asked()) == 1
+
+
 def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
     """A materialization as the command line makes it: of the implicit job, without tags, and just started."""
     selected = frozenset(table_keys(pipeline))
@@ -192,7 +217,7 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     drain_all(pipeline)
     admin = world.admin()
     admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(10)
-    wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics, 10)
+    wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics)
     world.create_topic(pipeline.contract.topic)
     assert len(looked(instance, pipeline.contract, endpoints).run_requests or []) == 1
 

@@ -3,20 +3,16 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import dagster as dg
 import psycopg
 import pytest
-import sqlalchemy
 from dagster import AssetKey, DagsterInstance
-from psycopg.conninfo import make_conninfo
 
 from platform_defs.definitions import compose
-from resources.dagster import storage
 from resources.dagster.retention import PrunedLog, prune_log
-from resources.endpoints import Endpoints
 from resources.postgres import prune_ledger
+from tests.company import Company, new_company
 from tests.dagster_runs import failure
 from tests.world import KeptSpark, World
 
@@ -33,20 +29,24 @@ LONG_AGO = (
 
 
 @pytest.fixture
-def session(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """Of an empty database, in which Dagster keeps its state."""
-    name = f"dagster_{uuid4().hex[:10]}"
-    url = sqlalchemy.make_url(endpoints.postgres_url).set(database=name).render_as_string(hide_password=False)
-    monkeypatch.setattr(storage, "_postgres_url", lambda: url)
-    with psycopg.connect(endpoints.postgres_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-        with psycopg.connect(make_conninfo(endpoints.postgres_url, dbname=name), autocommit=True) as found:
-            yield found
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+def company(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
+    """A database of its own, in which its owner keeps Dagster's state; the ledger is in another."""
+    with new_company(world) as made:
+        monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
+        monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
+        monkeypatch.setenv("TIDEGATE_DAGSTER_URL", made.urls["owner"])
+        yield made
 
 
 @pytest.fixture
-def instance(session: psycopg.Connection, tmp_path: Path) -> Iterator[DagsterInstance]:
+def session(company: Company) -> Iterator[psycopg.Connection]:
+    """The administrator's, of Dagster's database."""
+    with psycopg.connect(company.urls["administrator"], autocommit=True) as found:
+        yield found
+
+
+@pytest.fixture
+def instance(company: Company, tmp_path: Path) -> Iterator[DagsterInstance]:  # where its state is
     (tmp_path / "dagster.yaml").write_text(CONFIG)
     with DagsterInstance.from_config(str(tmp_path)) as made:
         yield made
@@ -70,7 +70,6 @@ def run(instance: DagsterInstance) -> str:
 def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     session: psycopg.Connection, instance: DagsterInstance
 ) -> None:
-    url = storage._postgres_url()
     old = [run(instance) for _ in range(3)]
     for number in range(4):
         instance.report_runless_asset_event(dg.AssetObservation("topic", metadata={"end": number}))
@@ -80,11 +79,10 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     logs = manager.get_captured_local_path([old[0], "compute_logs", "step"], "out")
     Path(logs).parent.mkdir(parents=True, exist_ok=True)
     Path(logs).write_text("printed")
-    for statement in LONG_AGO:
-        session.execute(statement.encode())
+    age(session)
 
-    assert prune_log(instance, url, 61) == PrunedLog()
-    assert prune_log(instance, url, 30) == PrunedLog(runs=2, evaluations=5, events=6)
+    assert prune_log(instance, 61) == PrunedLog()
+    assert prune_log(instance, 30) == PrunedLog(runs=2, evaluations=5, events=6)
     assert [item.run_id for item in instance.get_runs()] == [unfinished.run_id, old[-1]]
     assert not Path(logs).exists()
     assert count(session, "event_logs", f"run_id IN ('{old[0]}', '{old[1]}')") == 0
@@ -98,17 +96,47 @@ def test_old_runs_and_events_go_and_what_the_ui_shows_stays(
     assert set(instance.event_log_storage.get_latest_asset_check_execution_by_key(keys)) == set(keys)
 
     run(instance)
-    assert prune_log(instance, url, 30).runs == 1, "the next one shows it now"
-    assert prune_log(instance, url, 30) == PrunedLog()
+    assert prune_log(instance, 30) == PrunedLog(runs=1, evaluations=1), "the next one shows it now"
+    assert prune_log(instance, 30) == PrunedLog()
 
 
-@pytest.mark.usefixtures("session")
-def test_a_database_without_dagsters_tables_is_left_alone() -> None:
-    url = storage._postgres_url()
+def test_a_storage_of_another_kind_is_left_alone() -> None:
     with DagsterInstance.ephemeral() as other:
         run(other)
-        assert prune_log(other, url, 0.000001) == PrunedLog()
+        assert prune_log(other, 0.000001) is None
         assert other.get_runs_count() == 1
+
+
+def age(session: psycopg.Connection) -> None:
+    for statement in LONG_AGO:
+        session.execute(statement.encode())
+
+
+def prune_nightly(world: World, instance: DagsterInstance) -> dg.ExecuteInProcessResult:
+    world.ledger.migrate()
+    job = compose([world.new_pipeline("append")], spark=KeptSpark()).resolve_job_def("prune")
+    return job.execute_in_process(instance=instance, raise_on_error=False)
+
+
+def test_the_job_prunes_dagsters_log_in_its_own_database_as_its_own_user(
+    world: World, session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    old = [run(instance) for _ in range(3)]
+    age(session)
+    assert prune_nightly(world, instance).success
+    assert [run_id for run_id in old if instance.has_run(run_id)] == old[-1:]
+
+
+def test_the_job_names_the_right_that_dagsters_user_lacks(
+    world: World, company: Company, session: psycopg.Connection, instance: DagsterInstance
+) -> None:
+    old = [run(instance) for _ in range(2)]
+    age(session)
+    session.execute(f"REVOKE DELETE ON dagster.runs FROM {company.roles.owner}".encode())
+    said = failure(prune_nightly(world, instance)).description or ""
+    assert "Dagster's log: Postgres refuses: permission denied for table runs" in said
+    assert "GRANT" in said
+    assert all(instance.has_run(run_id) for run_id in old)
 
 
 def test_a_pipeline_that_cannot_be_pruned_keeps_no_other_from_it_and_the_run_says_so(

@@ -73,5 +73,17 @@ def test_at_least_once_is_refused_for_a_table_that_takes_a_row_only_once(world: 
     pipeline = delivering(world, "at_least_once")
     world.drain(pipeline)
     world.rows(f"create unique index once on {pipeline.contract.row_table.name} (_partition, _offset, account)")
-    with pytest.raises(BadInput, match="accepts a row only once"):
+    with pytest.raises(BadInput, match="has a unique or exclusion constraint"):
+        world.drain(pipeline)
+
+
+def test_at_least_once_is_refused_for_an_upsert_in_which_two_keys_can_collide(world: World) -> None:
+    """Written again after a crash, its own later rows would refuse its earlier messages."""
+    pipeline = world.new_pipeline("upsert")
+    pipeline = Pipeline(replace(pipeline.contract, delivery="at_least_once"), pipeline.transform)
+    world.drain(pipeline)  # _key alone is no other constraint
+    world.rows(f"alter table {pipeline.contract.row_table.name} add unique (customer_id)")
+    with pytest.raises(
+        BadInput, match=r"has another unique or exclusion constraint .*customer_id.*delivery: exactly_once"
+    ):
         world.drain(pipeline)

@@ -26,9 +26,9 @@ from resources.postgres.direct import DirectPublication
 from resources.postgres.hold import PostgresHold
 from resources.postgres.ledger import Ledger
 from resources.settings import settings
-from tests.chaos.stragglers import wait_for
 from tests.integration.test_contract_apply import apply, columns, with_field
 from tests.integration.test_direct import direct, filled, publish, tasks, views
+from tests.waiting import wait_for_row
 from tests.world import World
 
 
@@ -149,7 +149,7 @@ def test_a_contract_that_is_applied_meanwhile_tries_again(world: World, monkeypa
         if not begun:
             begun.append(True)
             applying.start()
-            wait_for(world.endpoints.postgres_url, WAITING.format(table.name))
+            wait_for_row(world.endpoints.postgres_url, WAITING.format(table.name))
         real(self)
 
     with tasks(world, pipeline) as (_, prepared, work):

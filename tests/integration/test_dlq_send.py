@@ -5,15 +5,16 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Producer as Other
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import NotDelivered
+from platform_defs.errors import ChangedMeanwhile, NotDelivered
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.resend import Choice, Resending, Resent
 from platform_defs.producing.chosen import NO_OPTIONS, choose
-from platform_defs.producing.message import ID, Message
+from platform_defs.producing.message import ID, Ids, Message
 from platform_defs.producing.options import Value
 from platform_defs.producing.outcomes import outcome_of
 from resources.kafka.broker import KafkaBroker
@@ -157,9 +158,30 @@ def test_poison_is_sent_only_if_it_is_asked_for(desk: Desk) -> None:
     assert desk.send() == Resent()
     assert desk.send(outcomes=("poison",)).failed == {"MSG_SIZE_TOO_LARGE": 1}
     assert desk.open() == {"MSG_SIZE_TOO_LARGE": 1}
+    chosen = Chosen(outcome="poison")
+    shown = desk.ledger.discardable(desk.pipeline.name, chosen)
+    assert shown.messages == 1
     with desk.ledger.hold(desk.pipeline.name) as held:
-        assert held.discard(Chosen(outcome="poison"), "too large", "me") == 1
+        held.discard(chosen, shown, "too large", "me")
     assert desk.open() == {}
+
+
+def test_only_what_was_shown_is_discarded_and_nothing_once_another_message_has_failed(desk: Desk) -> None:
+    desk.fail([Message(b"a"), Message(b"b")], *TIMED_OUT)
+    shown = desk.ledger.discardable(desk.pipeline.name, Chosen())
+    assert (shown.messages, [count.messages for count in shown.counts]) == (2, [2])
+    desk.fail([Message(b"a second ago")], *TIMED_OUT)
+    with (
+        pytest.raises(ChangedMeanwhile, match="no longer as they were shown; nothing was settled"),
+        desk.ledger.hold(desk.pipeline.name) as held,
+    ):
+        held.discard(Chosen(), shown, "exported by hand", "me")
+    assert desk.open() == {"_MSG_TIMED_OUT": 3}
+    again = desk.ledger.discardable(desk.pipeline.name, Chosen())
+    desk.send()  # by a second operator
+    desk.fail([Message(b"c"), Message(b"d"), Message(b"e")], *TIMED_OUT)
+    assert desk.ledger.discardable(desk.pipeline.name, Chosen()).messages == again.messages == 3
+    assert desk.ledger.discardable(desk.pipeline.name, Chosen()).fingerprint != again.fingerprint
 
 
 def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again_is_not(desk: Desk) -> None:
@@ -167,8 +189,7 @@ def test_a_transaction_that_is_given_up_is_kept_whole_and_one_that_is_sent_again
     producer = desk.producer(sink, "transactional")
     with pytest.raises(RuntimeError):
         aborted(producer, [b"retried"])
-    with producer.transaction():
-        producer.send(Message(b"retried"))
+    committed(producer, [b"retried"])
     assert (sink.kept, desk.open()) == (0, {})
     with pytest.raises(RuntimeError), producer:
         aborted(producer, [b"a", b"b"])
@@ -189,10 +210,43 @@ def test_a_transaction_that_is_tried_again_and_fails_sooner_is_kept_whole(desk: 
     assert desk.values() == [b"a", b"b", b"b"]
 
 
-def aborted(producer: Producer, values: list[bytes]) -> None:
+def test_messages_of_an_aborted_transaction_are_kept_if_the_program_goes_on_with_others(desk: Desk) -> None:
+    sink = desk.sink()
+    producer = desk.producer(sink, "transactional")
+    with pytest.raises(RuntimeError):
+        aborted(producer, [b"again", b"lost", b"lost"], acknowledged=True)
+    for values in ([b"other"], [b"again", b"lost"], [b"other"]):
+        committed(producer, values)
+    producer.flush()
+    assert sum(desk.open().values()) == sink.kept == 1
+    assert desk.send() == Resent(sent=1)
+    assert desk.values() == [b"again", b"lost", b"lost", b"other", b"other"]
+
+
+def test_aborted_messages_that_no_transaction_sends_again_do_not_pile_up_in_memory(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resources.unsent.sink.AT_ONCE", 2)
+    sink = desk.sink()
+    producer = desk.producer(sink, "transactional")
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            aborted(producer, [b"lost", b"lost"], acknowledged=True)
+        committed(producer, [b"other"])
+    sink.keep()  # as each poll does
+    assert sum(desk.open().values()) == 6, "without a flush"
+
+
+def committed(producer: Producer, values: list[bytes]) -> None:
     with producer.transaction():
         for value in values:
             producer.send(Message(value))
+
+
+def aborted(producer: Producer, values: list[bytes], *, acknowledged: bool = False) -> None:
+    with producer.transaction():
+        for value in values:
+            (producer.send_and_wait if acknowledged else producer.send)(Message(value))
         raise RuntimeError("the rows are wrong")
 
 
@@ -257,6 +311,31 @@ def test_an_old_message_does_not_overwrite_a_newer_one_of_its_key(desk: Desk) ->
     done = desk.send(of_state=True)
     assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (1, {"newer_in_log": 1})
     assert desk.send(of_state=True, may_overwrite=True) == Resent(sent=1)
+
+
+def test_what_is_newer_is_decided_by_offsets_and_ids_and_not_by_the_clocks_of_machines(desk: Desk) -> None:
+    """The clock of the machine that wrote the newer message is an hour late; that of this producer's earlier message
+    was ahead.
+    """
+    late, early = 1_700_000_000_000, 1_800_000_000_000
+    sink, ids = desk.sink(), Ids()
+    for key in (b"elsewhere", b"here", b"before"):
+        if key == b"before":
+            desk.world.send(desk.pipeline, [b"read long ago"], keys=[key], partition=0)
+            sink = desk.sink()  # its ends are behind that
+        earlier = sink.attempt(Message(b"earlier", key, timestamp_ms=early), ids.new())
+        lost = sink.attempt(Message(b"lost", key, timestamp_ms=late + 1), ids.new())
+        if key == b"here":
+            desk.world.send(desk.pipeline, [b"earlier"], keys=[key], partition=0, headers=list(earlier.headers))
+        if key == b"elsewhere":
+            other = Other(desk.options)
+            other.produce(desk.topic, b"newer", key=key, timestamp=late, partition=0, headers=[(ID, Ids().new())])
+            assert other.flush(30) == 0
+        sink.failed(lost, NotDelivered("", code=-192, reason="_MSG_TIMED_OUT"), None)
+        sink.keep(all_of_it=True)
+    done = desk.send(of_state=True)
+    assert (done.sent, {why.code: number for why, number in done.refused.items()}) == (2, {"newer_in_log": 1})
+    assert [message.key() for _, message in desk.log() if message.value() == b"lost"] == [b"here", b"before"]
 
 
 def test_a_message_that_was_found_keeps_an_older_one_of_its_key_from_overwriting_it(desk: Desk) -> None:

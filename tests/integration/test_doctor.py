@@ -203,11 +203,10 @@ def test_a_topic_to_write_to_that_is_not_there_is_not_created(world: World) -> N
     assert "no-such-topic" not in world.admin().list_topics(timeout=20).topics
 
 
-def test_a_healthy_stack_is_examined_in_less_than_five_seconds_and_no_password_is_shown(world: World) -> None:
+def test_a_healthy_stack_is_examined_and_no_password_is_shown(world: World) -> None:
     said = tidegate("doctor", "-o", "json")
     assert said.code == 0, said.document
     assert said.document["counts"]["error"] == 0
-    assert said.document["seconds"] < 5
     areas = {one["area"] for one in said.document["findings"]}
     assert areas >= {"kafka", "topics", "postgres", "ledger", "dagster", "spark", "java", "disk", "clock"}
     assert (urlsplit(world.endpoints.postgres_url).password or "none") not in said.stdout + said.stderr

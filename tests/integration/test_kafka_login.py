@@ -31,10 +31,10 @@ def denied(place: Place, options: dict[str, str]) -> dict[str, Any]:
     """What each client says whom no broker lets in."""
     silent = {**options, "log_level": "0"}
     tries: dict[str, Callable[[], Any]] = {
-        "describe": lambda: KafkaBroker(silent, timeout=2).describe(place.topic),
-        "look": lambda: KafkaTopics(silent, timeout=2).views([place.topic])[place.topic],
-        "change": lambda: TopicAdmin(silent, timeout=2).observe([place.topic]),
-        "cluster": lambda: KafkaPartitions(silent, timeout=3).topics(),
+        "describe": lambda: KafkaBroker(silent, timeout=6).describe(place.topic),
+        "look": lambda: KafkaTopics(silent, timeout=6).views([place.topic])[place.topic],
+        "change": lambda: TopicAdmin(silent, timeout=6).observe([place.topic]),
+        "cluster": lambda: KafkaPartitions(silent, timeout=6).topics(),
         "read": lambda: list(KafkaSource(silent, patience=2).read(OffsetRange(place.topic, 0, 0, 2))),
         "progress": lambda: show_progress(silent, f"tidegate-{place.pipeline.name}", place.topic, {0: 2}),
         "offsets by time": lambda: offsets_at(silent, place.topic, 0),
@@ -67,6 +67,7 @@ def test_a_wrong_password_is_said_and_not_taken_for_a_broker_that_is_away(place:
         producer.send(Message(b"{}", None))
 
 
+@pytest.mark.longest
 def test_an_authority_that_is_not_known_is_said(place: Place, secured: SecuredKafka) -> None:
     unknown = {name: value for name, value in secured.options(ADMIN).items() if name != "ssl.ca.location"}
     answers = denied(place, unknown)  # kafka-python: test_kafka_cluster.py

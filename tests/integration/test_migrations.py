@@ -164,6 +164,65 @@ def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
     assert dict(found) == {"s.rows": 2, "s.sums": None, "s.first": 2, "s__replay.x": 3}
 
 
+def test_the_application_of_older_batches_is_known_where_each_contract_came_once(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Batches of p name one contract after the other, those of `again` the first one again. In `late`, and in `there`
+    whose table has the column, what the first contract dropped when it came again is on its first application.
+    """
+    with monkeypatch.context() as earlier:
+        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "021"))
+        Ledger(url).migrate()
+    new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings"
+    values = "1, gen_random_uuid(), 0, 0, 0, 0, '', '{}'"
+    kept = "(pipeline, digest, version, document, schema_text, applied_by, by_command, dropped, applied_at)"
+    batches = (("p", [None, "r1", "r2", "r2"]), ("again", ["r1", "r2", "r1", "r3"]))
+    execute(
+        url,
+        "CREATE TABLE public.late (a text)",
+        "CREATE TABLE public.there (a text, x text)",
+        "INSERT INTO tidegate.pipeline (name, contract_digest)"
+        " VALUES ('p', 'r2'), ('again', 'r3'), ('late', 'r1'), ('there', 'r1')",
+        *(
+            f"INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition)"
+            f" VALUES ('public.{name}'::regclass, 'public.{name}', '{name}', 'append')"
+            for name in ("late", "there")
+        ),
+        *(
+            f"INSERT INTO tidegate.contract {kept} SELECT name, 'r{n}', '{n}', 'of r{n}', '', 'a', true,"
+            f" CASE WHEN name IN ('late', 'there') AND {n} = 1 THEN '{{x}}' ELSE '{{}}' END::text[],"
+            f" now() + interval '{n} s' FROM tidegate.pipeline WHERE name = 'again' OR {n} < 3"
+            for n in (1, 2, 3)
+        ),
+        *(
+            f"INSERT INTO tidegate.batch {new}, contract_digest) VALUES ({first + n}, '{name}', {values},"
+            f" {repr(digest) if digest else 'NULL'})"
+            for first, (name, digests) in zip((1, 11), batches, strict=True)
+            for n, digest in enumerate(digests)
+        ),
+    )
+    Ledger(url).migrate()
+    asked = (
+        "SELECT c.pipeline, c.digest, c.unnumbered = (SELECT min(number) FROM tidegate.contract_application AS a"
+        " WHERE (a.pipeline, a.digest) = (c.pipeline, c.digest)) FROM tidegate.contract AS c WHERE pipeline <> 'late'"
+    )
+    log = "SELECT digest, dropped FROM tidegate.contract_application WHERE pipeline = %s ORDER BY number"
+    with psycopg.connect(url) as session:
+        known = {(pipeline, digest): found for pipeline, digest, found in session.execute(asked)}
+        dropped = {name: session.execute(log, [name]).fetchall() for name in ("late", "there")}
+        documents = session.execute("SELECT digest, document FROM tidegate.contract_application").fetchall()
+    assert {document == f"of {digest}" for digest, document in documents} == {True}
+    assert known == {
+        **{("p", digest): True for digest in ("r1", "r2")},
+        **{("again", digest): None for digest in ("r1", "r2", "r3")},
+        **{("there", digest): None for digest in ("r1", "r2")},
+    }
+    assert dropped == {
+        "late": [("r1", ["x"]), ("r2", []), ("r1", ["x"])],
+        "there": [("r1", ["x"]), ("r2", []), ("r1", [])],
+    }
+
+
 def test_a_ledger_of_a_later_version_is_neither_read_nor_migrated(url: str) -> None:
     Ledger(url).migrate()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
@@ -207,11 +266,12 @@ def test_a_migration_behind_a_long_reader_holds_up_no_publication(url: str, monk
         assert migrated.result() == KNOWN[3:]
 
 
+@pytest.mark.parametrize("first", ["010", "026"])
 def test_a_migration_asks_for_no_lock_on_top_of_one_that_holds_a_publication_up(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    url: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A publication has locked its pipeline's row, and updates it later: neither may wait for the other."""
-    _migrated_to(url, tuple(name for name in KNOWN if name < "010"), monkeypatch)
+    """A publication has locked its pipeline's row, and writes its batch later: neither may wait for the other."""
+    _migrated_to(url, tuple(name for name in KNOWN if name < first), monkeypatch)
     waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.pipeline'::regclass"
     with (
         psycopg.connect(url) as publication,
@@ -224,11 +284,12 @@ def test_a_migration_asks_for_no_lock_on_top_of_one_that_holds_a_publication_up(
             while asking.execute(waits).fetchone() == (0,):
                 assert not migrated.done()
             publication.execute("SET lock_timeout = '500ms'")  # less than the migration waits
+            publication.execute("LOCK TABLE tidegate.batch IN ROW EXCLUSIVE MODE")
             publication.execute("UPDATE tidegate.pipeline SET updated_at = now()")
             publication.commit()
         finally:
             publication.rollback()
-        assert migrated.result() == tuple(name for name in KNOWN if name >= "010")
+        assert migrated.result() == tuple(name for name in KNOWN if name >= first)
 
 
 def test_a_migration_that_never_gets_its_locks_says_so_and_changes_nothing(

@@ -8,6 +8,7 @@ search can find. The second test does it with everything that a company runs: Da
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import randrange
 from typing import Any
 from uuid import uuid4
@@ -18,10 +19,14 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from platform_defs.contract import written
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.errors import MessagesSuspected, TidegateError
+from platform_defs.errors import Halt, MessagesSuspected, TidegateError
+from platform_defs.operations.settlement import propose, settle
 from resources.endpoints import Endpoints
+from resources.kafka.broker import KafkaBroker
 from resources.settings import PROJECT_ROOT
+from tests.commands import tidegate
 from tests.dagster_runs import execute
 from tests.world import World, transfer, transfers
 
@@ -158,6 +163,10 @@ BREAKS: dict[str, Break] = {
     "a rule of values": with_rule("ExpectColumnDistinctValuesToBeInSet", column="account", value_set=["A00000"]),
     "a rule that cannot be judged": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
 }
+LONGEST = {  # the first three search for each of the bad messages by bisection
+    *("a transform in Python", "a transform in SQL", "COPY"),
+    *("a trigger with a code of another class", "a rule of values", "a rule that cannot be judged", "an accumulate"),
+}
 SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # where nothing is classified either
 
 
@@ -201,8 +210,14 @@ def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
         yield found
 
 
-@pytest.mark.timeout(600)  # four runs and the search for what is at fault in each, twice
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "messages" else pytest.mark.slow) for n in BREAKS])
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    if name in LONGEST:
+        return [pytest.mark.longest]
+    return [] if name == "messages" else [pytest.mark.slow]
+
+
+@pytest.mark.timeout(900)  # four runs and the search for what is at fault in each, twice
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BREAKS])
 def test_no_classified_value_is_kept_or_said_whatever_breaks(
     world: World, instance: DagsterInstance, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,3 +232,38 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
         said = played(world, instance, name, control, classified=False)
         found = places(world, control.account) | places(world, control.secret)
         assert found or name in SAYS_NO_VALUE  # so the same pipeline says it where nothing is classified
+
+
+def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted, pipeline = Planted(), world.new_pipeline()
+    world.send(pipeline, [*bad_messages(planted), *transfers(40)], partition=0)
+    world.drain(pipeline)
+    limits = replace(pipeline.contract.limits, dead_letter_minimum=1, dead_letter_share=0.01)
+    world.send(pipeline, bad_messages(planted), partition=0)
+    with pytest.raises(Halt):
+        world.drain(replace(pipeline, contract=replace(pipeline.contract, limits=limits)))
+    assert places(world, planted.secret) >= {"tidegate.dead_letter", "tidegate.pipeline"}
+
+    fields = tuple(replace(item, classification="pii") for item in pipeline.contract.fields)
+    contract = replace(pipeline.contract, fields=fields)
+    (tmp_path / "bank").mkdir()
+    (tmp_path / "bank" / "transfers.odcs.yaml").write_text(written.text(contract))
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
+    (letter, *_) = [one for one in world.dead_letters(pipeline) if planted.secret in one["error_message"]]
+    place = str(letter["partition"]), str(letter["offset"])
+    for command in (("dlq", "list"), ("dlq", "show"), ("ack",), ("plan",), ("lag",)):
+        arguments = [*command, pipeline.name, *(place if command[-1] == "show" else ())]
+        for form in ("human", "json"):
+            answer = tidegate(*arguments, "-o", form)
+            assert answer.code in (0, 1), answer.stderr
+            assert pipeline.name in answer.stdout
+            assert planted.secret not in answer.stdout + answer.stderr
+    before = places(world, planted.secret)
+    decided = propose(contract, world.ledger, KafkaBroker(world.endpoints.kafka_options()), None)
+    assert decided is not None
+    settle(world.endpoints.postgres_url, contract, decided, "a test", "a test")
+    assert places(world, planted.secret) <= before, "the record of the settlement quotes nothing either"

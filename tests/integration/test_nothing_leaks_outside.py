@@ -104,6 +104,7 @@ def answered(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What `tidegate` prints, in this process, on both streams."""
     with pytest.MonkeyPatch.context() as patch, suppress(SystemExit):
         patch.setattr(sys, "argv", ["tidegate", *arguments])
+        patch.setattr("platform_defs.cli.ended_by_signal.continue_in_a_child", lambda _: None)  # nor fork this process
         main()
     return "".join(capfd.readouterr())
 

@@ -44,7 +44,7 @@ def summed(world: World) -> Pipeline:
     return pipeline
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_accumulate_that_is_made_in_another_way_is_refused_until_it_is_rebuilt(world: World) -> None:
     pipeline = summed(world)
     redefined = with_largest(pipeline)

@@ -21,8 +21,8 @@ from resources.postgres.connection import application_name, connect, queries, se
 from resources.postgres.ledger import Ledger
 from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.postgres.vitals import look
-from tests.chaos.three_brokers import wait_until
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.waiting import wait_for
 from tests.world import World
 
 pytestmark = needs_pgbouncer
@@ -200,7 +200,7 @@ def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world:
             with pytest.raises(PipelineHeld):
                 world.ledger.acquire(pipeline.contract, unless_held=True)
         for ledger in (asking, world.ledger):  # whoever sees names sees that of a server process that the pooler keeps
-            wait_until(lambda ledger=ledger: not runs_with_session(ledger, ["one"]), "the session is gone")
+            wait_for(lambda ledger=ledger: not runs_with_session(ledger, ["one"]), "the session is gone")
             assert not ledger.status(pipeline.name).held
     finally:
         world.rows(f"DROP OWNED BY {role}")

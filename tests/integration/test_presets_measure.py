@@ -20,7 +20,7 @@ from platform_defs.producing.measured import Measured
 from platform_defs.producing.presets import PRESETS, Preset
 from resources.local import kafka, stack, three_brokers
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 MEASURE = [sys.executable, "-c", "from platform_defs.cli.main import main; main()", "presets", "measure"]
 MANY = ["--preset", "leader", "--fault", "cut_answers", "--rounds", "1000"]
 Found = Mapping[tuple[str, str], Measured | Broken]
@@ -87,34 +87,40 @@ def running(home: Path) -> list[int]:
     return [process.pid for process in kafka.running(home / three_brokers.FOLDER)]
 
 
+@pytest.mark.longest
 def test_a_pair_that_breaks_is_said_and_the_others_are_measured(found: Found) -> None:
     assert found["in_vain", "leader"] == Broken("leader", "in_vain", "it did not come true")
     assert len(found) == 8
     assert [one for one in found.values() if isinstance(one, Broken)] == [found["in_vain", "leader"]]
 
 
+@pytest.mark.longest
 def test_what_the_leader_alone_acknowledged_is_lost_with_it(found: Found) -> None:
     leader, every = of(found, "leader_loss", "leader"), of(found, "leader_loss", "asynchronous")
     assert (leader.lost > 0, leader.failed) == (True, 0)
     assert (every.lost, every.doubled) == (0, 0)
 
 
+@pytest.mark.longest
 def test_a_retry_after_a_cut_answer_doubles_unless_the_producer_is_idempotent(found: Found) -> None:
     assert of(found, "cut_answers", "at_least_once").doubled > 0
     every = of(found, "cut_answers", "asynchronous")
     assert (every.doubled, every.lost) == (0, 0)
 
 
+@pytest.mark.longest
 def test_one_request_in_flight_does_not_keep_the_order(found: Found) -> None:
     assert of(found, "isr_flap", "one_in_flight").reordered > 0
     assert of(found, "isr_flap", "asynchronous").reordered == 0
 
 
+@pytest.mark.longest
 def test_half_a_transaction_of_a_fenced_producer_is_not_read(found: Found) -> None:
     zombie = of(found, "zombie", "transactional")
     assert (zombie.failed > 0, zombie.ghosts, zombie.lost) == (True, 0, 0)
 
 
+@pytest.mark.longest
 def test_the_command_answers_and_writes_the_page(home: Path) -> None:
     """Of a fault that an idempotent producer does not survive: the measurement goes on with a new one."""
     for path, text in ((page.PAGE, f"Before.\n{page.BEGIN}\n{page.END}\nAfter.\n"), (page.PICTURE, "")):
@@ -129,6 +135,7 @@ def test_the_command_answers_and_writes_the_page(home: Path) -> None:
     assert running(home) == []
 
 
+@pytest.mark.longest
 def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home: Path) -> None:
     with subprocess.Popen([*MEASURE, *MANY], stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -154,6 +161,7 @@ def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
     assert running(home) == []
 
 
+@pytest.mark.longest
 def test_an_interrupt_is_not_taken_for_a_pair_that_breaks(home: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         list(measure(home, [(Fault(interrupted), presets("leader"))], 1, 1_000, print))

@@ -1,6 +1,8 @@
 """What a producer is told is what the log holds."""
 
 import os
+import struct
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,6 +26,7 @@ from platform_defs.producing.partitioners import chooser
 from platform_defs.producing.presets import PRESETS
 from resources.endpoints import Endpoints
 from resources.kafka.producer import Producer
+from tests.impostors import Misleading
 from tests.logs import wait_until_all_have_ended
 from tests.world import World
 
@@ -230,6 +233,27 @@ def test_a_newer_producer_with_the_same_id_fences_the_older(endpoints: Endpoints
     with pytest.raises(ProducerFenced, match=r"another producer of .* took over"):
         be_fenced()
     assert [message.value for message, *_ in logged(endpoints, topic)] == [b"newer"]
+
+
+def test_a_transaction_that_Kafka_does_not_end_ends_the_producer(endpoints: Endpoints, topic: str) -> None:
+    host, _, port = endpoints.bootstrap_servers.rpartition(":")
+    ended = list[float]()
+
+    def refuse(answer: bytes) -> bytes:
+        """Lead clients back here, and answer each EndTxn (the only answer of ten bytes) with INVALID_REQUEST."""
+        if len(answer) == 10:
+            ended.append(time.monotonic())
+            return answer[:8] + struct.pack(">h", 42)
+        here, there = (host.encode() + struct.pack(">i", at) for at in (int(port), broker.port))
+        return answer.replace(here, there)
+
+    with Misleading(int(port), refuse) as broker:
+        options = {**endpoints.kafka_options(), "bootstrap.servers": f"{host}:{broker.port}"}
+        producer = Producer(options, topic, "transactional", client_id=topic, patience=1.0)
+        with pytest.raises(ProducerBroken, match=r"INVALID_REQUEST.*Start again"), producer.transaction():
+            producer.send(Message(b"1"))
+    assert ended[-1] - ended[0] > 1.0, "the abort was not tried again"
+    assert len(ended) < 30
 
 
 def test_a_message_outside_a_transaction_is_refused(endpoints: Endpoints, topic: str) -> None:

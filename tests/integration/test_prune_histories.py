@@ -110,7 +110,7 @@ def seen(world: World, pipeline: Pipeline, lows: dict[int, int]) -> list[Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=20, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(history=histories())
 def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: World, history: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """Replicas are moved away from a broker of three that is dead, throttled as ever."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -25,10 +26,15 @@ def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_pat
     cluster.kill([3])
     try:
         cluster.wait_until_led_by_others(topic, than=3)
-        reassigning = Reassigning(Look(options), Record(tmp_path))
+        world.ledger.migrate()
+        url = world.endpoints.postgres_url
+        reassigning, elsewhere = (Reassigning(Look(options), Record(tmp_path / one, url)) for one in ("home", "other"))
         wanted = plan(reassigning.look, Wanted((topic,), without=(3,)))
-        begun = reassigning.begin(wanted, 10_000_000)
-        ended = reassigning.wait(begun.kept, 60.0, lambda _: None)
+        reassigning.begin(wanted, 10_000_000)
+        shutil.rmtree(tmp_path / "home")  # of a machine that is gone
+        kept = elsewhere.kept()
+        assert kept is not None
+        ended = elsewhere.wait(kept, 60.0, lambda _: None)
         assert ended is not None
         assert ended.kept.state == "done"
         found = TopicAdmin(options).observe([topic]).topics[topic]

@@ -27,6 +27,7 @@ from tests.unit.registry_double import (
     registry_double,
     says,
 )
+from tests.waiting import within
 from tests.world import World
 
 GUID = "89791762-2336-4186-9674-299b90a802e2"
@@ -68,7 +69,8 @@ def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_aga
     assert [key for key, schema in found.items() if schema] == ["5"]
     assert {f"/schemas/ids/{n}" for n in garbage} < set(server.asked)
     assert len(server.asked) < 1.5 * len(garbage)
-    assert server.asked.count("/schemas/ids/6") == 3, "ids of a registry are small"
+    # Each try asks for it again, since ids of a registry are small, and so does a request that was answered late.
+    assert server.asked.count("/schemas/ids/6") >= 3
     assert ledger.known(1, garbage) == {}
 
 
@@ -88,12 +90,11 @@ def test_a_task_asks_a_slow_registry_no_longer_than_its_share_of_the_batch(
 ) -> None:
     monkeypatch.setattr(lookup, "AT_A_TIME", AT_ONCE)
     server.otherwise = after(0.1, refuses(404, 40403))
-    garbage = [str(n) for n in range(1, 1_001)]  # 12 seconds
+    garbage = [str(n) for n in range(1, 1_001)]
     one = schemas(ledger, server, pipeline="p", most_seconds=0.5)
-    started = time.monotonic()
     with pytest.raises(SchemasNotGiven, match=r"different schemas .* went by .* tidegate ack p --batch dead-letters"):
         one.find(1, garbage)
-    assert time.monotonic() - started < 3
+    assert len(server.asked) < len(garbage) / 2
     registered(server, {"5": '"string"'})
     for settled in (one.accepting(), replace(one, replays=True)):
         server.asked.clear()
@@ -144,22 +145,20 @@ def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
     ledger: SchemaLedger, server: Answered, silence: Answer
 ) -> None:
     server.otherwise = silence
-    one, started = schemas(ledger, server), time.monotonic()
+    one = schemas(ledger, server)
     for _ in range(4):  # as often as Spark tries a task
-        with pytest.raises(RegistryAway):
+        with within(1), pytest.raises(RegistryAway):  # half a second of patience, and as much for the one question more
             one.find(1, ["6"])
     assert server.asked.count(f"/schemas/ids/{LARGEST_ID}") == 4
-    assert time.monotonic() - started < 4 * 1.0 + 2, "half a second of patience, and as much for the one question more"
 
 
 @pytest.mark.slow
 def test_one_id_about_which_a_registry_is_silent_is_waited_for_once(ledger: SchemaLedger, server: Answered) -> None:
     server.answers["/schemas/ids/6"] = hangs
     address = Registry({"url": server.url}, patience=3, pace=Pace(quickly=0.2))
-    one, started = schemas(ledger, server, address=address), time.monotonic()
-    with pytest.raises(SchemasNotGiven):
+    one = schemas(ledger, server, address=address)
+    with within(4), pytest.raises(SchemasNotGiven):
         one.find(1, ["6"])
-    assert time.monotonic() - started < 5
 
 
 def test_a_schema_of_another_pipeline_that_is_refused_stops_no_other(ledger: SchemaLedger, server: Answered) -> None:
@@ -194,11 +193,10 @@ def test_what_is_unknown_is_asked_for_once_a_task_and_what_is_known_once_for_goo
 def test_a_task_waits_for_a_follower_once_however_many_ids_are_unknown(ledger: SchemaLedger, server: Answered) -> None:
     one, started = schemas(ledger, server, pauses=(0.5, 0.5)), time.monotonic()
     one.find(1, ["6"])
-    waited = time.monotonic()
-    assert waited - started >= 1
-    for key in range(7, 17):
-        one.find(1, [str(key)])
-    assert time.monotonic() - waited < 1
+    assert time.monotonic() - started >= 1
+    with within(0.9):  # each wait more is a second
+        for key in range(7, 17):
+            one.find(1, [str(key)])
 
 
 def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, server: Answered) -> None:
@@ -209,11 +207,10 @@ def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, serv
 
 def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, server: Answered) -> None:
     registered(server, {"5": '"string"'})
-    started = time.monotonic()
-    replay = schemas(ledger, server, replays=True, pauses=(5.0, 5.0))
-    assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
+    replay = schemas(ledger, server, replays=True, pauses=(50.0, 50.0))
+    with within(5):
+        assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
     assert sorted(server.asked) == ["/schemas/ids/5", "/schemas/ids/6"]
-    assert time.monotonic() - started < 5
     assert ledger.known(1, ["5"])
     server.otherwise = refuses(503)
     with pytest.raises(RegistryAway, match=r"Replay again once it answers, or without a registry .* stay dead letters"):
@@ -321,9 +318,8 @@ def test_a_registry_is_familiar_by_a_version_of_the_contracts_subject(ledger: Sc
 def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedger, server: Answered) -> None:
     in_use = registered(server, {str(n): '"string"' for n in range(1, 21)})
     server.answers = dict.fromkeys(server.answers, hangs)
-    started = time.monotonic()
-    assert schemas(ledger, server, *in_use).switched() is None
-    assert time.monotonic() - started < 10
+    with within(5):
+        assert schemas(ledger, server, *in_use).switched() is None
     asked = len(server.asked)
     assert schemas(ledger, server, *in_use).switched() is None
     assert len(server.asked) == asked, "another pipeline of this process"

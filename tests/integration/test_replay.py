@@ -253,7 +253,7 @@ def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) ->
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.spark()  # a UDF is made of one
     parse = F.udf(lambda memo: str(int(memo)), "string")

@@ -11,7 +11,7 @@ from platform_defs.engine.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations.replay import Replay
 from tests.chaos.halts import acknowledge, halted
-from tests.integration.test_verify import customer, view
+from tests.integration.test_verify import customer, send_customers, view
 from tests.logs import add_partitions, delete_records
 from tests.replays import bank, counts, execute, nothing_left, shown, views
 from tests.world import World, transfers
@@ -172,3 +172,24 @@ def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(
     world.rows(f"alter table {table} replica identity full")
     execute(world, pipeline)
     world.rows(f"drop publication {pipeline.name}")
+
+
+@pytest.mark.slow
+def test_rows_that_exchange_a_unique_value_need_a_constraint_that_can_be_deferred(world: World) -> None:
+    """After a constraint is dropped, its dead letters become rows, and two rows swap their unique values."""
+    pipeline = world.new_pipeline("upsert", partitions=1)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} add constraint once unique (customer_id), add constraint old check (name <> 'b')")
+    sent = [("K", 1, "a"), ("J", 2, "a"), ("K", 3, "b"), ("J", 1, "a"), ("K", 2, "a")]
+    send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in sent])
+    world.drain(pipeline)
+    assert [letter["offset"] for letter in world.dead_letters(pipeline)] == [2, 3, 4]
+    world.rows(f"alter table {table} drop constraint old")
+    with pytest.raises(BadInput, match=r"(?s)rejects rebuilt rows: .*\"once\".*recreate it as DEFERRABLE"):
+        execute(world, pipeline)
+    world.rows(f"alter table {table} drop constraint once, add constraint once unique (customer_id) deferrable")
+    execute(world, pipeline)
+    assert world.dead_letters(pipeline) == []
+    rows = world.rows(f"select _key, customer_id from {table} order by _key")
+    assert [(row["_key"], row["customer_id"]) for row in rows] == [("J", "C1"), ("K", "C2")]

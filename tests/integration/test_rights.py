@@ -1,5 +1,6 @@
 """Three roles with the rights that `tidegate rights` prints, and no other: an owner, a publisher, a reader."""
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -198,6 +199,43 @@ def test_a_publisher_that_may_not_stage_is_told_what_prints_the_grant(company: C
         company.as_("publisher").drain(pipeline)
 
 
+def test_a_language_that_an_ordered_upsert_needs_is_an_administrators_to_grant(company: Company) -> None:
+    pipeline = company.world.new_pipeline("upsert", transform=None)
+    company.grant(pipeline)
+    table, publisher = pipeline.contract.row_table.name, company.as_("publisher")
+    company.execute("owner", f"create unique index on {table} (name)")
+    company.execute("administrator", "revoke usage on language plpgsql from public")
+    values, keys = _messages("upsert")
+    publisher.send(pipeline, values[:1], keys=keys and keys[:1])
+    with pytest.raises(BadInput, match=r"permission denied for language plpgsql.*tidegate rights prints every grant"):
+        publisher.drain(pipeline)
+    company.grant(pipeline)  # the owner's statements change nothing about it, and none is refused
+    printed = "".join(company.roles.grants([pipeline.contract], dagster=False))
+    (grant,) = re.findall("GRANT USAGE ON LANGUAGE .*;", printed)
+    company.execute("administrator", grant)
+    publisher.drain(pipeline)
+    assert company.as_("reader").rows(f"select count(*) as rows from {table}") == [{"rows": 1}]
+
+
+def test_a_publisher_finds_refused_rows_where_it_may_not_use_the_schema_of_a_referenced_table(company: Company) -> None:
+    pipeline = company.world.new_pipeline("upsert", transform=None)
+    company.grant(pipeline)
+    table, publisher = pipeline.contract.row_table.name, company.as_("publisher")
+    for statement in (
+        "create schema elsewhere",
+        "create table elsewhere.known (name text primary key)",
+        "insert into elsewhere.known values ('Ada')",
+        f"grant select on elsewhere.known to {company.roles.publisher}",
+        f"alter table {table} add unique (customer_id), add check (customer_id <> 'C1')",
+        f"alter table {table} add foreign key (name) references elsewhere.known deferrable initially deferred",
+    ):
+        company.execute("owner", statement)
+    values, keys = _messages("upsert")
+    publisher.send(pipeline, values[:3], keys=keys and keys[:3])
+    (published,) = publisher.drain(pipeline)
+    assert (published.rows, published.dead_letters) == (2, 1)
+
+
 def test_a_table_that_its_pipeline_has_filled_is_not_created_again(company: Company) -> None:
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
@@ -231,6 +269,45 @@ def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> No
     assert {row["tableowner"] for row in company.as_("administrator").rows(left)} == {company.roles.publisher}
     publisher.send(pipeline, transfers(4, start=8))
     publisher.drain(pipeline)
+    assert verify(pipeline, company.as_("reader").endpoints, owner.spark).ok
+
+
+PLANT = """
+create table tidegate_staging.fired (who text);
+grant insert on tidegate_staging.fired to public;
+create function tidegate_staging.fire() returns trigger language plpgsql as
+$$ begin insert into tidegate_staging.fired values (current_user); return null; end $$;
+do $$
+declare
+  kept bigint := (select max(table_id) from tidegate.staging_table where pipeline = '{name}');
+  planted bigint := nextval('tidegate.staging_id');
+  number bigint;
+begin
+  insert into tidegate.pipeline (name) values ('{name}~replay');
+  execute format('create unlogged table tidegate_staging.rows_%s (like tidegate_staging.rows_%s)', planted, kept);
+  execute format('create view tidegate_staging.audited_%s as select * from tidegate_staging.rows_%1$s', planted);
+  insert into tidegate.staging_table (table_id, pipeline) values (planted, '{name}~replay');
+  foreach number in array array[kept, planted] loop
+    execute format('create trigger fire after insert or delete or truncate on tidegate_staging.rows_%s'
+                   ' for each statement execute function tidegate_staging.fire()', number);
+  end loop;
+end $$
+"""
+
+
+@slow
+def test_an_owner_fires_no_trigger_that_a_publisher_has_planted_on_a_staging_table(company: Company) -> None:
+    """It would run with the owner's rights. Planted on a table that a run has left, and on one for a replay."""
+    pipeline = company.world.new_pipeline()
+    company.grant(pipeline)
+    publisher, owner = company.as_("publisher"), company.as_("owner")
+    publisher.send(pipeline, transfers(8))
+    publisher.drain(pipeline)
+    company.execute("publisher", PLANT.format(name=pipeline.name))
+    publisher.send(pipeline, transfers(4, start=8))
+    owner.drain(pipeline)
+    Replay(pipeline, owner.endpoints, owner.spark).execute(ReplayStart(), "a test", "a test", lambda _: None)
+    assert company.as_("publisher").rows("select who from tidegate_staging.fired") == []
     assert verify(pipeline, company.as_("reader").endpoints, owner.spark).ok
 
 

@@ -1,5 +1,8 @@
 """The session that shows that a run's process is alive: lost and opened again, or gone for good."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from uuid import uuid4
@@ -11,7 +14,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.survey import Survey
 from resources.dagster.run_session import PREFIX, TAG, RunSession
-from tests.chaos.stragglers import wait_for
+from tests.waiting import wait_for_row
 from tests.world import World
 
 END = "SELECT pid, pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
@@ -36,7 +39,7 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
         for _ in range(2):
             (ended,) = world.rows(END, PREFIX + run_id)
             other = f"application_name = '{PREFIX}{run_id}' AND pid <> {ended['pid']}"
-            wait_for(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}", 20.0)
+            wait_for_row(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}")
         answers = iter([set[str]()])  # the first look is just while it is lost
         assert report_dead(instance, lambda ids: next(answers, None) or live_runs(ids), []) == []
         assert live_runs([run_id]) == {run_id}
@@ -55,6 +58,30 @@ def test_a_run_whose_session_stays_away_is_reported_as_failed(
     found = instance.get_run_by_id(run.run_id)
     assert found is not None
     assert found.status == DagsterRunStatus.FAILURE
+
+
+CRASHES = """
+import logging, os, signal
+from dagster import DagsterInstance
+from platform_defs.offsets import READING
+from tests.integration.test_run_session import _in_a_run
+
+def crash(run_id):
+    logging.getLogger(READING).info("partition %d of %s from offset %d on", 3, "t", 70)
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+with DagsterInstance.ephemeral() as instance:
+    _in_a_run(instance, crash)
+"""
+
+
+def test_a_run_that_a_library_crashes_leaves_on_stderr_what_it_was_reading(world: World) -> None:
+    done = subprocess.run([sys.executable, "-c", CRASHES], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == -signal.SIGSEGV, done.stderr
+    _, read, stack = done.stderr.partition("partition 3 of t from offset 70 on\n")
+    assert read
+    assert "Fatal Python error: Segmentation fault" in stack
+    assert "in crash" in stack
 
 
 def _in_a_run(instance: DagsterInstance, play: Callable[[str], None]) -> dg.ExecuteInProcessResult:

@@ -118,7 +118,7 @@ def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -
         assert not outside.ledger.fenced()
     with _leave_asked(world, pipeline) as outside:
         outside.ledger.connection.close()  # as a run whose process dies
-        wait_for(lambda: not world.ledger.status(pipeline.name).held, 10)
+        wait_for(lambda: not world.ledger.status(pipeline.name).held)
         with _leave_asked(world, pipeline) as taken_over:
             assert not taken_over.ledger.fenced()
 

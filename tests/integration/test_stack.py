@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import LiteralString
@@ -20,6 +19,7 @@ from confluent_kafka.cimpl import NewTopic
 from platform_defs.cli.stack import needs_registry
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
+from resources.home import MARKER, private_home
 from resources.local import kafka, postgres, processes, stack, state
 from resources.local.jars import broker_classpath
 from resources.local.java import find_java
@@ -28,6 +28,7 @@ from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
 from resources.settings import PROJECT_ROOT
 from tests.own_home import TIDEGATE, own_home
+from tests.waiting import within
 
 
 @pytest.fixture(scope="module")
@@ -177,9 +178,8 @@ def test_a_lost_state_file_loses_no_data_and_leaves_no_second_server(running: St
 
 def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: StackStatus, home: Path) -> None:
     insert_row("moves_ports")
-    began = time.monotonic()
-    stopped = stack.down()
-    assert time.monotonic() - began < 10
+    with within(10):
+        stopped = stack.down()
     assert stopped.kafka.pid is None
     assert stopped.postgres.address is None
     assert left_over(home) == []
@@ -223,12 +223,29 @@ def test_reset_deletes_the_data_and_stops_the_servers(running: StackStatus, home
     assert refused.returncode == 1
     assert (home / "kafka").exists()
     (home / "link").symlink_to(Path(__file__).parent)
+    (home / "contracts").mkdir()  # by a second operator, since the home was made
+    (home / "contracts" / "mine.odcs.yaml").touch()
 
     emptied = tidegate("stack", "reset", "--yes", "-o", "json")
-    assert json.loads(emptied.communicate(timeout=60)[0])["home"] == str(home)
+    answer = json.loads(emptied.communicate(timeout=60)[0])
+    assert answer == {"home": str(home), "reset": True, "left": ["contracts", "link"]}
     assert left_over(home) == []
-    assert [entry.name for entry in home.iterdir()] == ["stack.lock"]
+    assert sorted(entry.name for entry in home.iterdir()) == [MARKER, "contracts", "link", "stack.lock"]
+    assert (home / "contracts" / "mine.odcs.yaml").exists()
     assert Path(__file__).exists()
+
+
+def test_reset_touches_nothing_in_a_folder_that_tidegate_did_not_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "mine.log").touch()
+    (tmp_path / "contracts").mkdir()
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    private_home(tmp_path)  # as any command does that writes there
+    with pytest.raises(BadInput, match=MARKER):
+        stack.reset()
+    assert (tmp_path / "logs" / "mine.log").exists()
 
 
 def test_reset_refuses_a_home_that_holds_the_project(monkeypatch: pytest.MonkeyPatch) -> None:

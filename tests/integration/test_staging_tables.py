@@ -18,6 +18,7 @@ from tests.meddled import Meddled, kept_alive
 from tests.world import World, transfers
 
 
+@pytest.mark.slow
 def test_batches_are_staged_in_one_table_which_is_empty_between_them(world: World) -> None:
     pipeline = world.new_pipeline(batch_messages=10)
     world.send(pipeline, transfers(40))
@@ -119,8 +120,9 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
         columns=(*pipeline.contract.row_table.columns, Column("x", INTEGER, required=False)),
     )
     changed = replace(pipeline.contract, tables=(more, *pipeline.contract.accumulates))
-    with world.session() as session, session.transaction():
-        new_id = 2**40
+    with world.open_run(pipeline) as run:  # staging tables are those of its role
+        held: Any = run.ledger
+        session, new_id = held.connection, 2**40
         assert staging_tables.take(session, pipeline.contract, pipeline.name, new_id) == old["table_id"]
         assert staging_tables.take(session, changed, pipeline.name, new_id) == new_id
         assert staging_tables.take(session, changed, pipeline.name, new_id + 1) == new_id

@@ -25,7 +25,6 @@ from tests.standalone import LOCALHOST, SECRET_OF_TESTS, Standalone, older_insta
 from tests.world import World, transfers
 
 MESSAGES = 2_000
-PATIENCE = 90.0  # seconds for a run: its driver and the executors start
 pytestmark = pytest.mark.slow
 
 
@@ -36,6 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standalone]:
         yield running
 
 
+@pytest.mark.longest
 def test_transfers_are_staged_exactly_once_though_an_executor_is_killed(world: World, cluster: Standalone) -> None:
     """In the middle of a range; what the dead executor's orphan may still COPY is not published."""
     pipeline = world.new_pipeline()
@@ -66,7 +66,7 @@ def test_an_executor_with_another_installation_is_refused_and_no_message_is_blam
     cluster.end_workers()
     cluster.add_workers(1, older_install(tmp_path))
     run = Run(pipeline, play=partial(_carry, cluster.url, shipped, None))
-    kind, error_class, said = run.end(PATIENCE) or ("ended", "", "")
+    kind, error_class, said = run.end() or ("ended", "", "")
     assert (kind, error_class) == ("failed", "OtherInstall"), run.words
     assert "Nothing was read. Install the same version there, or restart what still runs the older one" in said
     assert world.dead_letters(pipeline) == []
@@ -81,7 +81,7 @@ def _carried(cluster: Standalone, pipeline: Pipeline, made: Callable[[str], Pipe
     """A run whose first task kills the executor that it is in."""
     killed = mark(pipeline)
     run = Run(pipeline, play=partial(_carry, cluster.url, made, killed))
-    run.end(PATIENCE)
+    run.end()
     assert killed.exists(), run.words
     assert int(killed.read_text()) in {worker.pid for worker in cluster.workers}
     return run

@@ -78,7 +78,7 @@ def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on
     assert sum(world.position(innocent).values()) == 2
     slept = [pid for name in "abc" for pid in workers(tmp_path / name)]
     assert slept
-    wait_for(lambda: not any(map(psutil.pid_exists, slept)), 20)
+    wait_for(lambda: not any(map(psutil.pid_exists, slept)))
 
 
 def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
@@ -87,7 +87,7 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
     pipeline = stuck(world, tmp_path / "a")
 
     def stop_once_it_works() -> None:
-        wait_for(lambda: bool(workers(tmp_path / "a")), 60)
+        wait_for(lambda: bool(workers(tmp_path / "a")))
         os.kill(os.getpid(), signal.SIGINT)  # as Dagster ends a run
 
     stopping = threading.Thread(target=stop_once_it_works)
@@ -103,7 +103,7 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
 def die(world: World, pipeline: Pipeline) -> None:
     """A run takes the pipeline over and is killed: its session goes, and it releases nothing."""
     world.ledger.acquire(pipeline.contract).connection.close()
-    wait_for(lambda: not world.ledger.status(pipeline.name).held, 10)
+    wait_for(lambda: not world.ledger.status(pipeline.name).held)
 
 
 def pending(world: World) -> Pipeline:

@@ -1,5 +1,7 @@
 """An error that a task raises on purpose reaches the driver as what it was; what comes otherwise is Spark's own."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +26,7 @@ from platform_defs.errors import (
 )
 from resources.kafka.source import KafkaSource
 from resources.postgres.staging import PostgresStaging
+from tests.waiting import BOUND
 from tests.world import declassified
 
 WORK = TaskWork(declassified(find_pipelines()[0].contract), (), KafkaSource({}), PostgresStaging("", "", 0, ""))
@@ -56,11 +59,12 @@ def read(spark: SparkSession, function: Any, schema: str = "value string") -> Da
 
 
 RAISED = [
-    pytest.param(LedgerAway("Postgres went", sqlstate="57P01"), marks=pytest.mark.slow),
+    LedgerAway("Postgres went", sqlstate="57P01"),
     RowRefused("0x00", sqlstate="22021", error_class="CharacterNotInRepertoire"),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_what_a_task_raises_on_purpose_arrives_with_its_data(
     spark: Callable[[], SparkSession], error: TidegateError
@@ -70,7 +74,7 @@ def test_what_a_task_raises_on_purpose_arrives_with_its_data(
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_a_task_of_ours_did_not_expect_is_a_bug_of_ours(spark: Callable[[], SparkSession]) -> None:
     found = failed(read(spark(), partial(_raises, KeyError("x"))))
     assert type(found) is InternalError
@@ -100,6 +104,24 @@ def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
     assert found.of_data == (what == "a cast")  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def _ends_by(number: int, _work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    os.kill(os.getpid(), number)
+    yield from batches
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        pytest.param(signal.SIGSEGV, "Fatal Python error: Segmentation fault", marks=pytest.mark.slow),
+        pytest.param(signal.SIGKILL, "because memory is short", marks=pytest.mark.longest),
+    ],
+)
+def test_a_worker_that_a_signal_ends_says_so(
+    spark: Callable[[], SparkSession], number: signal.Signals, said: str
+) -> None:
+    assert said in str(failed(read(spark(), partial(_ends_by, number))))
+
+
 def test_a_job_that_is_canceled_is_no_messages_fault(spark: Callable[[], SparkSession]) -> None:
     session = spark()
     canceled = session.range(0, 1, 1, 1).mapInArrow(_waits, "id bigint")
@@ -110,7 +132,7 @@ def test_a_job_that_is_canceled_is_no_messages_fault(spark: Callable[[], SparkSe
     try:
         assert type(failed(canceled)) is SparkAway
     finally:
-        started.join(30)
+        started.join(BOUND)
         session.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # pyright: ignore[reportArgumentType]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -11,6 +12,7 @@ from dagster import AssetCheckEvaluation, DagsterInstance
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.topic import TopicKeys
 from platform_defs.definitions import compose
+from platform_defs.errors import BadInput, BrokerAway, LedgerAway
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import by_topic
 from platform_defs.orchestration.topic_checks import evaluations, topic_admin
@@ -52,6 +54,46 @@ def test_the_sensor_reports_what_differs_from_the_contract_once(world: World, in
     assert "retention.ms 600000 → 900000" in (first["topic_matches_contract"].description or "")
     assert first["replicas_in_sync"].passed
     assert tick(instance, pipeline) == {}
+
+
+@pytest.mark.parametrize("given", ["127.0.0.1:1", None], ids=["no answer", "the embedded Kafka is down"])
+def test_while_kafka_is_away_ticks_and_checks_fail_and_then_they_pass_by_themselves(
+    world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None
+) -> None:
+    pipeline = world.new_pipeline()
+    assert [found.passed for found in tick(instance, pipeline).values()] == [True, True]
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
+    if given:
+        monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", given)
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
+    for name in ("lag", "topics"):
+        with pytest.raises(BrokerAway if given else BadInput, match="127.0.0.1:1" if given else "tidegate stack up"):
+            compose([pipeline]).get_sensor_def(name)(dg.build_sensor_context(instance=instance))
+    shown = [shown_check(instance, pipeline, name) for name in ("topic_matches_contract", "replicas_in_sync")]
+    assert [(one.passed, one.severity) for one in shown] == [(False, dg.AssetCheckSeverity.ERROR)] * 2
+    assert ("127.0.0.1:1" if given else "tidegate stack up") in (shown[0].description or "")
+    monkeypatch.undo()
+    assert [found.passed for found in tick(instance, pipeline).values()] == [True, True]
+
+
+def test_while_postgres_is_away_ticks_of_the_lag_sensor_fail(
+    world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = world.new_pipeline()
+    monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
+    monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1")
+    with pytest.raises(LedgerAway):
+        compose([pipeline]).get_sensor_def("lag")(dg.build_sensor_context(instance=instance))
+    assert tick(instance, pipeline)["replicas_in_sync"].passed
+
+
+def shown_check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> AssetCheckEvaluation:
+    """Return Dagster's record of a check of the pipeline's topic."""
+    key = dg.AssetCheckKey(topic_key(pipeline.contract.topic), name)
+    record = instance.get_latest_asset_check_evaluation_record(key)
+    assert record is not None
+    assert isinstance(record.evaluation, AssetCheckEvaluation)
+    return record.evaluation
 
 
 def test_a_person_may_run_one_of_them(world: World, instance: DagsterInstance) -> None:

@@ -13,11 +13,12 @@ import pytest
 from confluent_kafka import Producer
 from typer.testing import CliRunner
 
-from assets import ASSETS
+from assets import ASSETS, find_pipeline
 from platform_defs.cli.main import app
-from platform_defs.errors import TidegateError
+from platform_defs.errors import Halt, TidegateError, TopicMissing
 from platform_defs.topics.observed import ObservedTopic
 from platform_defs.topics.steps import AddPartitions, SetConfig, Value
+from resources.kafka.broker import KafkaBroker
 from resources.kafka.topic_admin import TopicAdmin
 from resources.postgres.topics_ledger import TopicsLedger
 from tests.world import World
@@ -60,6 +61,18 @@ class Site:
         path = self.folder / "web" / "views.odcs.yaml"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text.replace("web.page_views", self.topic).replace("web_page_views", self.name))
+        return path
+
+    def declare_upsert(self, config: str) -> Path:
+        """The shipped contract of an upsert in place of the other one, with these settings of its topic as YAML."""
+        text = (ASSETS / "crm" / "customers.odcs.yaml").read_text()
+        topic = "    physicalName: crm.customers\n    properties:\n"
+        assert text.count(topic) == 1
+        keys = f"    customProperties: [{{property: config, value: {config}}}]\n"
+        text = text.replace(topic, topic.replace("    prop", f"{keys}    prop"))
+        path = self.folder / "crm" / "customers.odcs.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text.replace("crm.customers", self.topic).replace("crm_customers", self.name))
         return path
 
     def list_others(self, *lines: str) -> None:
@@ -126,6 +139,40 @@ def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(sit
     site.declare(partitions="24", keyOrder="strict")
     assert "50% of the keys" in site.run("apply", "--yes").said
     assert site.look() == made
+
+
+def test_a_missing_topic_of_a_contract_that_declares_nothing_is_created_and_then_left_alone(site: Site) -> None:
+    site.declare()
+    listed = {one["topic"]: one for one in site.run("list", "-o", "json").json["topics"]}[site.topic]
+    assert (listed["state"], listed["changes"]) == ("missing", ["create it with the cluster's number of partitions"])
+    with pytest.raises(TopicMissing, match="To create it: tidegate topics apply"):
+        KafkaBroker(site.world.endpoints.kafka_options()).describe(site.topic)
+    assert site.run("plan", "--exit-code").code == 10
+    assert site.run("apply", "--yes", "--topic", site.topic).code == 0
+    assert site.look().overrides == {}
+    site.admin.apply([SetConfig(site.topic, {"retention.ms": Value(None, "86400000")})])
+    assert "Nothing to do" in site.run("plan", "--exit-code").said
+    assert site.run("apply", "--yes").code == 0
+    assert site.look().overrides == {"retention.ms": "86400000"}
+
+
+@pytest.mark.parametrize("declared", [{}, {"partitions": "1"}])
+def test_a_topic_that_a_pipeline_has_read_is_created_again_only_when_asked(
+    site: Site, declared: dict[str, str]
+) -> None:
+    site.declare(**declared)
+    assert site.run("apply", "--yes").code == 0
+    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
+    pipeline = find_pipeline(site.name)
+    site.world.drain(pipeline)
+    site.admin.delete(site.topic, site.look().topic_id)
+    refused = site.run("apply", "--yes", "-o", "json")
+    assert f"{site.name} has read {site.topic}" in verdicts(refused)["read_before"]["message"]
+    assert refused.code == 1
+    assert site.admin.observe([site.topic]).topics == {}
+    assert site.run("apply", "--yes", "--recreate").code == 0
+    with pytest.raises(Halt, match="deleted and created again"):
+        site.world.drain(pipeline)
 
 
 def test_what_is_not_declared_is_left_alone_and_drift_of_what_is_declared_is_shown(site: Site) -> None:
@@ -198,28 +245,49 @@ def test_another_cluster_than_the_first_is_refused_until_it_is_said_to_take_its_
     site.list_others(f"- name: {site.name}.a")
     assert site.run("apply", "--yes").code == 0
     cluster = site.admin.observe([]).cluster_id
-    assert TopicsLedger(empty_database).first_cluster() == cluster
+    assert TopicsLedger(empty_database).cluster(cluster) == cluster
     TopicsLedger(empty_database).keep_cluster("another", instead=True)
     site.list_others(f"- name: {site.name}.a", "  partitions: 2")
     done = site.run("apply", "--yes", "-o", "json")
     assert done.code == 1
     assert f"apply --new-cluster {cluster}" in verdicts(done)["same_cluster"]["message"]
     assert site.run("apply", "--yes", "--new-cluster", cluster).code == 0
-    assert TopicsLedger(empty_database).first_cluster() == cluster
+    assert TopicsLedger(empty_database).cluster(cluster) == cluster
 
 
-def test_without_postgres_topics_are_made_and_no_retention_gets_shorter(
+def test_without_postgres_nothing_changes_in_a_cluster_that_is_not_named_and_no_retention_gets_shorter(
     site: Site, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=1")
     site.declare(partitions="1")
+    named = ("--cluster-id", site.admin.observe([]).cluster_id)
     done = site.run("apply", "--yes", "-o", "json")
-    assert (done.code, verdicts(done)["same_cluster"]["severity"]) == (0, "warn")
+    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (1, "refuse")
+    assert " ".join(named) in verdicts(done)["cluster_known"]["message"]
+    assert site.topic not in site.admin.observe([site.topic]).topics
+    assert "--cluster-id another was given, and this is cluster" in site.run("plan", "--cluster-id", "another").said
+    done = site.run("apply", "--yes", "-o", "json", *named)
+    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (0, "warn")
     site.declare(config="{retention.ms: 1000}")
-    done = site.run("apply", "--yes", "-o", "json")
+    done = site.run("apply", "--yes", "-o", "json", *named)
     assert done.code == 1
     assert "cannot be told" in verdicts(done)["unread_kept"]["message"]
     assert site.look().overrides == {}
+
+
+def test_a_ledger_without_a_cluster_lets_topics_be_made_and_none_that_exists_be_changed(
+    site: Site, empty_database: str
+) -> None:
+    topics = [f"{site.name}.a", f"{site.name}.b"]
+    site.world.create_topic(topics[0], 1)
+    site.list_others(f"- name: {topics[0]}", "  partitions: 2")
+    done = site.run("apply", "--yes", "-o", "json")
+    assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (1, "refuse")
+    assert len(site.look(topics[0]).partitions) == 1
+    site.list_others(f"- name: {topics[1]}")
+    assert site.run("apply", "--yes").code == 0
+    site.list_others(f"- name: {topics[0]}", "  partitions: 2")
+    assert site.run("apply", "--yes").code == 0  # the cluster of the first apply
 
 
 def test_a_topic_that_exists_is_imported_and_then_as_declared(site: Site) -> None:

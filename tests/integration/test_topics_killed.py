@@ -36,8 +36,9 @@ def state(site: Site) -> list[tuple[int, dict[str, str]]]:
 def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
     """`lines`: how many steps it has reported when it is killed; of 30."""
     declare(site)
+    named = ("--cluster-id", site.admin.observe([]).cluster_id)
     with subprocess.Popen(
-        COMMAND, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ)
+        (*COMMAND, *named), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ)
     ) as run:
         assert run.stderr is not None
         told = 0
@@ -45,6 +46,6 @@ def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
             told += "warning" not in run.stderr.readline()
         run.send_signal(signal.SIGKILL)
         assert run.wait(30) == -signal.SIGKILL
-    assert site.run("apply", "--yes").code == 0
+    assert site.run("apply", "--yes", *named).code == 0
     assert site.run("plan", "--exit-code").code == 0
     assert state(site) == [(3, {"retention.ms": "7200000"})] * 20

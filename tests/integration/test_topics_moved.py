@@ -28,19 +28,20 @@ def test_replicas_are_added_and_taken_away_as_declared(
     admin = cluster.admin()
     admin.create_topics([NewTopic(topic, 3, replica_assignment=[[1], [1], [2]])])[topic].result(20)
     site.list_others(f"- name: {topic}", "  partitions: 6", "  replicationFactor: 3")
-    assert site.run("apply", "--yes").code == 0
+    named = ("--cluster-id", site.admin.observe([]).cluster_id)
+    assert site.run("apply", "--yes", *named).code == 0
     grown = site.look(topic)
     assert [len(set(one)) for one in grown.replicas] == [3] * 6
     assert [one[0] for one in grown.replicas[:3]] == [1, 1, 2]
     assert not [name for name in grown.overrides if "throttled" in name]
-    kept = Record(settings().home).load()
+    kept = Record(settings().home).load(site.admin.observe([]).cluster_id)
     assert kept is not None
     assert (kept.state, [item.topic for item in kept.plan.topics]) == ("done", [topic])
     assert site.run("plan", "--exit-code").code == 0
     site.list_others(f"- name: {topic}", "  replicationFactor: 4")
     assert verdicts(site.run("plan", "-o", "json"))["replication_fits"]["severity"] == "refuse"
     site.list_others(f"- name: {topic}", "  replicationFactor: 2")
-    assert site.run("apply", "--yes").code == 0
+    assert site.run("apply", "--yes", *named).code == 0
     shrunk = site.look(topic)
     assert [len(one) for one in shrunk.replicas] == [2] * 6
     assert (shrunk.topic_id, len(shrunk.partitions)) == (grown.topic_id, 6)

@@ -20,6 +20,7 @@ from resources.kafka import source as kafka
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import BLOCK, READING, KafkaSource
 from tests.logs import add_partitions, gaps, transaction
+from tests.waiting import wait_for
 from tests.world import Budget, World, transfers
 
 # ── Transactions and gaps ────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,11 +139,7 @@ def test_what_compaction_removed_is_a_gap_and_the_newest_of_each_key_is_there(
 ) -> None:
     world, pipeline = compacted
     source = KafkaSource(world.endpoints.kafka_options())
-    deadline = time.monotonic() + 40
-    while len(_offsets(source, _range(pipeline, 0, 7))) == 7:
-        if time.monotonic() > deadline:
-            pytest.fail("the broker's cleaner did not come by in 40 s")
-        time.sleep(1)
+    wait_for(lambda: len(_offsets(source, _range(pipeline, 0, 7))) < 7, "the broker's cleaner removed a message")
     (batch,) = world.drain(pipeline)
     assert (batch.rows, batch.dead_letters) == (batch.messages, 0)
     (removed,) = gaps(world, pipeline)

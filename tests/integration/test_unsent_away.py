@@ -15,8 +15,8 @@ from platform_defs.producing.message import ID
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
 from resources.local import stack
-from tests.chaos.three_brokers import wait_until
 from tests.commands import tidegate
+from tests.waiting import wait_for
 from tests.world import World
 
 TOPIC = "web.page_views"
@@ -34,7 +34,7 @@ def test_what_is_sent_while_all_brokers_are_away_is_kept_to_the_message_and_come
     before = ids(world)
     command = [sys.executable, "-c", CALL, "produce", PIPELINE, "--rate", "2000", "-o", "json"]
     producing = subprocess.Popen([*command, "--option", "message.timeout.ms=4000"], stdout=-1, stderr=-1, text=True)
-    wait_until(lambda: len(ids(world)) > len(before) + 1_000, "messages arrive")
+    wait_for(lambda: len(ids(world)) > len(before) + 1_000, "messages arrive")
     with frozen(broker()):
         said, complained = producing.communicate(timeout=120)
     sent = json.loads(said)

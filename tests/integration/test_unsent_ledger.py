@@ -13,8 +13,8 @@ from resources.postgres.connection import connect
 from resources.postgres.prune_ledger import PruneLedger
 from resources.postgres.unsent import Chosen, UnsentLedger
 from resources.unsent.files import UnsentFiles
-from tests.chaos.three_brokers import wait_until
 from tests.unit.test_unsent_files import message
+from tests.waiting import wait_for
 from tests.world import World
 
 OPEN = ("not_written", "unknown")
@@ -83,7 +83,10 @@ def test_a_message_is_settled_once_and_what_became_of_it_is_listed(ledger: Unsen
         held.fail({failed: (10, "MSG_SIZE_TOO_LARGE", "poison"), sent: (7, "REQUEST_TIMED_OUT", "unknown")})
         assert held.seconds_under_way() <= 0
         assert [item.unsent_id for item in held.ids(OPEN, 0, 10)] == [gone]
-        assert held.discard(Chosen(outcome="unknown"), "tests are over", "me") == 1
+        chosen = Chosen(outcome="unknown")
+        shown = ledger.discardable(given[0].pipeline, chosen)
+        assert shown.messages == 1
+        held.discard(chosen, shown, "tests are over", "me")
     lines = {line.unsent_id: line for line in ledger.lines(given[0].pipeline, None, None, 10)}
     assert {key: (line.status, line.settled_offset, line.tries) for key, line in lines.items()} == {
         found: ("found", 17, 1),
@@ -134,7 +137,7 @@ def test_two_prunes_of_one_pipeline_lock_what_they_sum_up_in_one_order(world: Wo
         with first.transaction():
             first.execute(of + b" = 'topic 00' for update", [pipeline])
             removed = threads.submit(pruning.remove_unsent)
-            wait_until(lambda: _waits(world), "the prune waits for the first sum")
+            wait_for(lambda: _waits(world), "the prune waits for the first sum")
             free = first.execute(of + b" > 'topic 00' for update skip locked", [pipeline]).fetchall()
         assert len(free) == 29
         assert removed.result(30) == 30

@@ -195,7 +195,9 @@ PLANTED: dict[str, tuple[Callable[[Outside], Outside], type[TidegateError], tupl
 OFTEN = {"COPY: a deadlock"}
 
 
-@pytest.mark.parametrize("all_of_them", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "all_of_them", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.longest)]
+)
 def test_each_error_at_each_place_has_its_verdict_and_backs_the_pipeline_off(world: World, all_of_them: bool) -> None:
     """And nothing of it stays: the same batch commits once the error is gone."""
     pipeline = world.new_pipeline()

@@ -18,6 +18,7 @@ from platform_defs.errors import (
     GateFailed,
     Halt,
     LedgerAway,
+    LogTruncated,
     OffsetsUnavailable,
     StagingLost,
 )
@@ -141,7 +142,7 @@ class Expectations(RuleBasedStateMachine):
         """As drain does it. Only what fails with a batch pending is counted."""
         if counted:
             self._one_more_failure()
-        run.hold.back_off(counts=counts)
+        run.hold.back_off("an error", counts=counts)
 
     def _one_more_failure(self) -> None:
         if pending := self.look()["pipeline"]["pending"]:
@@ -159,6 +160,10 @@ class Expectations(RuleBasedStateMachine):
         except StagingLost:
             assert expected == "lost"
             self.fired["staging lost"] += 1
+            self._end(run)
+        except LogTruncated:
+            assert expected == "truncated"
+            self.fired["truncated since planned"] += 1
             self._end(run)
         else:
             assert expected is None
@@ -182,10 +187,12 @@ class Expectations(RuleBasedStateMachine):
         assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
 
     def _refusal(self) -> str | None:
-        """Why the owner's staged batch must not be published: a halt's code, "stale" or "lost"."""
+        """Why the owner's staged batch must not be published: a halt's code, "stale", "truncated" or "lost"."""
         assert self.owner
         pending = self.owner.pending
         assert pending
+        if self.owner.truncated:
+            return "truncated"
         if self.log.behind and any(item.partition == len(self.log.now.parts) - 1 for item in pending.ranges):
             return "stale"
         # Retention may have passed since: it has been read.
@@ -303,7 +310,7 @@ class Expectations(RuleBasedStateMachine):
         """Nothing changes, and an error, if there is one, says why."""
         try:
             self._unchanged(call, run.hold.holder.epoch)
-        except (BrokerAway, Fenced, Halt, OffsetsUnavailable, StagingLost) as error:
+        except (BrokerAway, Fenced, Halt, LogTruncated, OffsetsUnavailable, StagingLost) as error:
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:

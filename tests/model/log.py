@@ -30,6 +30,7 @@ class Record:
     number: int  # counts all that was ever produced: the later, the higher
     name: str  # its key
     kind: Kind
+    epoch: int  # of the leader that wrote it
 
     @property
     def columns(self) -> tuple[int, str]:
@@ -53,7 +54,7 @@ class Record:
         return None
 
     def leader_epoch(self) -> int | None:
-        return 0
+        return self.epoch
 
 
 @dataclass
@@ -72,6 +73,17 @@ class Part:
     def end_of(self, epoch: int) -> int:
         """Where the log of that epoch ends, as a leader answers OffsetForLeaderEpoch."""
         return self.end if epoch == self.epoch else self.leaders[epoch + 1]
+
+    def cut(self, end: int) -> None:
+        """An unclean election: the new leader has no more than what is below `end`."""
+        self.records = {at: record for at, record in self.records.items() if at < end}
+        self.leaders = [*(min(at, end) for at in self.leaders), end]
+        self.end = end
+
+    def last_epoch(self, wanted: OffsetRange) -> int:
+        """Return the leader epoch of the last message in `wanted`, or -1 if it has none."""
+        found = [self.records[at].epoch for at in range(wanted.from_offset, wanted.until_offset) if at in self.records]
+        return found[-1] if found else -1
 
 
 @dataclass
@@ -118,7 +130,7 @@ class Log:
         part = self.now.parts[partition]
         if kind != "gap":
             self._produced += 1
-            part.records[part.end] = Record(part.end, self._produced, key, kind)
+            part.records[part.end] = Record(part.end, self._produced, key, kind, part.epoch)
         part.end += 1
 
     def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:

@@ -117,12 +117,14 @@ class Machine(TopicEvents):
             lambda: run.publish() if run.staged else None,
             lambda: run.hold.fix(view, [one]),
             lambda: run.hold.add_positions([position], [position]),
+            lambda: run.hold.note_row_local("of a fenced run"),
+            lambda: run.hold.mark(1, {"suspects": []}),
             run.hold.sweep,
         ):
             self._refused(run, what)
         if run.hold.holder.epoch < self.look()["pipeline"]["epoch"]:  # who halted it still owns its row
             self._refused(run, lambda: run.hold.halt(RetentionPassed()))
-            self._refused(run, run.hold.back_off)
+            self._refused(run, lambda: run.hold.back_off("an error"))
             self._refused(run, run.hold.close)
         self._gone(run)
 
@@ -324,6 +326,11 @@ class Machine(TopicEvents):
         batches = {b["batch_id"]: (b["epoch"], b["owner"]) for b in seen["batch"]}
         assert batches == self.committed
         assert all(seen["contracts"].get(b["contract_digest"]) == b["contract_version"] for b in seen["batch"])
+        in_force = seen["pipeline"]["contract_digest"]
+        assert [item["digest"] for item in seen["applications"][-1:]] == ([in_force] if in_force else [])
+        earlier = {b["batch_id"] for b in self.seen["batch"]} if self.seen else set[int]()
+        newest = seen["applications"][-1]["number"] if in_force else None
+        assert {b["contract_application"] for b in seen["batch"] if b["batch_id"] not in earlier} <= {newest}
         assert seen["pipeline"]["halt_code"] == self.halted
         pending = seen["pipeline"]["pending"]
         assert seen["pipeline"]["batch_failures"] == (self.failures[pending["batch_id"]] if pending else 0)

@@ -34,6 +34,11 @@ from resources.postgres.settlement_ledger import PartitionChange
 # settled rests on an answer that has every partition.
 Mutate = Callable[[pytest.MonkeyPatch], None]
 SAME_SERVER = "server_started IS NOT DISTINCT FROM pg_postmaster_start_time()"
+NOTED = "VALUES (%(pipeline)s, %(digest)s, %(document)s, %(dropped)s, %(applied_by)s)"
+NOTED_ONCE = """SELECT %(pipeline)s, %(digest)s, %(document)s, %(dropped)s, %(applied_by)s WHERE NOT EXISTS (
+    SELECT FROM tidegate.contract_application WHERE pipeline = %(pipeline)s AND digest = %(digest)s)"""
+NEWEST = "max(number) FROM tidegate.contract_application AS a JOIN pinned AS p ON a.digest = p.contract_digest"
+OLDEST = "min(number) FROM tidegate.contract_application AS a"
 OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
@@ -123,6 +128,13 @@ def _of_any_batch(self: ahead.Ahead, batch: PendingBatch) -> Any:
     return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
 
 
+def _of_any_leader(staged: Staged) -> list[Position]:
+    """Messages may be of a log that was truncated and written again since the batch was planned."""
+    ranges = tuple(replace(item, end_epoch=None) for item in staged.pending.ranges)
+    return _READ_UP_TO(replace(staged, pending=replace(staged.pending, ranges=ranges)))
+
+
+_READ_UP_TO = publish.read_up_to
 _IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = ahead.Guess.is_next, batch.plan_batch, PostgresHold.sweep, ahead.Ahead.take
 
 
@@ -166,6 +178,7 @@ MUTANTS: dict[str, Mutate] = {
     "a gate stays red for ever": _without("note_red_gate", " + 1"),
     "what a person set aside is published": _instead(batch, "_set_aside", lambda _: None),
     "the log is not asked before publish": _instead(publish, "still_there", lambda *_: None),
+    "messages of a later leader than the plan saw are published": _instead(publish, "read_up_to", _of_any_leader),
     "what was read must still be there": _instead(publish, "still_there", offsets.judge),
     "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
     "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
@@ -174,7 +187,9 @@ MUTANTS: dict[str, Mutate] = {
     "a batch is cut beside a run": _without("reactivate", "epoch = epoch + 1, owner = NULL, "),
     "a contract is applied beside a run": _instead(ContractLedger, "fence", lambda _: None),
     "a batch names another contract than its own": _with("write_batch", "(SELECT contract_digest FROM pinned)", "''"),
+    "a batch names an application of another contract": _with("write_batch", NEWEST, OLDEST),
     "a version need not fit where a run took the one before": _with("record_contract", "was.by_command", "false"),
+    "a contract that is taken again is not noted": _with("record_contract", NOTED, NOTED_ONCE),
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
     "a commit is not counted": _without("clear_pending", "rows_total = rows_total + %(rows)s,"),
     "what was staged ahead is read from where positions were": _instead(
@@ -230,6 +245,12 @@ PATHS: dict[str, tuple[str, ...]] = {
     ),
     "positions of another topic are not seen": ("publish_a_batch", "rename", "plan_a_batch"),
     "the log is not asked before publish": ("produce", "stage_a_batch", "create_again", "publish_a_batch", "settle"),
+    "messages of a later leader than the plan saw are published": (
+        "produce",
+        "plan_a_batch",
+        "cut_and_write_on",
+        "publish_a_batch",
+    ),
     "what was read must still be there": (
         "produce",
         "stage_a_batch",
@@ -258,6 +279,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     "a version need not fit where a run took the one before": (
         *("produce", "publish_a_batch", "apply_a_contract"),
         *("rename", "publish_a_batch", "settle", "publish_a_batch", "stop", "start_with_an_older_file"),
+    ),
+    "a contract that is taken again is not noted": ("produce", "publish_a_batch", "take_turns"),
+    "a batch names an application of another contract": (
+        *("produce", "publish_a_batch", "take_turns", "produce", "publish_a_batch"),
     ),
     "a log that was read before is read again": ("produce", "publish_a_batch", "rename", "plan_a_batch", "settle"),
     "what was staged ahead is read from where positions were": (
@@ -296,6 +321,24 @@ SOON = {
     "a red gate is published",
     "a batch names another contract than its own",
     "a gate stays red for ever",
+    "a contract that is taken again is not noted",
+    "a batch names an application of another contract",
     "what was staged ahead is read from where positions were",
     "a sweep takes what is staged ahead",
+}
+
+# No path leads straight to them, and an example that does is drawn late: they are `longest`.
+SELDOM = {
+    "a system that is away counts against a batch",
+    "a crash of Postgres counts for nothing",
+    "a session that was ended counts for nothing",
+    "a stopped server counts against a batch",
+    "what ends with its server has died",
+    "rows of offsets that were not planned are published",
+    "coverage is not proven",
+    "what a person set aside is published",
+    "what was read must still be there",
+    "added partitions overtake those that wait",
+    "a version need not fit where a run took the one before",
+    "a commit is not counted",
 }

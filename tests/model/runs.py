@@ -146,6 +146,7 @@ class Run:
     staged: Staged | None = None
     epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
     read_of: str = ""  # the id of the log that was read: another may have taken the topic's name since the plan
+    truncated: bool = False  # messages were read that a later leader wrote than the plan saw
     lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
     ahead: AheadWithoutSpark | None = None
     read_ahead_of: str = ""  # the id of the log that was read then
@@ -167,7 +168,7 @@ class Run:
         self.hold.sweep(keep=self.ahead and self.ahead.staging_id)
         self.epochs, guess = self.log.epochs(), self.ahead and self.ahead.guess
         self.pending = batch.plan_batch(self.contract, self.outside, tasks=2, guess=guess)
-        self.staged, self.lost = None, ""
+        self.staged, self.lost, self.truncated = None, "", False
         return self.pending
 
     @property
@@ -204,6 +205,10 @@ class Run:
 
     def _proven(self, work: TaskWork, winners: dict[UUID, int]) -> Staged:
         assert self.pending is not None
+        parts = self.log.generations[self.read_of].parts
+        self.truncated = any(
+            parts[one.partition].last_epoch(one) > self.epochs[one.partition] for one in self.pending.ranges
+        )
         coverage = one_attempt_each(self.pending.ranges, self.hold.coverage(work.area.staging_id))
         self.staged = Staged(self.pending, work.area.staging_id, winners, coverage)
         return self.staged

@@ -37,6 +37,8 @@ _LOOK = """SELECT jsonb_build_object(
   'pipeline', (SELECT to_jsonb(p) FROM tidegate.pipeline p WHERE name = %(name)s),
   'rows', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {rows} t),
   'contracts', (SELECT jsonb_object_agg(digest, version) FROM tidegate.contract WHERE pipeline = %(name)s),
+  'applications', (SELECT coalesce(jsonb_agg(to_jsonb(a) ORDER BY number), '[]')
+                     FROM tidegate.contract_application a WHERE pipeline = %(name)s),
   'sums', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {sums} t),
   {ledger})"""
 _OWN = (

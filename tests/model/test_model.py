@@ -19,7 +19,7 @@ from resources.postgres import prune_ledger, take_over
 from resources.postgres.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
-from tests.model.mutants import MUTANTS, PATHS, SOON
+from tests.model.mutants import MUTANTS, PATHS, SELDOM, SOON
 from tests.model.topic_events import EVENTS, messages
 
 bounded = settings(
@@ -44,6 +44,7 @@ RARE = (
     ("publish_a_batch", "create_again", "lead_back"),
     ("produce", "publish_a_batch", "add_partitions", "plan_a_batch", "rename", "plan_a_batch", "settle"),
     PATHS["a partition that the answer lacks is forgotten"],
+    PATHS["messages of a later leader than the plan saw are published"],
     PATHS["a pruned range forgets its gaps"],
     PATHS["what a settlement has recorded as lost is pruned with what came after"],
     (*["produce"] * 3, "plan_a_batch", "recut_the_batch", *["publish_a_batch"] * 2),
@@ -62,6 +63,8 @@ HAPPENED = {
     "straggler",
     "left out",
     "elected",
+    "cut and written on",
+    "truncated since planned",
     "refused: Fenced",
     "refused: Halt",
     "retention_passed",
@@ -111,7 +114,7 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(60, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize("examples", [6, pytest.param(60, marks=[pytest.mark.longest, pytest.mark.timeout(1800)])])
 def test_whatever_happens_the_invariants_hold(
     machine: type[Machine], seed_given: int | None, examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,9 +162,13 @@ def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str,
     go_straight(machine(), PATHS[name])
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in SOON else [pytest.mark.slow]) for name in MUTANTS]
-)
+def _marks(mutant: str) -> list[pytest.MarkDecorator]:
+    if mutant in SELDOM:
+        return [pytest.mark.longest]
+    return [] if mutant in SOON else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in MUTANTS])
 def test_a_fault_put_in_on_purpose_is_found(
     name: str, machine: type[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

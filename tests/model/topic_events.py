@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
+from platform_defs.offsets import OffsetRange
 from platform_defs.operations import evolve
 from tests.model.expectations import Expectations
 from tests.model.runs import next_version
@@ -71,6 +72,31 @@ class TopicEvents(Expectations):
         part.leaders.append(part.end)
         self.fired["elected"] += 1
 
+    @event(1, lambda self: self._cuttable())
+    def cut_and_write_on(self, draw: Draw) -> None:
+        """An unclean election between the plan of a batch and its reading: part of what is planned is gone, and the new
+        leader has written other messages in its place.
+        """
+        wanted = draw(st.sampled_from(self._cuttable()))
+        part = self.log.now.parts[wanted.partition]
+        more = part.end + 1 - wanted.from_offset
+        part.cut(wanted.from_offset)
+        for _ in range(more):
+            self.log.produce(wanted.partition, f"key {wanted.partition}", "row")
+        self.fired["cut and written on"] += 1
+
+    def _cuttable(self) -> list[OffsetRange]:
+        """Return the planned ranges that no task has read yet."""
+        run = self.owner
+        if run is None or run.pending is None or run.staged or run.guessed:
+            return []
+        if run.pending.topic_id != self.log.now.topic_id:
+            return []
+        at = {span.partition: span.until for span in positions(self.seen)}
+        return [
+            one for one in run.pending.ranges if self.log.holds(one) and one.from_offset >= at.get(one.partition, 0)
+        ]
+
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
         """The new log ends below, at, or above where the old one was read to. Or the address leads to another
@@ -97,6 +123,13 @@ class TopicEvents(Expectations):
         """The next run has the accumulate no more, or again."""
         self.contract = next_version(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
         self._start(survives=False)
+
+    @event(1, lambda self: self._in_force and not self.applied)
+    def take_turns(self, _draw: Draw) -> None:
+        """A deployment with another contract runs, and then the one with this contract again."""
+        for _ in range(2):
+            self.contract = replace(self.contract, version=str(int(self.contract.version) ^ 1))
+            self._start(survives=False)
 
     @event(2, lambda self: self._in_force)
     def apply_a_contract(self, _draw: Draw) -> None:

@@ -247,6 +247,18 @@ MISTAKES = [
     ("transformLogic: sum(price)", "transformLogic: price", "totals.total.transformLogic", "not an aggregate"),
     ("decimal(20,2)", "decimal(9,2)", "totals.total.transformLogic", "narrower"),
     ('physicalType: "decimal(20,2)"', "physicalType: double", "totals.total.transformLogic", "decimal or an integer"),
+    (
+        'name: total, physicalType: "decimal(20,2)", transformLogic: sum(price)',
+        "name: total, physicalType: double, required: true, transformLogic: min(weight)",
+        "totals.total.transformLogic",
+        "exact",
+    ),
+    (
+        'name: total, physicalType: "decimal(20,2)", transformLogic: sum(price)',
+        "name: total, logicalType: string, required: true, transformLogic: min(kind)",
+        "totals.total.required",
+        "NULL for a group in which no row has a value",
+    ),
     ("[shop.orders]", "[shop.ordres]", "totals.total.transformSourceObjects", "shop.orders"),
     (
         "logicalType: integer, transformLogic",

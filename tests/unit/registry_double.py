@@ -3,7 +3,7 @@
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,14 +32,18 @@ class Answered:
 Answer = Callable[[BaseHTTPRequestHandler, Answered], None]
 
 
-def says(body: Any, status: int = 200, *, kind: str = "application/json") -> Answer:
-    """An answer of JSON, or of any text."""
+def says(
+    body: Any, status: int = 200, *, kind: str = "application/json", headers: Mapping[str, str] | None = None
+) -> Answer:
+    """An answer of JSON, or of any bytes."""
     written = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     def answer(handler: BaseHTTPRequestHandler, _: Answered) -> None:
         handler.send_response(status)
         handler.send_header("Content-Type", kind)
         handler.send_header("Content-Length", str(len(written)))
+        for name, value in (headers or {}).items():
+            handler.send_header(name, value)
         handler.end_headers()
         handler.wfile.write(written)
 

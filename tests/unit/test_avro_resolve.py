@@ -2,6 +2,7 @@
 
 import json
 import time
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.verification.avro import AvroJudge
 from tests.unit.avro_messages import contract_of, decode, encode, fixed, logical, record, varint, writer
 
 TIMES = ["timestamp-millis", "timestamp-micros", "timestamp-nanos"]
@@ -223,3 +225,22 @@ def test_a_schema_of_a_megabyte_is_resolved_in_seconds() -> None:
     decoded = decode(contract_of({"a": "integer"}), schema, [varint(1)] * 70)
     assert decoded.rows.num_rows == 70
     assert time.process_time() - started < 30
+
+
+LENIENT = [
+    ("string", {"type": "enum", "name": "E", "symbols": ["A", "A", "B-2"], "default": "C"}, b"\2", "A"),
+    ("json", ["null", "int", "int"], b"\4\x0a", "5"),
+    ("string", {"type": "enum", "name": "1 e", "symbols": ["A"]}, b"\0", "A"),
+    ("decimal(9,2)", fixed(1, "F", **DECIMAL), b"\x64", Decimal("1.00")),
+    ("json", fixed(1, "F", **DECIMAL), b"\x64", "1.00"),
+]
+
+
+@pytest.mark.parametrize(("to", "of", "message", "value"), LENIENT)
+def test_a_schema_that_avro_forbids_is_taken_where_it_changes_no_value(
+    to: str, of: Any, message: bytes, value: Any
+) -> None:
+    """docs/reference/avro.md lists these."""
+    contract, schema = contract_of({"a": to}), record(a=of)
+    assert decode(contract, schema, [message] * 100).rows.to_pylist() == [{"a": value}] * 100
+    assert AvroJudge(contract, json.dumps(schema)).values(message) == [value]

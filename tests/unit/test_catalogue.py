@@ -1,5 +1,6 @@
 """What one file under assets/ holds never keeps another from being used, and what is wrong with it is said."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,20 @@ def test_transforms_of_one_name_in_two_domains_are_two_modules(folder: Path) -> 
     messages: object = None
     made = [of(messages) for of in (shop, web)]  # pyright: ignore[reportArgumentType]  # no Spark here
     assert made == ["shop", "web"]
+
+
+def test_a_transform_that_has_changed_within_a_second_is_imported_as_it_is_now(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    path, messages, made = add(folder, "changed"), None, list[object]()
+    for word in ("old", "new"):
+        beside = transform(path, TRANSFORM.replace("return messages", f"return {word!r}"))
+        os.utime(beside, (0, 0))
+        found = find_pipeline("changed", folder).transform
+        assert found
+        made.append(found(messages))  # pyright: ignore[reportArgumentType]  # no Spark here
+    assert made == ["old", "new"]
 
 
 def test_an_upsert_takes_no_transform(folder: Path) -> None:

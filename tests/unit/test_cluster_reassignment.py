@@ -147,16 +147,16 @@ def test_a_plan_file_that_was_changed_is_refused_by_field(path: list[str], value
 
 def test_the_record_of_a_reassignment_outlives_the_process(tmp_path: Path) -> None:
     record = Record(tmp_path / "home")
-    assert record.load() is None
+    assert record.load("c") is None
     record.save(Kept(PLAN, 10, "under way"))
-    assert record.load() == Kept(PLAN, 10, "under way")
+    assert record.load(PLAN.cluster_id) == Kept(PLAN, 10, "under way")
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"plan": {"kind": "x"}}', "[]"])
 def test_a_record_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "reassignment.json").write_text(text)
     with pytest.raises(BadInput, match=r"reassignment\.json"):
-        Record(tmp_path).load()
+        Record(tmp_path).load("c")
 
 
 def test_the_moves_of_a_plan_of_topics_are_a_reassignment() -> None:

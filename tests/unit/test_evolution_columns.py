@@ -51,3 +51,20 @@ def test_a_required_column_that_comes_back_is_checked_and_needs_no_value() -> No
     assert [change.kind for change in found.changes] == [ChangeClass.CHECKED]
     (statement,) = found.statements
     assert (statement.kind, statement.checks_rows, statement.refused) == ("demand", True, "")
+
+
+@pytest.mark.parametrize("required", [True, False])
+def test_a_check_that_not_null_left_goes_once_the_contract_no_longer_requires_its_column(*, required: bool) -> None:
+    old = good()
+    columns = tuple(
+        replace(c, name="order", renamed_from="order_id", required=required) if c.name == "order_id" else c
+        for c in old.row_table.columns
+    )
+    new = replace(old, tables=(replace(old.row_table, columns=columns),))
+    left = {table.name: dict(shape_of(table)) for table in old.tables}
+    left[old.row_table.name]["order_id"] = ColumnShape("text", not_null=False, checked=True)
+    found = [item.action for item in plan(old, new, left, Given(breaking=True)).statements]
+    dropped = [] if required else ["DROP CONSTRAINT IF EXISTS tidegate_not_null"]
+    assert [item for item in found if "CONSTRAINT" in item] == dropped
+    unchanged = plan(new, new, {new.row_table.name: {"order": left[old.row_table.name]["order_id"]}})
+    assert ["uncheck" in item.kind for item in unchanged.statements if item.column == "order"] == [True] * len(dropped)

@@ -19,7 +19,7 @@ OTHER_RECORDS: tuple[OtherRecords, ...] = ("dead_letter", "skip")
         ({"framing": "prefix"}, {"framing": "both"}, [FREE]),
         ({"framing": "both"}, {"framing": "header"}, [PRODUCERS]),
         ({"record": ""}, {"record": "shop.Order"}, [PRODUCERS]),
-        ({"record": "shop.Order"}, {"record": ""}, [FREE]),
+        ({"record": "shop.Order"}, {"record": ""}, [PRODUCERS]),
         ({"other_records": "dead_letter"}, {"other_records": "skip"}, [PRODUCERS]),
         ({"other_records": "skip"}, {"other_records": "dead_letter"}, [PRODUCERS]),
         ({"key_format": "text"}, {"key_format": "avro"}, [FREE]),

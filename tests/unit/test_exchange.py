@@ -139,6 +139,22 @@ def test_what_is_not_carried_is_said_and_a_schema_of_no_record_is_refused() -> N
         imported("avro", json.dumps(wide))
 
 
+def test_extensions_of_a_protobuf_schema_are_named_among_what_is_not_carried() -> None:
+    schema = """
+    syntax = "proto2"; package bank;
+    message Old { option message_set_wire_format = true; extensions 4 to max; }
+    message Wide { optional Wide next = 1; repeated Old old = 2; extensions 100 to 199; }
+    extend Wide { optional string more = 100; }
+    message Plain { optional int32 a = 1; }
+    message M { optional Plain plain = 1; repeated Wide wide = 2; }
+    """
+    made = import_schema(WriterSchema("1", "protobuf", schema), Wanted(subject=SUBJECT, record="bank.M"))
+    said = "extensions of bank.Old, bank.Wide are not read, not even in json columns"
+    assert [note for note in made.notes if "extensions" in note] == [said]
+    made = import_schema(WriterSchema("1", "protobuf", schema), Wanted(subject=SUBJECT, record="bank.Plain"))
+    assert not any("extensions" in note for note in made.notes)
+
+
 def test_records_that_hold_each_other_many_times_over_are_refused_soon() -> None:
     schema: object = record("R0", x="int")
     for level in range(1, 30):
@@ -148,6 +164,7 @@ def test_records_that_hold_each_other_many_times_over_are_refused_soon() -> None
 
 
 def test_json_schemas_say_types_through_references_and_null() -> None:
+    text = {"type": "string"}
     schema = {
         "definitions": {"At": {"type": "string", "format": "date-time"}, "Node": {"$ref": "#/definitions/Node"}},
         "type": "object",
@@ -159,6 +176,11 @@ def test_json_schemas_say_types_through_references_and_null() -> None:
             "loop": {"$ref": "#/definitions/Node"},
             "many": {"type": ["string", "integer"]},
             "list": {"type": "array"},
+            "words": {"type": "array", "items": text},
+            "pair": {"type": "array", "prefixItems": [text, {"type": "integer"}], "items": text},
+            "old_pair": {"type": "array", "items": [text, {"type": "integer"}], "additionalItems": False},
+            "open": {"type": "array", "prefixItems": [text]},
+            "alike": {"type": "array", "prefixItems": [text, text], "items": False},
         },
     }
     contract = imported("json", json.dumps(schema))
@@ -169,6 +191,11 @@ def test_json_schemas_say_types_through_references_and_null() -> None:
         "loop": ("json", False),
         "many": ("json", False),
         "list": ("json", False),
+        "words": ("array<string>", False),
+        "pair": ("json", False),
+        "old_pair": ("json", False),
+        "open": ("json", False),
+        "alike": ("array<string>", False),
     }
     assert contract.wire.framing == "prefix"
 

@@ -13,6 +13,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.expected import Expected, NotMade
 from platform_defs.verification.judged import row_table
+from platform_defs.verification.pins import Pinned
 
 Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
 
@@ -29,8 +30,11 @@ def contract(fields: Fields) -> Contract:
 def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
     """The row that the transform gets of a message that was this one by the contract before."""
     old, new = contract(before), contract(now)
-    eras = Eras(new, {"old": old, None: old}, (), {c.name: c.type for c in new.row_table.columns})
-    expected = Expected(Pipeline(new, lambda frame: frame), lambda: pytest.fail("Spark was asked for"), eras, "old")
+    eras = Eras(new, {"old": old, None: old}, {c.name: c.type for c in new.row_table.columns})
+    pipeline = Pipeline(new, lambda frame: frame)
+    expected = Expected(
+        pipeline, lambda: pytest.fail("Spark was asked for"), eras, Pinned("old"), other_transform=False
+    )
     schema = pa.schema([(item.name, item.type.arrow) for item in old.fields])
     (found,) = expected._as_read_now(expected._messages(3, np.array([7]), row_table(schema, [row]))).to_pylist()
     assert (found.pop("_partition"), found.pop("_offset")) == (3, 7)

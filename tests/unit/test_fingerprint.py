@@ -1,7 +1,8 @@
-"""A replay begins again when what decides its result has changed, and only then."""
+"""A replay begins again when what decides its result has changed, and only then. It is that which was imported."""
 
 import gc
 import shutil
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.digest import definitions_digest
-from platform_defs.contract.transform_sources import transform_sources
+from platform_defs.contract.digest import definitions_digest, transform_digest
+from platform_defs.contract.model import stem
+from platform_defs.contract.transform_sources import changed_source, transform_sources
 from platform_defs.engine.replay_plan import fingerprint
+from platform_defs.errors import BadInput
 from tests.unit.test_catalogue import add, transform
 
 IMPORTS = """\
@@ -59,7 +62,7 @@ def of(project: Path, shapes: tuple[str, ...] = ("shape",), from_batch: int = 1)
 
 
 def test_it_covers_the_transform_and_what_that_imports_from_the_project(project: Path) -> None:
-    assert [*transform_sources(find_pipeline("orders", project / "assets"))] == [
+    assert [name for name, _ in find_pipeline("orders", project / "assets").sources] == [
         "assets/resources/units.py",
         "assets/shop/orders.py",
         "assets/shop/platform_defs/inner.py",
@@ -112,7 +115,47 @@ def test_the_tables_and_the_beginning_do(project: Path) -> None:
 
 def test_without_a_transform_there_are_no_sources(tmp_path: Path) -> None:
     add(tmp_path, "orders")
-    assert transform_sources(find_pipeline("orders", tmp_path)) == {}
+    assert find_pipeline("orders", tmp_path).sources == ()
+
+
+def test_it_is_of_the_code_that_was_imported_whatever_becomes_of_its_files(project: Path) -> None:
+    running = find_pipeline("orders", project / "assets")
+    before = transform_digest(running), definitions_digest([running]), fingerprint(running, 1, ())
+    (project / "assets/shop/orders.py").write_text("def transform(messages):\n    return messages.limit(1)\n")
+    (project / "assets/shop/rates.py").unlink()
+    assert (transform_digest(running), definitions_digest([running]), fingerprint(running, 1, ())) == before
+    assert transform_digest(find_pipeline("orders", project / "assets")) != before[0]
+
+
+def test_a_module_that_stays_imported_is_what_it_was(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transform is imported again each time, and what it imports is not."""
+    monkeypatch.syspath_prepend(project)
+    (project / "rate_of_vat.py").write_text("RATE = 1\n")
+    text = "import rate_of_vat\ndef transform(messages):\n    return rate_of_vat.RATE\n"
+    path = transform(add(project / "assets", "bills"), text)
+    first = find_pipeline("bills", project / "assets")
+    assert changed_source(first) is None
+    try:
+        (project / "rate_of_vat.py").write_text("RATE = 2\n")
+        again = find_pipeline("bills", project / "assets")
+        assert [one.transform(None) for one in (first, again) if one.transform] == [1, 1]  # pyright: ignore
+        assert transform_digest(again) == transform_digest(first)
+        assert changed_source(first) == changed_source(again) == "rate_of_vat.py"
+    finally:
+        del sys.modules["rate_of_vat"]
+    assert transform_digest(find_pipeline("bills", project / "assets")) != transform_digest(first)
+    path.write_text(f"{text}# changed\n")
+    (project / "rate_of_vat.py").write_text("RATE = 1\n")
+    assert changed_source(first) is None  # workers get the transform itself from the run
+
+
+def test_a_file_that_changes_while_it_is_imported_is_refused(project: Path) -> None:
+    contract = add(project / "assets", "bills")
+    rewrites = "import pathlib\npathlib.Path(__file__).write_text('def transform(messages): ...')\n"
+    transform(contract, f"{rewrites}def transform(messages):\n    return messages\n")
+    with pytest.raises(BadInput, match=rf"{stem(contract)}.py changed while it was imported; try again"):
+        find_pipeline("bills", project / "assets")
+    assert find_pipeline("bills", project / "assets").transform is not None
 
 
 def test_a_change_of_what_a_transform_imports_changes_the_digest_of_definitions(project: Path) -> None:
@@ -140,5 +183,5 @@ def test_pipelines_of_several_threads_are_read_at_once(project: Path) -> None:
     (project / "assets/web/words.py").write_text("def function(a):\n    return [a + 1, {'b': a}]\n" * 1500)
     pipeline = find_pipeline("orders", project / "assets")
     with ThreadPoolExecutor(4) as threads:
-        found = [*threads.map(transform_sources, [pipeline] * 8)]
+        found = [*threads.map(transform_sources, [pipeline.contract] * 8)]
     assert found == found[:1] * 8

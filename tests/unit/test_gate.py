@@ -222,6 +222,28 @@ def test_the_gate_against_a_registry_says_how_many_versions_it_has_not_looked_at
     assert asked == {f"/subjects/views/versions/{number}" for number in range(31, 131)}
 
 
+@pytest.mark.parametrize(("others", "result"), [("dead_letter", "does not fit"), ("skip", "fits")])
+def test_a_version_of_another_record_does_not_fit_unless_such_messages_are_skipped(
+    others: str, result: str, assets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = {"subject": "views", "message": "web.View", "otherRecords": others, "compatibility": "NONE"}
+    properties = ", ".join(f"{{property: {name}, value: {value}}}" for name, value in wire.items())
+    _edit(assets, "format: json", f"format: protobuf, customProperties: [{properties}]")
+    monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path / "home"))
+    with registry_double() as server:
+        monkeypatch.setenv("TIDEGATE_REGISTRY_URL", server.url)
+        server.answers["/subjects/views/versions"] = says([1])
+        server.answers["/subjects/views/versions/1"] = says({"id": 7, "version": 1, "schemaType": "PROTOBUF"})
+        renamed = 'syntax = "proto3"; package shop; message View { string url = 1; }'
+        server.answers["/schemas/ids/7"] = says({"schema": renamed, "schemaType": "PROTOBUF"})
+        found = _views(gate(["web_page_views"], "registry"))
+    assert found.result == result, found.problems
+    assert found.notices[0] == "views: 1 schema, 0 fit, 1 of other records"
+    wrong = "it is of shop.View, and the contract reads web.View"
+    said = f"version 1 (id 7), which no message has named, does not fit: {wrong}"
+    assert found.problems == ((said,) if result == "does not fit" else ())
+
+
 @pytest.mark.long
 def test_the_gate_starts_quickly_and_imports_no_system() -> None:
     started = time.monotonic()

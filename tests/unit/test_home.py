@@ -29,6 +29,13 @@ def test_a_new_home_is_closed_to_others(tmp_path: Path) -> None:
     assert mode_of(private_home(tmp_path / "a" / "home")) == 0o700
 
 
+@pytest.mark.parametrize("mine", ["spark", "contracts"])
+def test_a_folder_with_something_of_its_user_is_not_marked_as_tidegates(tmp_path: Path, mine: str) -> None:
+    (tmp_path / mine).mkdir()
+    private_home(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == [mine], "tidegate stack reset may not delete it"
+
+
 @pytest.mark.parametrize("wide", [0o755, 0o777, 0o750, 0o701])
 def test_an_open_home_is_narrowed(tmp_path: Path, wide: int) -> None:
     home = tmp_path / "home"

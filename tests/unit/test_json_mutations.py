@@ -133,7 +133,7 @@ def test_wrong_bytes_harm_one_message_only(capfd: pytest.CaptureFixture[str]) ->
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.timeout(7_200)
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_messages_with_wrong_bytes_harm_nothing(capfd: pytest.CaptureFixture[str]) -> None:

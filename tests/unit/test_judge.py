@@ -223,7 +223,7 @@ def assert_same_verdict(kind: str, text: str) -> Any:
     return ours
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
@@ -253,7 +253,7 @@ def test_the_largest_decimal_is_a_row(digits: int, sign: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [

@@ -1,13 +1,15 @@
 """What a run asks of the log right before it publishes: where it read to, and by which leaders."""
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
 from platform_defs.engine.ports import Staged
 from platform_defs.engine.publish import read_up_to
+from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task_ports import Coverage
-from platform_defs.errors import StagingLost
+from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
 
 
@@ -45,3 +47,37 @@ def test_messages_of_a_leader_before_the_one_that_showed_the_position_are_read()
     """They were in a transaction that was still open when it was elected."""
     (at,) = read_up_to(staged((5, 4)))
     assert at.leader_epoch == 5
+
+
+def planned(end_epoch: int | None, *last: int | None) -> Staged:
+    """Ranges of one partition, of a batch whose end was seen in `end_epoch`; the leader epoch of the last message of
+    each. The ranges of coverage are as staging keeps them: without epochs.
+    """
+    read = staged(*((None, epoch) for epoch in last))
+    ranges = tuple(replace(item, end_epoch=end_epoch) for item in read.pending.ranges)
+    return replace(read, pending=replace(read.pending, ranges=ranges))
+
+
+@pytest.mark.parametrize("last", [(3, 4), (4, 4), (4, 3), (4, None)])
+def test_messages_of_a_later_leader_than_the_plan_saw_are_of_a_log_that_was_truncated(
+    last: tuple[int | None, ...],
+) -> None:
+    with pytest.raises(LogTruncated, match=r"planned at leader epoch 3 but contains messages of leader epoch 4"):
+        read_up_to(planned(3, *last))
+
+
+@pytest.mark.parametrize(("end_epoch", "last"), [(4, (3, 4)), (4, (3, 3)), (4, (None, None)), (None, (3, 4))])
+def test_messages_of_leaders_up_to_the_one_that_the_plan_saw_are_published(
+    end_epoch: int | None, last: tuple[int | None, ...]
+) -> None:
+    """A clean election after the plan changes nothing below its end."""
+    (at,) = read_up_to(planned(end_epoch, *last))
+    assert at.leader_epoch == 4  # also where no message is of that leader
+
+
+def test_attempts_that_read_the_same_range_of_two_logs_disagree() -> None:
+    """The rows may be of one of them, and the coverage of the other."""
+    (before,) = staged((None, 3)).coverage
+    after = replace(before, attempt=uuid4(), leader_epoch=4)
+    with pytest.raises(StagingLost, match="disagree"):
+        one_attempt_each([before.range], [before, after])

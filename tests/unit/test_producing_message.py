@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.producing.latencies import Latencies
-from platform_defs.producing.message import Ids, Told
+from platform_defs.producing.message import Ids, Told, sent_before
 
 seconds = st.lists(st.floats(1e-6, 600.0), min_size=1, max_size=200)
 
@@ -51,3 +51,14 @@ def test_what_was_told_in_two_parts_is_what_was_told_at_once(first: list[float],
 
 def test_without_messages_there_is_no_latency() -> None:
     assert Latencies().milliseconds(0.5) is None
+
+
+def test_ids_of_one_producer_say_which_came_first_though_its_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = Ids()
+    first = ids.new()
+    monkeypatch.setattr("platform_defs.producing.message.time.time", lambda: 1_000.0)
+    second, other = ids.new(), Ids().new()
+    assert (sent_before(first, second), sent_before(second, first), sent_before(first, first)) == (True, False, False)
+    assert not sent_before(first, other)
+    assert not sent_before(other, first)
+    assert not sent_before(b"my-order-1", b"my-order-2")

@@ -20,6 +20,7 @@ from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
 from platform_defs.formats.reason import Reason
 from platform_defs.verification.documents import NotTheType
+from platform_defs.verification.judged import row_table
 from platform_defs.verification.protobuf import ProtobufJudge
 from tests.mutations import MESSAGES
 from tests.unit.protobuf_messages import (
@@ -131,7 +132,7 @@ def assert_agreement_on_damaged(readers: Readers, chance: random.Random) -> None
     readers.assert_agreement([damaged(chance, payload) if chance.random() < 0.7 else payload for payload in good])
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("syntax", READERS)
 @pytest.mark.timeout(7_200)
 def test_messages_with_wrong_bytes_harm_nothing(syntax: str, capfd) -> None:
@@ -175,6 +176,17 @@ def _assert_arrays(row: dict[str, Any], message: Any) -> None:
 
 def _time(at: Any) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=at.seconds, microseconds=at.nanos // 1_000)
+
+
+def test_a_decimal_with_more_zeros_than_arrow_takes_off_is_a_row_to_verify_as_well() -> None:
+    contract = contract_of({"exact": "decimal(33,14)", "sums": "array<decimal(33,14)>"})
+    message = new(PROTO3, "Transfer")
+    message.exact.value, message.exact.scale = (-(10**50)).to_bytes(24, "big", signed=True), 37
+    message.sums.add(value=message.exact.value, scale=37)
+    payload = message.SerializeToString()
+    read = decoded(ProtobufReader(contract, schema(PROTO3)), [payload]).rows
+    judged = row_table(contract.arrow_schema, [tuple(ProtobufJudge(contract, PROTO3).values(payload))])
+    assert judged.to_pylist() == read.to_pylist() == [{"exact": Decimal(-(10**13)), "sums": [Decimal(-(10**13))]}]
 
 
 def test_what_upb_takes_is_taken_and_holds_the_same() -> None:

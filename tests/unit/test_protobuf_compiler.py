@@ -1,21 +1,20 @@
 """What a schema can do to the compiler, and to the machine on which it runs."""
 
-import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from platform_defs.errors import Retryable
-from platform_defs.formats.protobuf import compiler
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.proto import compiler
 from platform_defs.verification.documents import NotTheType
 from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.protobuf_schema import message_types
 from tests.unit.protobuf_messages import contract_of
 
 RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each with each
@@ -36,6 +35,9 @@ def test_a_schema_that_needs_too_much_is_not_compatible(
     monkeypatch.setattr(compiler, limit, value)
     with pytest.raises(SchemaNotCompatible, match=said):
         file_of(WriterSchema(limit, "protobuf", LARGE))
+    message_types.cache_clear()
+    with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
+        ProtobufJudge(contract_of({"number": "integer"}), LARGE)
 
 
 def written(message: str, *imports: str, package: str = "", levels: int = 0) -> str:
@@ -116,14 +118,14 @@ def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
 def test_a_file_that_verifys_compiler_cannot_open_is_no_fault_of_the_schema(
     monkeypatch: pytest.MonkeyPatch, kept: str, document: str, said: str
 ) -> None:
-    run = subprocess.run
+    run = compiler.run
 
-    def without_it(command: list[str], **given: Any) -> CompletedProcess[bytes]:
-        output = next(one for one in command if one.startswith("-o"))
+    def without_it(arguments: list[str]) -> CompletedProcess[str]:
+        output = next(one for one in arguments if one.startswith("-o"))
         (Path(output.removeprefix("-o")).parent / kept).unlink()
-        return run(command, **given)
+        return run(arguments)
 
-    monkeypatch.setattr(subprocess, "run", without_it)
+    monkeypatch.setattr(compiler, "run", without_it)
     with pytest.raises(Retryable, match=said):
         ProtobufJudge(contract_of({"number": "integer"}), document)
 
@@ -152,9 +154,14 @@ def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me:hush@db/x")
     monkeypatch.setenv("PGPASSWORD", "hush")
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\nenv\n")
+    python.write_text(f"#!/bin/sh\nenv >> {tmp_path}/given\nexit 1")
     python.chmod(0o700)
     monkeypatch.setattr(sys, "executable", str(python))
-    answered = compiler.run([]).stdout
-    assert "PATH=" in answered
-    assert "hush" not in answered
+    text = 'syntax = "proto3"; message Told { }'
+    with pytest.raises(Retryable):
+        file_of(WriterSchema("told", "protobuf", text))
+    with pytest.raises(Retryable):
+        ProtobufJudge(contract_of({"number": "integer"}), text)
+    given = (tmp_path / "given").read_text()
+    assert given.count("\nPATH=") == 2
+    assert "hush" not in given

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.classified import HIDDEN, OPEN, classified, is_classified
+from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, OPEN, classified, is_classified
 from platform_defs.contract.column_types import INTEGER, JSON, STRING
 from platform_defs.contract.model import (
     Aggregate,
@@ -22,7 +22,15 @@ from platform_defs.contract.model import (
 )
 from platform_defs.engine import job
 from platform_defs.engine.audit import without_values
-from platform_defs.engine.redaction import redacted, unexpected
+from platform_defs.engine.redaction import redacted, stored_error, stored_halt, stored_reason, unexpected
+from platform_defs.halts import (
+    AccumulateRefused,
+    GateRed,
+    HaltDetail,
+    KeepsFailing,
+    TooManyDeadLetters,
+    UnknownHalt,
+)
 from platform_defs.verdicts import JavaCause
 
 QUOTED = "Zq7Quoted"
@@ -187,3 +195,54 @@ def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
         said = str(unexpected("a batch", error, hides=True))
     assert QUOTED not in said
     assert f"KeyError at {__file__}, line " in said
+
+
+LEFT_OUT = f"UniqueViolation, constraint c; what else Postgres says of it {NOT_SHOWN}"
+
+
+@pytest.mark.parametrize("stage", ["decode", "check", "transform", "publish"])
+def test_an_explanation_from_before_a_field_was_classified_is_not_shown(stage: str) -> None:
+    for of in ("email", None):
+        assert QUOTED not in stored_reason(PEOPLE, stage, "UniqueViolation", f"Key (email)=({QUOTED}) exists", of)
+        plain = contract(field("email"), field("country"))
+        assert stored_reason(plain, stage, "UniqueViolation", QUOTED, of) == QUOTED
+
+
+def test_an_explanation_that_quotes_nothing_is_shown_as_it_was_stored() -> None:
+    assert stored_reason(PEOPLE, "publish", "UniqueViolation", LEFT_OUT, None) == LEFT_OUT
+    (made,) = redacted(PEOPLE, [Fault(0, "check", "email_pattern", QUOTED, "email")])
+    assert stored_reason(PEOPLE, "check", "email_pattern", made.message, "email") == made.message
+    assert stored_reason(PEOPLE, "check", "country_enum", QUOTED, "country") == QUOTED
+
+
+def test_a_halt_from_before_a_field_was_classified_quotes_nothing() -> None:
+    sample = {"partition": 0, "offset": 7, "field": "email", "message": QUOTED}
+    observed = {"failed": 1, "samples": [sample], "observed_value": QUOTED}
+    halts: list[HaltDetail] = [
+        TooManyDeadLetters(1, 2, 2, {"email_pattern": 2}, (sample, {**sample, "stage": "check", "error_class": "x"})),
+        GateRed(1, 2, 2, ({"check": "email_pattern", "table": "s.rows", "observed": observed},)),
+        GateRed(1, 2, 2, ({"check": "message_decodes", "table": "s.rows", "observed": observed},)),
+        AccumulateRefused(QUOTED),
+        KeepsFailing(10, "RowRefused", QUOTED),
+        UnknownHalt("later", {"error": QUOTED}),
+    ]
+    for halt in halts:
+        shown = stored_halt(PEOPLE, halt)
+        assert QUOTED not in str(shown.to_json())
+        assert shown.code == halt.code
+        assert stored_halt(contract(field("email"), field("country")), halt) == halt
+    assert "offset" in str(stored_halt(PEOPLE, halts[0]).to_json())
+    placed = GateRed(1, 2, 2, ({"check": "r", "table": "s.rows", "observed": {"samples": [{"partition": 0}]}},))
+    assert stored_halt(PEOPLE, placed) == placed
+    new = KeepsFailing(10, "SchemasNotGiven", "the registry does not give schema 7", quotes_nothing=True)
+    assert stored_halt(PEOPLE, new) == new
+
+
+def test_an_error_is_shown_where_all_that_is_classified_was_hidden_when_it_was_recorded() -> None:
+    names = classified(PEOPLE).names
+    assert stored_error(PEOPLE, QUOTED, names) == QUOTED
+    assert stored_error(PEOPLE, QUOTED, ["*"]) == QUOTED
+    assert stored_error(PEOPLE, None, None) is None
+    for hidden in (None, [], [*names][1:]):
+        assert QUOTED not in (stored_error(PEOPLE, QUOTED, hidden) or "")
+    assert stored_error(contract(field("email"), field("country")), QUOTED, None) == QUOTED

@@ -1,6 +1,9 @@
 """How Spark is started: encrypted where tasks go to other machines, and by nobody's options but the settings'."""
 
+import logging.config
+
 import pytest
+from pyspark.logger import PySparkLogger
 
 from resources.settings import Settings
 from resources.spark.session import ENCRYPTED, is_encrypted, is_local, spark_config
@@ -44,3 +47,13 @@ def test_tasks_for_other_machines_are_encrypted(master: str | None, secret: str 
 )
 def test_what_a_spark_defaults_conf_says_counts(conf: dict[str, str], encrypted: bool) -> None:
     assert is_encrypted({"spark.master": "spark://a:7077", **conf}) == encrypted
+
+
+@pytest.mark.parametrize("name", ["SQLQueryContextLogger", "DataFrameQueryContextLogger"])
+def test_pyspark_logs_no_value_that_spark_quotes_once_dagster_has_configured_logging(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    logging.config.dictConfig({"version": 1, "disable_existing_loggers": False})  # as Dagster does in each run
+    logging.getLogger("another").error("it is configured")
+    PySparkLogger.getLogger(name).error("The value 'secret' cannot be cast")
+    assert caplog.messages == ["it is configured"]

@@ -1,13 +1,14 @@
 """The plan of topics: what it does once is all there is to do, and nothing that was not declared."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from platform_defs.topics.declared import Declared
+from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.plan import Plan, plan_of
@@ -144,6 +145,25 @@ def test_a_setting_declared_as_null_takes_the_override_away() -> None:
     declared = Declared("t", config={"retention.ms": None})
     then = applied(cluster(("t", HELD)), plan_of([declared], cluster(("t", HELD))))
     assert then.topics["t"].overrides == {}
+
+
+@pytest.mark.parametrize(
+    ("readers", "config", "created"),
+    [
+        (("append",), {}, {}),
+        (("upsert",), {}, {"cleanup.policy": "compact"}),
+        (("upsert", "upsert"), {"retention.ms": "1"}, {"cleanup.policy": "compact", "retention.ms": "1"}),
+        (("upsert", "append"), {}, {}),
+        (("upsert",), {"cleanup.policy": "delete"}, {"cleanup.policy": "delete"}),
+        (("upsert",), {"cleanup.policy": None}, {}),
+        ((), {}, {}),
+    ],
+)
+def test_a_topic_that_only_upserts_read_is_created_compacted(
+    readers: tuple[Any, ...], config: dict[str, str | None], created: dict[str, str]
+) -> None:
+    declared = Declared("t", config=config, readers=tuple(Reader(f"p{n}", one) for n, one in enumerate(readers)))
+    assert plan_of([declared], cluster()).steps == (Create("t", config=created),)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from platform_defs.contract.odcs import load
 from platform_defs.contract.topics_file import read_topics_file
 from platform_defs.topics import rules
 from platform_defs.topics.declared import Declared, Reader, declarations
-from platform_defs.topics.evidence_rules import Evidence, Unread, same_cluster, shorter, unread_kept
+from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.observed import Observed
 from platform_defs.topics.verdicts import Place, Verdict
 from tests.unit.contract_mistakes import GOOD
@@ -174,6 +174,17 @@ def test_a_rule_that_is_kept_says_nothing(rule: rules.Rule, one: Declared) -> No
     assert judged(rule, one, cluster(("t", THREE))) == []
 
 
+def test_a_topic_to_be_created_by_a_default_of_more_replicas_than_brokers_is_refused() -> None:
+    few = cluster(brokers=1)
+    observed = replace(few, defaults={**few.defaults, "default.replication.factor": "3"})
+    (verdict,) = rules.replication_fits(declared(), observed)
+    assert "replicationFactor 3, the cluster's default, needs as many brokers, and 1 live here" in verdict.message
+
+
+def test_a_topic_of_a_cluster_with_one_broker_is_not_asked_for_more_replicas() -> None:
+    assert judged(rules.durable, declared(), cluster(brokers=1)) == []
+
+
 @given(st.integers(1, 200), st.integers(1, 200))
 def test_the_share_of_keys_that_move_is_that_of_hashes_with_another_remainder(before: int, more: int) -> None:
     becomes = before + more
@@ -207,8 +218,7 @@ WEEK, DAY = "604800000", "86400000"
 )
 def test_retention_that_gets_shorter_is_seen(held: dict[str, str], config: Any, milliseconds: int | None) -> None:
     found = shorter(declared(config=config), cluster(("t", topic((1,), **held))))
-    assert found is not None
-    assert found.milliseconds == milliseconds
+    assert [one.milliseconds for one in found if one.lost_to is None] == [milliseconds]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +233,58 @@ def test_retention_that_gets_shorter_is_seen(held: dict[str, str], config: Any, 
     ],
 )
 def test_retention_that_deletes_no_more_than_before_is_free(held: dict[str, str], config: Any) -> None:
-    assert shorter(declared(config=config), cluster(("t", topic((1,), **held)))) is None
+    found = shorter(declared(config=config), cluster(("t", topic((1,), **held))))
+    assert [one for one in found if one.lost_to is None] == []
+
+
+COMPACT = {"cleanup_policy": "compact"}
+KEPT, DELAY = "delete.retention.ms", "min.compaction.lag.ms"
+
+
+@pytest.mark.parametrize(
+    ("held", "config", "milliseconds"),
+    [
+        ({}, {"cleanup.policy": "compact", KEPT: DAY}, [int(DAY)]),
+        ({}, {"cleanup.policy": "compact,delete"}, [int(DAY)]),  # Kafka's default
+        (COMPACT, {KEPT: "1000"}, [1000]),
+        ({**COMPACT, "delete_retention_ms": WEEK}, {KEPT: DAY}, [int(DAY)]),
+        ({**COMPACT, "min_compaction_lag_ms": WEEK}, {DELAY: "0"}, [int(DAY)]),
+        (COMPACT, {KEPT: "soon"}, [None]),
+        (COMPACT, {KEPT: WEEK}, []),
+        (COMPACT, {KEPT: "0", DELAY: WEEK}, []),
+        ({}, {KEPT: "0"}, []),
+        (COMPACT, {"cleanup.policy": "delete"}, []),
+    ],
+)
+def test_tombstones_that_are_kept_for_a_shorter_time_are_seen(
+    held: dict[str, str], config: Any, milliseconds: list[int | None]
+) -> None:
+    found = shorter(declared(config=config), cluster(("t", topic((1,), **held))))
+    assert [one.milliseconds for one in found if one.lost_to == "upsert"] == milliseconds
+
+
+def test_tombstones_that_an_upsert_has_not_read_are_kept() -> None:
+    change = Shorter(1000, "upsert")
+    one = declared(config={KEPT: "1000"}, readers=(UPSERTS,))
+    observed = cluster(("t", topic((1,), **COMPACT)))
+    (verdict,) = unread_kept({"t": one}, observed, Evidence({"t": [Unread("u", 120, 100, change)]}))
+    assert (verdict.severity, verdict.place) == ("refuse", PLACE)
+    assert "u has not read 120 messages of t, and tombstones among 100 of them could be removed" in verdict.message
+    assert list(unread_kept({"t": one}, observed, Evidence({"t": [Unread("u", 120, 0, change)]}))) == []
+
+
+def test_tombstones_outlast_the_latency_of_an_upsert() -> None:
+    slow = Reader("u", "upsert", seconds=60.0)
+    one = declared(config={"cleanup.policy": "compact", KEPT: "59000"}, readers=(slow,))
+    ((severity, message),) = judged(rules.tombstones_outlast, one, cluster())
+    assert severity == "refuse"
+    assert "tombstones of t are kept for 59000 ms, and u starts a run after 60 s" in message
+    for fine in (
+        replace(one, config={**one.config, KEPT: "60000"}),
+        replace(one, readers=(APPENDS,)),
+        replace(one, config={KEPT: "59000"}),
+    ):
+        assert judged(rules.tombstones_outlast, fine, cluster()) == []
 
 
 def unread(evidence: Evidence) -> list[Verdict]:
@@ -232,7 +293,8 @@ def unread(evidence: Evidence) -> list[Verdict]:
 
 
 def test_retention_below_the_oldest_unread_message_is_refused_with_the_number_of_messages() -> None:
-    (verdict,) = unread(Evidence({"t": [Unread("p", 120, 100), Unread("q", 5, 0)]}))
+    change = Shorter(1000)
+    (verdict,) = unread(Evidence({"t": [Unread("p", 120, 100, change), Unread("q", 5, 0, change)]}))
     assert (verdict.severity, verdict.rule, verdict.place) == ("refuse", "unread_kept", PLACE)
     assert "p has not read 120 messages of t, and retention.ms 1000 would delete 100 of them" in verdict.message
 
@@ -244,12 +306,12 @@ def test_retention_is_not_changed_while_nobody_can_tell_what_was_read() -> None:
 
 
 def test_retention_below_what_is_read_already_is_free() -> None:
-    assert unread(Evidence({"t": [Unread("p", 3, 0)]})) == []
+    assert unread(Evidence({"t": [Unread("p", 3, 0, Shorter(1000))]})) == []
 
 
 def test_another_cluster_than_at_the_first_apply_is_refused() -> None:
     (verdict,) = same_cluster(cluster(), Evidence(first_cluster="the first"))
-    assert "first applied to cluster the first, and this is cluster cluster-1" in verdict.message
+    assert "the ledger's topics are in cluster the first, and this is cluster cluster-1" in verdict.message
     assert list(same_cluster(cluster(), Evidence(first_cluster="cluster-1"))) == []
     assert list(same_cluster(cluster(), Evidence())) == []
 

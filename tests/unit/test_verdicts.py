@@ -173,7 +173,7 @@ def test_how_a_spark_job_fails(what: str) -> None:
 @pytest.mark.parametrize("gone", [ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("no answer")])
 def test_spark_that_ends_before_a_job_starts_is_neither_a_bug_nor_the_transforms_fault(gone: Exception) -> None:
     class Ended:
-        def range(self, *_: int) -> None:
+        def newSession(self) -> None:  # Spark's name
             raise gone
 
     ranges = (OffsetRange("bank.transfers", 0, 0, 1),)

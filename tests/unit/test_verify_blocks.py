@@ -4,6 +4,7 @@ what surely is a row is accepted.
 
 import json
 import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,11 @@ from platform_defs.contract.model import Contract
 from platform_defs.verification.json_blocks import BlockReader
 from platform_defs.verification.judge import Judge, NoRow
 from platform_defs.verification.patterns import whole_match, whole_matches
+from tests.mutations import MESSAGES
+from tests.unit.test_avro_agreement import mutated
 from tests.unit.test_decode_agreement import ANY_OBJECTS, GOOD_OBJECTS, LINES, NESTED, TYPES, VALUES, contract_of
+from tests.unit.test_json_mutations import CONTRACT as MUTATED
+from tests.unit.test_json_mutations import good
 from tests.unit.test_judge import RULED as OF_EACH_RULE
 from tests.unit.test_judge import contract, field
 
@@ -68,6 +73,11 @@ def accepted(contract: Contract, values: Sequence[bytes | None]) -> int:
 @example([b'{"s":"a"}{"s":"b"}', b'{"s":"c"}\0}', b'{"s":"d"}'])
 @example([b'{"x":[', b"{}]}", b'{"s":"a"}{"s":"b"}'])
 @example([b'{"s":"a"} null', b'{"s":"c"}'])
+@example([b'{"\\u0069":1}', b'{"i":1,"i":2}'])  # the key is there as often as it has values
+@example([b'{"i":null}', b'{"i":1,"i":2}', b'{"i":null,"i":2}', b'{"i":2,"i":null}', b'{"s":"i","i":1,"i":null}'])
+@example([b'{"i":1,"\\u0069":2,"x":"\\u0022\\u0022"}', b'{"f":-0}', b'{"f":0}', b'{"f":-0.0}', b'{"x":-0}'])
+@example([b'{"m":-0.00}', b'{"m":"-0"}', b'{"m":null}', b'{"m":"null"}', b'{"m":"1.5""}', b'{"m":[1]}', b'{"m":{}}'])
+@example([b'{"x":1e400}', b'{"x":' + b"9" * 5_000 + b"}", b'{"i":' + b"9" * 5_000 + b"}"])
 @example([b'{"m":"99999"}', b'{"m":9999.99}', b'{"m":"1.234"}', b'{"wide":1e8}'])
 @example([b'{"s":"\\ud83d\\ude00"}', b'{"s":"\\udc00"}', b'{"s":"\\u0000"}', b'{"s":"\xff"}', b'{"x":"\xff"}'])
 @example([b'{"x":' + b"[" * 100 + b"]" * 100 + b"}", b'{"x":' + b"[" * 99 + b"]" * 99 + b"}"])
@@ -100,7 +110,7 @@ def test_what_is_right_in_every_way_is_read_as_a_block(values: list[bytes]) -> N
 
 
 def test_texts_that_look_like_numbers_that_json_has_not_are_read_as_a_block() -> None:
-    assert accepted(READ, [b'{"s":"Info: Information, NaN"}', b'{"s":"[-Infinity]","x":"a\\nb"}']) == 1
+    assert accepted(READ, [b'{"s":"Info: Information, NaN"}', b'{"s":"[-Infinity]","x":"a\\nb"}']) == 2
 
 
 def test_a_message_that_is_refused_takes_no_other_with_it() -> None:
@@ -109,7 +119,44 @@ def test_a_message_that_is_refused_takes_no_other_with_it() -> None:
         values[n] = [b'{"i":"x"}', b'{"m":"1.234"}', b"no JSON", b'{"i":1}{"i":2}', b'{"i":1,"i":2}', b"{,}"][
             n // 100 % 6
         ]
-    assert accepted(READ, values) == 2_000 - 20 - 3
+    assert accepted(READ, values) == 2_000 - 20
+
+
+def test_a_key_that_is_elsewhere_in_the_message_too_is_no_repetition() -> None:
+    others = [
+        b'{"s":"i","x":{"i":1,"s":"s"},"i":null}',
+        b'{"x":{"i":1}}',
+        b'{"s":"\\u00e9 \\"i\\"","i":1}',
+        b'{"\\u0069":1}',
+        b'{"s" : "s",\n"i"\t:1}',
+    ]
+    assert accepted(READ, others) == 5
+    assert (
+        accepted(INSIDE, [b'{"o":{"a":1,"p":{"b":"a"},"x":{"a":2}},"s":"o"}', b'{"o":{"p":{"b":"x"}},"a":[{"a":1}]}'])
+        == 2
+    )
+
+
+def wrong_bytes(number: int, seed: int) -> None:
+    """Assert what `accepted` does of so many messages with wrong bytes, among good ones."""
+    fields = [item for item in MUTATED.fields if item.type.kind not in ("bytes", "array", "json")]
+    rng, of = random.Random(seed), contract(*fields)
+    for _ in range(0, number, 1_000):
+        whole = [good(rng).partition(b"{") for _ in range(500)]
+        messages = [begin + rest for _, begin, rest in whole]
+        assert accepted(of, messages) > 400
+        accepted(of, [part for message in messages for part in (mutated(message, rng), message)])
+
+
+@pytest.mark.long
+def test_wrong_bytes_harm_one_message_only() -> None:
+    wrong_bytes(4_000, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7_200)
+def test_messages_with_wrong_bytes_harm_nothing() -> None:
+    wrong_bytes(MESSAGES, seed=2)
 
 
 @pytest.mark.parametrize("kind", ["json", "bytes", "array<integer>"])

@@ -66,17 +66,34 @@ def column(name: str, kind: str) -> Column:
 SUMS = Table(
     "s.sums",
     "accumulate",
-    (column("k", "string"), column("total", "decimal(38,2)"), column("many", "integer"), column("least", "integer")),
-    group_by=("k",),
-    aggregates=(Aggregate("total", "sum", "m"), Aggregate("many", "count", None), Aggregate("least", "min", "i")),
+    (
+        column("m_sum", "string"),
+        column("total", "decimal(38,2)"),
+        column("many", "integer"),
+        column("least", "integer"),
+        column("again", "integer"),
+        column("first", "string"),
+        column("last", "string"),
+    ),
+    group_by=("m_sum",),
+    aggregates=(
+        Aggregate("total", "sum", "m"),
+        Aggregate("many", "count", None),
+        Aggregate("least", "min", "i"),
+        Aggregate("again", "min", "i"),
+        Aggregate("first", "min", "t"),
+        Aggregate("last", "max", "t"),
+    ),
 )
-ROW_TABLE = Table("s.rows", "append", (column("k", "string"), column("m", "decimal(20,2)"), column("i", "integer")))
-Entry = tuple[str | None, Decimal | None, int | None]
+ROWS_OF_SUMS = ("m_sum", "string"), ("m", "decimal(20,2)"), ("i", "integer"), ("t", "string")
+ROW_TABLE = Table("s.rows", "append", tuple(column(name, kind) for name, kind in ROWS_OF_SUMS))
+Entry = tuple[str | None, Decimal | None, int | None, str | None]
 ENTRIES = st.lists(
     st.tuples(
         st.none() | st.sampled_from("xyz"),
         st.none() | st.decimals(-(10**17), 10**17, places=2),
         st.none() | st.integers(-5, 5),
+        st.none() | st.sampled_from(["a", "B", "b", "é", ""]),
     ),
     max_size=6,
 )
@@ -85,16 +102,27 @@ ENTRIES = st.lists(
 def entries(made: Sequence[Entry]) -> pa.Table:
     kinds = [item.type.arrow for item in ROW_TABLE.columns]
     columns = [pa.array([one[n] for one in made], kind) for n, kind in enumerate(kinds)]
-    return pa.table(columns, names=["k", "m", "i"])
+    return pa.table(columns, names=[item.name for item in ROW_TABLE.columns])
+
+
+def as_in_a_dictionary(text: str) -> tuple[str, str]:
+    """As many collations have it: a, b, B, and é behind e; in the order of bytes, B is the first and é the last."""
+    return text.lower().replace("é", "e"), text.swapcase()
+
+
+def in_order(_column: str, texts: Sequence[str]) -> list[str]:
+    return sorted(texts, key=as_in_a_dictionary)
 
 
 def summed(made: Sequence[Entry]) -> dict[str | None, list[Any]]:
     found = dict[str | None, list[Any]]()
-    for key in {k for k, _, _ in made}:
-        amounts = [m for k, m, _ in made if k == key and m is not None]
-        numbers = [i for k, _, i in made if k == key and i is not None]
-        many = sum(k == key for k, _, _ in made)
-        found[key] = [sum(amounts, Decimal(0)) if amounts else None, many, min(numbers) if numbers else None]
+    for key in {k for k, *_ in made}:
+        amounts = [m for k, m, *_ in made if k == key and m is not None]
+        numbers = [i for k, _, i, _ in made if k == key and i is not None]
+        texts = sorted((t for k, *_, t in made if k == key and t is not None), key=as_in_a_dictionary)
+        many, least = sum(k == key for k, *_ in made), min(numbers, default=None)
+        total = sum(amounts, Decimal(0)) if amounts else None
+        found[key] = [total, many, least, least, *((texts[0], texts[-1]) if texts else (None, None))]
     return found
 
 
@@ -107,12 +135,13 @@ def test_an_accumulate_is_compared_key_by_key(parts: list[list[Entry]], data: st
     there = [row for row in there if row[0] not in lost]
     wrong = data.draw(st.sets(st.sampled_from(range(len(there))))) if there else set()
     for place in wrong:
-        there[place][2] += 1
-    extra = data.draw(st.lists(st.just(["new", Decimal(1), 1, 1]), max_size=2))
+        at = data.draw(st.sampled_from([2, 5, 6]))
+        there[place][at] = there[place][at] + 1 if at == 2 else f"{there[place][at]}b"
+    extra = data.draw(st.lists(st.just(["new", Decimal(1), 1, 1, 1, "a", "a"]), max_size=2))
     kinds = [item.type.arrow for item in SUMS.columns]
     columns = [pa.array([row[n] for row in (*there, *extra)], kind) for n, kind in enumerate(kinds)]
     batch = pa.record_batch(columns, names=[item.name for item in SUMS.columns])
-    findings, accumulated = Findings("p"), Accumulated(SUMS, ROW_TABLE)
+    findings, accumulated = Findings("p"), Accumulated(SUMS, ROW_TABLE, in_order)
     for part in parts:
         accumulated.add(entries(part))
     accumulated.compare(cast("Any", SimpleNamespace(accumulated=lambda _: iter([batch]))), findings)

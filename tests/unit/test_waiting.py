@@ -81,6 +81,17 @@ def test_a_topic_that_cannot_be_seen_keeps_what_was_known_of_it() -> None:
     assert decide(away(), waits[CONTRACT.pipeline], 1040.0) == "it does not say"
 
 
+def test_a_batch_that_was_not_reported_is_due_after_the_latency_though_nothing_is_unread() -> None:
+    left = replace(seen(0), unreported=True)
+    waits = remember({}, [left], 1000.0)
+    assert decide(left, waits[CONTRACT.pipeline], 1029.0) == "0 unread messages; no run is due yet"
+    waits = remember(waits, [left], 1031.0)
+    found = decide(left, waits[CONTRACT.pipeline], 1031.0)
+    assert isinstance(found, Due)
+    assert (found.since, found.reason) == (1000.0, "a run ended before it had reported its batches")
+    assert remember(waits, [seen(0)], 1040.0) == {}
+
+
 def test_a_pipeline_that_is_due_says_since_when() -> None:
     found = decide(seen(3), Waiting(1000.0, 5), 1031.0)
     assert isinstance(found, Due)

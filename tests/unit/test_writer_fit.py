@@ -8,9 +8,10 @@ import pytest
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Contract, Field, Format, WireFormat
+from platform_defs.evolution.changes import ChangeClass
 from platform_defs.formats.fit import Refused, reader_or_refusal
+from platform_defs.formats.writer_fit import doubts_of, misfit, why_not, writer_changes
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.operations.writer_fit import doubts_of, misfit, why_not
 from tests.unit.avro_messages import record
 
 
@@ -46,6 +47,7 @@ def said(contract: Contract, schema: WriterSchema) -> str | None:
         ("array<integer>", {"type": "array", "items": {"type": "integer"}}),
         ("array<date>", {"type": "array", "items": {"$ref": "#/definitions/text"}}),
         ("array<date>", {"type": "array"}),
+        ("array<string>", {"type": "array", "prefixItems": [{"type": "string"}], "items": False}),
         ("string", {"$ref": "#/definitions/text"}),
         ("boolean", {"allOf": [{"type": "boolean"}]}),
     ],
@@ -70,6 +72,21 @@ def test_json_fits_where_its_schema_allows_only_what_the_contract_reads(of: str,
             "array<integer>",
             {"type": "array", "items": {"type": ["integer", "null"]}},
             "f (a.f) is array of integer or null; the contract requires array<integer>",
+        ),
+        (
+            "array<string>",
+            {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "string"}},
+            "f (a.f) is array of integer or string; the contract requires array<string>",
+        ),
+        (
+            "array<string>",
+            {"type": "array", "prefixItems": [{"type": "integer"}]},
+            "f (a.f) is array of integer; the contract requires array<string>",
+        ),
+        (
+            "array<string>",
+            {"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "boolean"}},
+            "f (a.f) is array of boolean or string; the contract requires array<string>",
         ),
     ],
 )
@@ -155,3 +172,53 @@ def test_another_record_is_told_from_one_that_does_not_fit() -> None:
     assert why_not(other, schema) == Refused("OtherRecord", "it is of B, and the contract reads C")
     assert misfit(other, schema) == "it is of B, and the contract reads C"
     assert misfit(replace(other, wire=replace(other.wire, other_records="skip")), schema) is None
+
+
+@pytest.mark.parametrize("package", ["shop", "bank"])
+def test_a_protobuf_schema_without_the_contracts_message_is_of_another_record(package: str) -> None:
+    """Its reader takes payloads that name any message by index, so it does not refuse the schema itself."""
+    body = "message First {} message B { A a = 1; } message A { string f = 1; }"
+    text = f'syntax = "proto3"; package {package}; {body}'
+    schema, contract = WriterSchema("7", "protobuf", text), contract_of("string", "protobuf", name="bank.M")
+    reason = f"it is of {package}.First, {package}.B, {package}.A, and the contract reads bank.M"
+    assert why_not(contract, schema) == Refused("OtherRecord", reason)
+    assert misfit(contract, schema) == reason
+    assert misfit(replace(contract, wire=replace(contract.wire, other_records="skip")), schema) is None
+    assert (why_not(contract_of("string", "protobuf", name="bank.B"), schema) is None) is (package == "bank")
+
+
+def avro_schema(kind: object, name: str = "shop.Order") -> WriterSchema:
+    document = {"type": "record", "name": name, "fields": [{"name": "f", "type": kind}, {"name": "g", "type": "long"}]}
+    return WriterSchema("7", "avro", json.dumps(document))
+
+
+def reads(*fields: Field, kind: Format = "avro", record: str = "") -> Contract:
+    """A contract that reads g, and these fields."""
+    given = Field("g", column_type("integer"), True, ())
+    return Contract("p", "1", "d", "", "t", kind, (given, *fields), (), wire=WireFormat(record=record))
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        (avro_schema("int"), "are dead letters from now on: f "),
+        (avro_schema("string"), None),
+        (
+            WriterSchema("7", "json", '{"properties": {"f": {"type": "integer"}}}'),
+            "may be dead letters from now on: f ",
+        ),
+        (WriterSchema("7", "json", '{"properties": {"f": {"type": "string"}}}'), None),
+    ],
+)
+def test_a_field_that_writers_have_with_another_type_is_not_free_to_add(schema: WriterSchema, said: str | None) -> None:
+    added = Field("f", column_type("string"), False, ())
+    changes = writer_changes(reads(kind=schema.format), reads(added, kind=schema.format), [schema])
+    assert [change.kind for change in changes] == ([ChangeClass.BREAKS_PRODUCERS] if said else [])
+    assert all(said in change.sentence for change in changes if said)
+
+
+def test_messages_that_were_dead_letters_already_break_nothing() -> None:
+    other = avro_schema("int", name="shop.Return")
+    before, after = reads(record="shop.Order"), reads(Field("f", column_type("string"), False, ()), record="shop.Order")
+    assert writer_changes(before, after, [other]) == ()
+    assert "shop.Return" not in "".join(change.what for change in writer_changes(before, reads(), [other]))

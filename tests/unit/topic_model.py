@@ -12,6 +12,8 @@ DEFAULTS = {
     "cleanup.policy": "delete",
     "retention.ms": "604800000",
     "retention.bytes": "-1",
+    "delete.retention.ms": "86400000",
+    "min.compaction.lag.ms": "0",
     "min.insync.replicas": "1",
     "unclean.leader.election.enable": "false",
     "max.message.bytes": "1048588",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.model import Contract, Field
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.json.schema_types import Node, kinds_of, meant, node, required_by
+from platform_defs.formats.json.schema_types import Node, item_kinds, kinds_of, meant, node, required_by
 from platform_defs.formats.writer_schema import WriterSchema
 
 _READ = {  # by the contract's type, the types of JSON that it is read from (values.py); json: any
@@ -103,4 +103,4 @@ def _at(path: MessagePath, root: Node) -> _Value | None:
         always = always and key in required_by(found) and (depth == 0 or kinds == frozenset({"object"}))
         raw = properties[key]
     found, _ = meant(raw, root)
-    return _Value(kinds_of(raw, root), always, items=kinds_of(found.get("items"), root) if found else None)
+    return _Value(kinds_of(raw, root), always, items=item_kinds(found, root) if found else None)

@@ -97,12 +97,30 @@ def column_of(of: Node, root: Node) -> ColumnType:
     return _PLAIN.get(kind, JSON) if isinstance(kind, str) else JSON
 
 
+def item_kinds(of: Node, root: Node) -> frozenset[str] | None:
+    """The types of JSON that items of an array may have, as far as the schema says; None where it says nothing."""
+    known = [kinds for item in _items(of) if (kinds := kinds_of(item, root)) is not None]
+    return frozenset[str]().union(*known) if known else None
+
+
+def _items(of: Node) -> list[Any]:
+    """The schemas of an array's items: of those at the front, one each, then that of the rest, which is anything
+    ({}) where none is given. Drafts before 2020-12 have a list of `items`, and `additionalItems` for the rest.
+    """
+    front, rest = of.get("prefixItems"), of.get("items", {})
+    if isinstance(rest, list):
+        front, rest = cast("list[Any]", rest), of.get("additionalItems", {})
+    first = cast("list[Any]", front) if isinstance(front, list) else []
+    return first if rest is False else [*first, rest]
+
+
 def _array(of: Node, root: Node) -> ColumnType:
     """Of items of one type that are never null. Arrays of arrays are not looked into: one may contain itself."""
-    items, nullable = meant(of.get("items"), root)
-    if not items or nullable or items.get("type") == "array":
-        return JSON
-    return array_or_json(column_of(items, root))
+    columns = set[ColumnType]()
+    for raw in _items(of):
+        item, nullable = meant(raw, root)
+        columns.add(column_of(item, root) if item and not nullable and item.get("type") != "array" else JSON)
+    return array_or_json(columns.pop()) if len(columns) == 1 else JSON
 
 
 def _choices(here: Node) -> list[Any] | None:

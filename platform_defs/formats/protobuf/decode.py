@@ -54,6 +54,11 @@ class ProtobufReader:
             raise SchemaNotCompatible([f"the schema does not define the message {self._record}"])
         return of and resolve(of, self._contract)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The messages of the schema, where the contract's is not among them: each payload is of another record."""
+        return () if self._program else tuple({of.full_name: of for types in self._types.values() for of in types})
+
     def _is_meant(self, types: list[Descriptor]) -> bool:
         return [of.full_name for of in types] == [self._record]
 

@@ -1,17 +1,24 @@
 """Everything that `tidegate doctor` looks at. Kafka, Postgres, Spark, Java and the disk are looked at side by side."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from platform_defs.contract.catalogue import BrokenContract, Contracts
-from platform_defs.doctor import machine
+from platform_defs.contract.model import Contract
+from platform_defs.doctor import machine, pipelines
 from platform_defs.doctor import postgres as of_postgres
 from platform_defs.doctor.findings import Finding, error, warning
+from platform_defs.doctor.pipelines import PipelineState
+from platform_defs.engine.redaction import stored_error
 from platform_defs.errors import BadInput, TidegateError
+from platform_defs.halts import GateRed
+from platform_defs.offsets import Position
 from platform_defs.operations.doctor.at_once import at_once
-from platform_defs.operations.doctor.kafka import KafkaExamination
+from platform_defs.operations.doctor.kafka import QUIET, KafkaExamination
+from resources.postgres.answers import PipelineStatus
 
 UNANSWERED = 10  # times the time-out: of the questions to one system that may follow one another
 
@@ -40,6 +47,7 @@ class Examination:
         looks: dict[str, Callable[[], list[Finding]]] = {
             "kafka": self._kafka,
             "postgres": self._postgres,
+            "pipelines": self._pipelines,
             "spark": self._spark,
             "java": self._java,
             "disk": partial(_disk, self.home),
@@ -78,6 +86,31 @@ class Examination:
             of_postgres.clock(seen.vitals.behind),
         ]
 
+    def _pipelines(self) -> list[Finding]:
+        """Nothing where the ledger cannot be read: the findings about Postgres say why."""
+        if self.postgres_url is None:
+            return []
+        from resources.postgres.ledger import Ledger
+
+        contracts = {contract.pipeline: contract for contract in self.contracts.good}
+        try:
+            known = Ledger(self.postgres_url).overview([*contracts])
+        except TidegateError:
+            return []
+        states = [_state(contracts[name], one.status, one.positions) for name, one in known.items()]
+        return [*pipelines.findings(states, self._topic_ids({one.topic for one in states if one.read_topic_id}))]
+
+    def _topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        """None of another cluster's: the brokers of `--bootstrap` may be anywhere."""
+        from resources.kafka.doctor.topic_states import topic_ids
+
+        if self.bootstrap is None or self.source == "--bootstrap":
+            return {}
+        with suppress(TidegateError):
+            options = {**self.options, **QUIET, "bootstrap.servers": self.bootstrap}
+            return topic_ids(options, sorted(topics), self.seconds)
+        return {}
+
     def _daemon(self, beside_the_ledger: Mapping[str, float] | None) -> Finding:
         if self.dagster_url is None:
             return of_postgres.daemon(beside_the_ledger)
@@ -102,6 +135,20 @@ class Examination:
             return [machine.java(java.java_version(path), path, java.OLDEST)]
         except BadInput as missing:
             return [error("java", "java", "There is no Java that Spark can use.", str(missing))]
+
+
+def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Position]) -> PipelineState:
+    gate = GateRed.from_json(status.red_gate) if status.red_gate else None
+    return PipelineState(
+        status.pipeline,
+        contract.topic,
+        halt_code=status.halt_code if status.halt else None,
+        halt_seen=status.halt.reason if status.halt else "",
+        failed_checks=gate.names if gate else (),
+        last_error=stored_error(contract, status.last_error, status.last_error_hides),
+        retry_at=status.retry_at if status.backed_off else None,
+        read_topic_id=next((item.topic_id for item in positions if item.topic == contract.topic), None),
+    )
 
 
 def _without_topic(contracts: Iterable[BrokenContract]) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from platform_defs.contract.model import Contract
@@ -12,7 +13,9 @@ from platform_defs.doctor.findings import Finding, Severity, error, warning
 from platform_defs.doctor.postgres import clock
 from platform_defs.doctor.topics import TopicLook, TopicTrouble
 from platform_defs.doctor.trials import Place, Written
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, TidegateError
+from platform_defs.operations.observe_cluster import Look
+from platform_defs.words import plural
 from resources.kafka.doctor.addresses import Visitor
 from resources.kafka.doctor.topic_states import topic_states
 from resources.kafka.doctor.trial import Trial
@@ -48,6 +51,7 @@ class KafkaExamination:
         """What clients of librdkafka's come to. `reached`: the brokers to read from; None for all."""
         looks = self._topics(options)
         yield from topics.findings(looks)
+        yield from _throttled(options)
         places = [one for one in trials.places_to_read(looks) if reached is None or one.leader in reached]
         yield from trials.reading(Trial(options, self.seconds).read(places) if places else {})
         yield from self._writing(options)
@@ -97,6 +101,20 @@ class KafkaExamination:
                 f"{self.write} is the topic of the pipeline {readers[0]}, which would read the doctor's message. "
                 "Name a topic that no pipeline reads",
                 field="--write",
+            )
+
+
+def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:
+    """Throttles that a reassignment has left; nothing where the user may not see all that it takes to know."""
+    with suppress(TidegateError):
+        seen = Look(options).observe()
+        if seen.throttled and not seen.moving and not seen.unknown and seen.quorum is not None:
+            yield warning(
+                "topics",
+                seen.throttled[0],
+                f"No replica is being moved, but replication is throttled for {plural(len(seen.throttled), 'topic')}, "
+                f"such as {seen.throttled[0]}: a reassignment left limits that slow it down permanently.",
+                "tidegate cluster reassign status --adopt",
             )
 
 

@@ -1,11 +1,17 @@
 -- applied_contract: the contract in force; nothing where no run or command has recorded one.
-SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text, c.dropped
+SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text, c.unnumbered
   FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
  WHERE p.name = %(pipeline)s;
 
 -- contracts_of: every contract that the pipeline has had, the first one first.
-SELECT digest, version, document, applied_at, applied_by, by_command, schema_text, dropped
+SELECT digest, version, document, applied_at, applied_by, by_command, schema_text, unnumbered
   FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
+
+-- applications_of: each time that one of them came into force, the first one first: the columns that the row table lost
+-- then, and the contract as it was then.
+SELECT a.number, a.digest, a.dropped, c.version, a.document, c.schema_text
+  FROM tidegate.contract_application AS a JOIN tidegate.contract AS c USING (pipeline, digest)
+ WHERE a.pipeline = %(pipeline)s ORDER BY a.number;
 
 -- in_force: the digest of the contract in force.
 SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s;
@@ -17,27 +23,53 @@ SELECT FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
 -- record_contract: from now on it judges. One that was in force before keeps when it was applied first. Where a person
--- has applied the one before, this one's version has to fit as well.
-WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s)
-INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, dropped, by_command)
-VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s, %(dropped)s,
+-- has applied the one before, this one's version has to fit as well. Two deployments that take turns would add an
+-- application with each run: of those that changed no column, the last one is enough. Batches keep the numbers of those
+-- that are deleted: the next application of their contract has the same columns.
+WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s),
+     applied AS (INSERT INTO tidegate.contract_application (pipeline, digest, document, dropped, applied_by)
+                 VALUES (%(pipeline)s, %(digest)s, %(document)s, %(dropped)s, %(applied_by)s)),
+     repeated AS (DELETE FROM tidegate.contract_application
+                   WHERE pipeline = %(pipeline)s AND number = ANY(%(repeated)s::bigint[]))
+INSERT INTO tidegate.contract AS c (pipeline, digest, version, document, schema_text, applied_by, by_command)
+VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(applied_by)s,
         %(by_command)s OR EXISTS (
           SELECT FROM tidegate.pipeline AS p JOIN tidegate.contract AS was
               ON (was.pipeline, was.digest) = (p.name, p.contract_digest)
            WHERE p.name = %(pipeline)s AND was.by_command))
     ON CONFLICT (pipeline, digest) DO UPDATE
-    SET by_command = c.by_command OR excluded.by_command, dropped = c.dropped || excluded.dropped;
+    SET by_command = c.by_command OR excluded.by_command,
+        document = excluded.document;  -- two of one digest can differ in classification and renames
 
 -- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;
 
--- table_shape: the columns of a table; none where there is no such table, or it is not the pipeline's.
+-- table_shape: the columns of a table; none where there is no such table, or it is not the pipeline's. `checked`: in a
+-- CHECK of this name, as contract apply --not-null adds it.
 SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null,
-       atthasdef OR attidentity <> '' AS has_default
+       atthasdef OR attidentity <> '' AS has_default,
+       EXISTS (SELECT FROM pg_constraint
+                WHERE conrelid = attrelid AND contype = 'c' AND conname = %(check)s AND attnum = ANY(conkey)) AS checked
   FROM pg_attribute
  WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped
    AND EXISTS (SELECT FROM tidegate.output WHERE pipeline = %(pipeline)s AND table_oid = attrelid)
  ORDER BY attnum;
+
+-- schemas_of_values: the schemas that values of the pipeline's messages named in the last seven days, and in the last batch
+-- that named any.
+SELECT s.key, s.format, s.document, s."references", s.encrypted
+  FROM tidegate.schema_use AS u JOIN tidegate.schema AS s USING (registry, generation, key)
+  LEFT JOIN tidegate.batch AS b ON b.batch_id = u.last_batch
+ WHERE u.pipeline = %(pipeline)s AND u.part = 'value'
+   AND (b.committed_at > now() - interval '7 days'
+        OR u.last_batch = (SELECT max(last_batch) FROM tidegate.schema_use
+                            WHERE pipeline = %(pipeline)s AND part = 'value'))
+ ORDER BY u.last_batch DESC, s.key;
+
+-- unknown_fields: how many messages of the pipeline's newest batches had fields that the contract did not name.
+SELECT coalesce(sum(unknown_fields), 0)::bigint
+  FROM (SELECT unknown_fields FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL
+         ORDER BY batch_id DESC LIMIT 100) AS newest;
 
 -- open_dead_letters: how many of the pipeline's broke each of these rules.
 SELECT error_class, count(*) AS messages FROM tidegate.dead_letter

@@ -1,10 +1,5 @@
--- dagster_has_log: whether Dagster keeps its events in this database.
-SELECT to_regnamespace('dagster') IS NOT NULL
-   AND (SELECT count(*) = 4 FROM pg_class WHERE relnamespace = to_regnamespace('dagster')
-           AND relname IN ('runs', 'event_logs', 'asset_keys', 'asset_check_executions'));
-
--- dagster_old_runs: runs that ended so long ago, but those in which an asset was last materialized or observed, or a check
--- last evaluated: the UI shows these.
+-- dagster_old_runs: runs after the `last` one that ended so long ago, but those in which an asset was last materialized
+-- or observed, or a check last evaluated: the UI shows these.
 WITH latest AS MATERIALIZED (
   SELECT e.run_id
     FROM dagster.asset_keys AS a
@@ -15,8 +10,8 @@ WITH latest AS MATERIALIZED (
   SELECT run_id FROM dagster.asset_check_executions
    WHERE id IN (SELECT max(id) FROM dagster.asset_check_executions
                  GROUP BY asset_key, check_name, execution_status = 'PLANNED'))
-SELECT run_id FROM dagster.runs AS r
- WHERE status IN ('SUCCESS', 'FAILURE', 'CANCELED')
+SELECT id, run_id FROM dagster.runs AS r
+ WHERE id > %(last)s AND status IN ('SUCCESS', 'FAILURE', 'CANCELED')
    AND update_timestamp < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)
    AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
  ORDER BY id LIMIT %(most)s;

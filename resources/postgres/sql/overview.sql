@@ -2,10 +2,11 @@
 -- its session is there. A back-off lasts an hour at most: a longer one comes from a clock that was set back, and does
 -- not count.
 SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.red_gate, p.pending, p.retry_at, p.owner, p.run_id,
-       p.epoch, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
+       p.epoch, p.row_local, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
        p.owner IS NOT NULL
          AND hashtextextended('tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', ''), 0)
-             IN (SELECT key FROM tidegate.alive) AS held
+             IN (SELECT key FROM tidegate.alive) AS held,
+       CASE WHEN p.failed_tries > 0 THEN p.last_error END AS last_error, p.last_error_hides
   FROM tidegate.pipeline AS p WHERE p.name = ANY(%(pipelines)s);
 
 -- seconds_since_commit: since the last commit of any of these pipelines; NULL before the first. Others are not asked for:

@@ -20,6 +20,9 @@ WITH held AS (INSERT INTO tidegate_staging.holder (pipeline, owner) VALUES (%(pi
 UPDATE tidegate.pipeline
    SET epoch = epoch + 1, owner = %(owner)s, run_id = %(run_id)s, server_started = pg_postmaster_start_time(),
        updated_at = now(), failed_tries = failed_tries + (owner IS NOT NULL)::int,
+       last_error = CASE WHEN owner IS NULL THEN last_error ELSE 'the previous run ended without reporting an error' END,
+       last_error_at = CASE WHEN owner IS NULL THEN last_error_at ELSE now() END,
+       last_error_hides = CASE WHEN owner IS NULL THEN last_error_hides ELSE ARRAY['*'] END,
        batch_failures = batch_failures + (
          owner IS NOT NULL AND owner IS DISTINCT FROM %(alive)s::uuid AND pending IS NOT NULL
          AND coalesce(run_id <> %(run_id)s, true)
@@ -83,6 +86,12 @@ UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
 -- has_failed: whether the pipeline's last try failed or died, and nothing was planned or published since.
 SELECT failed_tries > 0 FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
+-- row_local: under which contract, transform and Spark the transform was compared last.
+SELECT row_local FROM tidegate.pipeline WHERE name = %(pipeline)s;
+
+-- note_row_local: it was compared without a difference. Other runs of the same code need not compare it again.
+UPDATE tidegate.pipeline SET row_local = %(key)s WHERE name = %(pipeline)s;
+
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
 SELECT nextval('tidegate.batch_id');
 
@@ -144,7 +153,8 @@ UPDATE tidegate.source_position AS p
 
 -- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
 -- contract names is now at this batch, or at a later one that committed before: one that it leaves out falls behind.
--- What judged its messages is the contract of the try that is published.
+-- What judged its messages is the contract of the try that is published, by its newest application: no other one comes
+-- into force while the pipeline's row is locked.
 WITH written AS (UPDATE tidegate.output SET batch_id = greatest(batch_id, %(batch_id)s)
                   WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
      pinned AS (SELECT contract_digest, transform_digest FROM tidegate.staging WHERE staging_id = %(staging_id)s),
@@ -152,9 +162,12 @@ WITH written AS (UPDATE tidegate.output SET batch_id = greatest(batch_id, %(batc
                 WHERE c.pipeline = %(pipeline)s AND c.digest = p.contract_digest
                   AND coalesce(c.first_batch > %(batch_id)s, true))
 INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, run_id, messages, rows, dead_letters, unknown_fields,
-                            contract_version, contract_digest, transform_digest, timings)
+                            contract_version, contract_digest, contract_application, transform_digest,
+                            timings)
 VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages)s, %(rows)s, %(dead_letters)s,
         %(unknown_fields)s, %(contract_version)s, (SELECT contract_digest FROM pinned),
+        (SELECT max(number) FROM tidegate.contract_application AS a JOIN pinned AS p ON a.digest = p.contract_digest
+          WHERE a.pipeline = %(pipeline)s),
         (SELECT transform_digest FROM pinned), %(timings)s);
 
 -- write_batch_ranges: which offsets the batch read, and which of them never arrived, from one attempt a range.
@@ -223,7 +236,7 @@ UPDATE tidegate.pipeline
                 AND (%(counts)s = 'unless stopped'
                      OR NOT EXISTS (SELECT FROM tidegate_staging.holder AS h WHERE h.owner = %(owner)s)) END)::int,
        retry_at = now() + interval '1 second' * least(%(longest)s, %(first)s * 2 ^ least(failed_tries, 10)),
-       updated_at = now()
+       last_error = %(error)s, last_error_at = now(), last_error_hides = %(hides)s, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING batch_failures;
 
@@ -244,9 +257,16 @@ SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, 
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
--- untold: which of these pipelines have such batches, and which runs committed them.
+-- untold: which of these pipelines have such batches that are to be reported now, and which runs committed them. A pause
+-- lasts an hour at most: a longer one comes from a clock that was set back.
 SELECT DISTINCT pipeline, run_id FROM tidegate.batch
- WHERE pipeline = ANY(%(pipelines)s) AND told_at IS NULL AND replaced_by IS NULL;
+ WHERE pipeline = ANY(%(pipelines)s) AND told_at IS NULL AND replaced_by IS NULL
+   AND (report_after > now() AND report_after <= now() + interval '1 hour') IS NOT TRUE;
+
+-- put_off_reports: unless these batches are reported now, no run is started for them for 1, 2, 4 ... 60 minutes.
+UPDATE tidegate.batch
+   SET report_tries = report_tries + 1, report_after = now() + least(2 ^ least(report_tries, 6), 60) * interval '1 minute'
+ WHERE batch_id = ANY(%(batch_ids)s) AND told_at IS NULL;
 
 -- committed: those of these batches that have committed.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
@@ -266,9 +286,30 @@ SELECT check_name, table_name, severity, passed, observed
 UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
 
 
+-- has_writing_triggers: True if a trigger of the table may write rows: a user's trigger, or a foreign key's ON DELETE or
+-- ON UPDATE action. The other internal triggers only check.
+SELECT EXISTS (
+  SELECT FROM pg_trigger AS t JOIN pg_proc AS p ON p.oid = t.tgfoid
+   WHERE t.tgrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
+                          || to_regclass(%(table)s)::oid)
+     AND t.tgenabled <> 'D'
+     AND NOT (p.pronamespace = 'pg_catalog'::regnamespace
+              AND p.proname ~ '^(RI_FKey_(check|noaction|restrict)_.*|unique_key_recheck)$'));
+
 -- unique_indexes: the indexes that let a table accept a row only once.
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
+
+-- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. An index that has
+-- _key among its columns allows all that the one on just _key allows.
+SELECT i.indexrelid::regclass::text AS name
+  FROM pg_index AS i
+ WHERE i.indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
+                         || to_regclass(%(table)s)::oid)
+   AND (i.indisunique OR i.indisexclusion) AND i.indislive
+   AND (i.indisexclusion OR (SELECT attnum FROM pg_attribute WHERE attrelid = i.indrelid AND attname = '_key')
+                            <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+ ORDER BY 1;
 
 -- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
 SELECT pg_try_advisory_lock_shared(hashtextextended(%(name)s, 0));

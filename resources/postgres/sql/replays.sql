@@ -73,7 +73,8 @@ SELECT conrelid::regclass::text FROM pg_constraint WHERE confrelid = to_regclass
 SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
 
 -- begin_replay: one at a time for each pipeline.
-INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint) VALUES (%(pipeline)s, %(from_batch)s, %(fingerprint)s)
+INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint, decided_again)
+VALUES (%(pipeline)s, %(from_batch)s, %(fingerprint)s, %(decided_again)s)
 RETURNING replay_id;
 
 -- forget_replay: deletes a replay that was never put in place. Its batches never counted.
@@ -158,7 +159,8 @@ UPDATE tidegate.pipeline AS l
 WITH events AS (UPDATE tidegate.lineage_event SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 UPDATE tidegate.batch
    SET pipeline = %(pipeline)s,
-       contract_digest = (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s)
+       contract_digest = (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s),
+       contract_application = (SELECT max(number) FROM tidegate.contract_application WHERE pipeline = %(pipeline)s)
  WHERE pipeline = %(beside)s;
 
 -- take_positions_over: the offsets stay the same; the batch that led to them is the rebuilt one.
@@ -200,6 +202,25 @@ SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent =
 SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
+
+-- decided_batches: batches that fail blocking checks and that a person let pass or set aside with tidegate ack: what was
+-- decided, and what they read of the log that exists now. A later decision about the same batch comes later. Without those
+-- whose decision a replay has dropped.
+SELECT r.batch_id, s.actions -> 'checks_accepted' AS checks_accepted, s.actions ->> 'set_aside' AS set_aside,
+       r.partition, r.from_offset, r.until_offset
+  FROM tidegate.settlement AS s
+  JOIN tidegate.batch_range AS r ON r.batch_id = (s.halt_detail ->> 'batch_id')::bigint
+  JOIN tidegate.source_position AS p
+    ON (p.pipeline, p.topic, p.topic_id, p.partition) = (s.pipeline, r.topic, r.topic_id, r.partition)
+ WHERE s.pipeline = %(pipeline)s AND s.halt_code = 'gate_red'
+   AND (s.actions ->> 'set_aside' IS NOT NULL OR s.actions -> 'checks_accepted' <> '[]')
+   AND NOT EXISTS (SELECT FROM tidegate.replay AS again WHERE again.pipeline = s.pipeline
+                      AND again.executed_at IS NOT NULL AND r.batch_id = ANY (again.decided_again))
+ ORDER BY r.batch_id, s.settlement_id, r.partition, r.from_offset;
+
+-- mark_pending: the building pipeline's pending batch is decided about as the live one's was.
+UPDATE tidegate.pipeline SET pending = pending || %(marks)s
+ WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND (pending -> 'batch_id')::bigint = %(batch_id)s;
 
 -- replaced_by: the replay that took this batch's place.
 SELECT replaced_by FROM tidegate.batch

@@ -28,6 +28,10 @@ ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA dagster
       GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {publisher};
 ALTER DEFAULT PRIVILEGES FOR ROLE {owner} IN SCHEMA dagster GRANT USAGE ON SEQUENCES TO {publisher};
 
+-- rights_on_language: an upsert whose table has another unique index is written in PL/pgSQL, message by message. Every
+-- role may use it unless that was revoked from PUBLIC. Then an administrator executes this:
+-- GRANT USAGE ON LANGUAGE plpgsql TO {publisher};
+
 -- rights_in_schema: the tables of a contract are found.
 GRANT USAGE ON SCHEMA {schema} TO {publisher}, {reader};
 

@@ -1,5 +1,5 @@
 -- progress: the position of each partition of a pipeline, and the batch that moved it there.
-SELECT p.partition, p.next_offset, p.batch_id, b.committed_at
+SELECT p.partition, p.next_offset, p.batch_id, b.committed_at, p.topic_id
   FROM tidegate.source_position AS p LEFT JOIN tidegate.batch AS b USING (batch_id)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY p.partition;
 

@@ -2,13 +2,17 @@
 SELECT nextval('tidegate.staging_id');
 
 -- idle_staging: the pipeline's staging tables that no try uses, the newest first. One fits where it has just these
--- columns (name and type) in this order, since COPY stores the bits of any type; where it has its view; and where this
--- role may empty it.
-SELECT t.table_id, ours, coalesce(ours AND columns = %(columns)s::text[] AND viewed, false) AS fits
+-- columns (name and type) in this order, since COPY stores the bits of any type; where it has its view; and where both are
+-- this role's own, without triggers and rules, which would run with its rights: another owner may have added some.
+SELECT t.table_id, ours, coalesce(own AND columns = %(columns)s::text[] AND viewed, false) AS fits
   FROM tidegate.staging_table AS t
   LEFT JOIN pg_class AS c ON c.oid = to_regclass('tidegate_staging.rows_' || t.table_id),
        LATERAL (SELECT coalesce(pg_has_role(c.relowner, 'USAGE'), true) AS ours,
-                       to_regclass('tidegate_staging.audited_' || t.table_id) IS NOT NULL AS viewed,
+                       pg_get_userbyid(c.relowner) = current_user AND c.relkind = 'r'
+                         AND NOT c.relhastriggers AND NOT c.relhasrules AS own,
+                       EXISTS (SELECT FROM pg_class AS v
+                                WHERE v.oid = to_regclass('tidegate_staging.audited_' || t.table_id)
+                                  AND pg_get_userbyid(v.relowner) = current_user) AS viewed,
                        (SELECT array_agg(attname || ' ' || format_type(atttypid, atttypmod) ORDER BY attnum)
                           FROM pg_attribute
                          WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped) AS columns) AS found
@@ -34,9 +38,10 @@ SELECT t.table_id FROM tidegate.staging_table AS t
 -- staging_table: the one that a try has.
 SELECT table_id FROM tidegate.staging WHERE staging_id = %(staging_id)s;
 
--- staging_size: the bytes of a staging table, if it is there and this role may empty it.
+-- staging_size: the bytes of a staging table, if it is there and this role's own: its triggers run with the rights of who
+-- empties it.
 SELECT pg_table_size(oid) FROM pg_class
- WHERE oid = to_regclass('tidegate_staging.rows_' || %(table_id)s) AND pg_has_role(relowner, 'USAGE');
+ WHERE oid = to_regclass('tidegate_staging.rows_' || %(table_id)s) AND pg_get_userbyid(relowner) = current_user;
 
 -- note_winners: the attempts of a try whose results arrived, for its audit. Audited twice, they are the same.
 INSERT INTO tidegate_staging.winner (staging_id, attempt)

@@ -42,8 +42,8 @@ SELECT number, unsent_id, tidegate_id, topic, cluster_id, topic_id, end_offsets,
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL AND outcome = ANY (%(outcomes)s) AND number > %(after)s
  ORDER BY number LIMIT %(limit)s;
 
--- unsent_keys: the keys of some of them, and the times that they have in the log.
-SELECT unsent_id, key, timestamp_ms FROM tidegate.unsent WHERE unsent_id = ANY (%(ids)s) AND key IS NOT NULL;
+-- unsent_keys: the keys of some of them.
+SELECT unsent_id, key FROM tidegate.unsent WHERE unsent_id = ANY (%(ids)s) AND key IS NOT NULL;
 
 -- unsent_messages: some of them, whole.
 SELECT unsent_id, pipeline, topic, cluster_id, topic_id, end_offsets, partition, key, value, header_names,
@@ -66,10 +66,24 @@ UPDATE tidegate.unsent
        failed_at = now(), id_sent = true, trying_until = NULL
  WHERE unsent_id = %(unsent_id)s AND settled_at IS NULL;
 
--- discard_unsent: a person decides that it is not to be sent.
-UPDATE tidegate.unsent
-   SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, database_user = session_user,
-       settled_reason = %(reason)s
+-- open_unsent: the open messages of these kinds, counted by kind, with a sum that changes where any of them does.
+SELECT topic, outcome, error_name, count(*) AS messages,
+       sum(hashtextextended(concat_ws(' ', unsent_id, outcome, error_name, tries), 0)::numeric) AS shown
+  FROM tidegate.unsent
  WHERE pipeline = %(pipeline)s AND settled_at IS NULL
    AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s)
-   AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s);
+   AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s)
+ GROUP BY topic, outcome, error_name ORDER BY count(*) DESC, 1, 2, 3;
+
+-- discard_unsent: a person decides that they are not to be sent; which they were, as open_unsent has them.
+WITH discarded AS (
+    UPDATE tidegate.unsent
+       SET settled_at = now(), settled_how = 'discarded', settled_by = %(who)s, database_user = session_user,
+           settled_reason = %(reason)s
+     WHERE pipeline = %(pipeline)s AND settled_at IS NULL
+       AND (%(outcome)s::text IS NULL OR outcome = %(outcome)s) AND (%(error)s::text IS NULL OR error_name = %(error)s)
+       AND (%(unsent_id)s::uuid IS NULL OR unsent_id = %(unsent_id)s)
+    RETURNING topic, outcome, error_name, unsent_id, tries)
+SELECT topic, outcome, error_name, count(*) AS messages,
+       sum(hashtextextended(concat_ws(' ', unsent_id, outcome, error_name, tries), 0)::numeric) AS shown
+  FROM discarded GROUP BY topic, outcome, error_name ORDER BY count(*) DESC, 1, 2, 3;

@@ -2,14 +2,15 @@
 SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- verify_ranges: what the committed batches say they read, whether some of it never came, and by which contract and
--- transform; of the batches after one, up to another. Of pruned batches, which no log holds, only where they were.
+-- verify_ranges: what the committed batches say they read, whether some of it never came, and by which contract,
+-- transform and application of the contract; of the batches after one, up to another. Of pruned batches, which no log
+-- holds, only where they were.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, NOT isempty(r.gaps) AS has_gaps,
-       b.contract_digest, b.transform_digest, false AS pruned
+       false AS pruned, b.contract_digest, b.transform_digest, b.contract_application
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
  UNION ALL
-SELECT partition, from_offset, until_offset, last_batch, NOT isempty(gaps), NULL, NULL, true
+SELECT partition, from_offset, until_offset, last_batch, NOT isempty(gaps), true, NULL, NULL, NULL
   FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s AND last_batch > %(after)s
  ORDER BY partition, from_offset;
 
@@ -78,6 +79,8 @@ SELECT (SELECT max(replay_id)::text FROM tidegate.replay
          WHERE pipeline = %(pipeline)s AND halt_code <> 'recut'
            AND coalesce(actions->'steps', 'null') <> '[]') AS settlement,
        (SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s) AS contract,
+       (SELECT max(number)::text FROM tidegate.contract_application
+         WHERE pipeline = %(pipeline)s AND dropped <> '{}') AS dropped,
        (SELECT string_agg(concat_ws(' ', table_name, table_oid, definition), ', ' ORDER BY table_name)
           FROM tidegate.output WHERE pipeline = %(pipeline)s) AS tables,
        (SELECT string_agg(DISTINCT topic || ' ' || topic_id, ', ')

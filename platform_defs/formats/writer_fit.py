@@ -6,9 +6,11 @@ each message: its schema does not fit only where no message that follows it coul
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from platform_defs.contract.model import Contract
+from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.formats.writer_fields import doubts, fields_of
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
@@ -18,11 +20,16 @@ if TYPE_CHECKING:
 
 def why_not(contract: Contract, writer: WriterSchema) -> Refused | None:
     """Why none of its messages becomes a row; None where they may. Never raises for what the schema holds."""
-    from platform_defs.formats.fit import Refused, reader_or_refusal  # pyarrow takes its time to load
+    from platform_defs.formats.fit import Refused, other_record, reader_or_refusal  # pyarrow takes its time to load
 
     found = reader_or_refusal(contract, writer, indexed=True)
     if isinstance(found, Refused):
         return found
+    if contract.format == "protobuf":
+        from platform_defs.formats.protobuf.decode import ProtobufReader
+
+        if isinstance(found, ProtobufReader) and found.others:
+            return other_record(contract, ", ".join(found.others))
     if contract.format != "json":
         return None
     from platform_defs.formats.json.schema_fit import json_fit
@@ -49,3 +56,23 @@ def doubts_of(contract: Contract, writer: WriterSchema) -> tuple[str, ...]:
         return doubts(contract, fields_of(writer, contract.wire.record))
     except (SchemaNotCompatible, ValueError, RecursionError):
         return ()
+
+
+def writer_changes(old: Contract, new: Contract, schemas: Iterable[WriterSchema]) -> tuple[Change, ...]:
+    """Return a change for each of these schemas, which writers use, whose messages `old` reads better than `new`.
+
+    A contract does not say which fields messages have beside those that it reads, nor with which types.
+    """
+    return tuple(found for schema in schemas for found in _writer_change(old, new, schema))
+
+
+def _writer_change(old: Contract, new: Contract, schema: WriterSchema) -> Iterator[Change]:
+    if misfit(old, schema) is not None:
+        return
+    if (reason := misfit(new, schema)) is not None:
+        sentence = f"they are dead letters from now on: {reason}"
+    elif added := [doubt for doubt in doubts_of(new, schema) if doubt not in doubts_of(old, schema)]:
+        sentence = f"some may be dead letters from now on: {'; '.join(added)}"
+    else:
+        return
+    yield Change("~", f"messages of schema {schema.key}", ChangeClass.BREAKS_PRODUCERS, sentence)
