@@ -102,6 +102,8 @@ def delete_records(world: World, pipeline: Pipeline, before: Mapping[int, int]) 
 def add_partitions(world: World, pipeline: Pipeline, total: int) -> None:
     admin, topic = world.admin(), pipeline.contract.topic
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
+    # Kafka answers before its brokers know of them.
+    wait_for(lambda: len(admin.list_topics(topic, 10).topics[topic].partitions) == total, "the new partitions")
 
 
 def configure(world: World, pipeline: Pipeline, name: str, value: str) -> None:

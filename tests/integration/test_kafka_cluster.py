@@ -46,7 +46,7 @@ def test_log_folders_and_moves_that_kafka_refuses(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(1))  # Kafka creates topics after it has said so
     topic = pipeline.contract.topic
-    cluster = KafkaCluster(world.endpoints.kafka_options(), timeout=1)
+    cluster = KafkaCluster(world.endpoints.kafka_options(), timeout=5)
     answers = cluster.log_dirs([1, 7])
     assert isinstance(answers[7], BrokerAway)
     assert isinstance(answers[1], tuple)
