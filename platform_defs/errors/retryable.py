@@ -289,6 +289,13 @@ class NotReproduced(Retryable):
     def in_table(cls, table: str, refusal: str) -> "NotReproduced":
         return cls(f"{table} rejected the batch ({refusal}) but now accepts it; it will be read again")
 
+    @classmethod
+    def in_search(cls, table: str, refusal: str) -> "NotReproduced":
+        return cls(
+            f"{table} rejected rows ({refusal}) that it had accepted a moment before, in the search for what it "
+            "rejects; the batch will be read again"
+        )
+
 
 class MessagesSuspected(Retryable):
     """The transform fails on some messages of a batch, and on others it does not. What it calls may be away for these:

@@ -296,19 +296,26 @@ SELECT EXISTS (
      AND NOT (p.pronamespace = 'pg_catalog'::regnamespace
               AND p.proname ~ '^(RI_FKey_(check|noaction|restrict)_.*|unique_key_recheck)$'));
 
--- unique_indexes: the indexes that let a table accept a row only once.
+-- unique_indexes: the indexes that let a table accept a row only once. Not those with an identity column to which no one
+-- but Postgres assigns a value.
 SELECT indexrelid::regclass::text FROM pg_index
- WHERE indrelid = to_regclass(%(table)s) AND (indisunique OR indisexclusion) ORDER BY 1;
+ WHERE indrelid = to_regclass(%(table)s)
+   AND (indisexclusion OR indisunique AND NOT EXISTS (
+       SELECT FROM pg_attribute WHERE attrelid = indrelid AND attidentity = 'a'
+          AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])))
+ ORDER BY 1;
 
 -- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. An index that has
--- _key among its columns allows all that the one on just _key allows.
+-- _key among its columns allows all that the one on just _key allows; one with an identity column, to which no one but
+-- Postgres assigns a value, allows any two rows.
 SELECT i.indexrelid::regclass::text AS name
   FROM pg_index AS i
  WHERE i.indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
                          || to_regclass(%(table)s)::oid)
-   AND (i.indisunique OR i.indisexclusion) AND i.indislive
-   AND (i.indisexclusion OR (SELECT attnum FROM pg_attribute WHERE attrelid = i.indrelid AND attname = '_key')
-                            <> ALL ((i.indkey::int2[])[0:i.indnkeyatts - 1]))
+   AND i.indislive
+   AND (i.indisexclusion OR i.indisunique AND NOT EXISTS (
+       SELECT FROM pg_attribute WHERE attrelid = i.indrelid AND (attname = '_key' OR attidentity = 'a')
+          AND attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
  ORDER BY 1;
 
 -- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
