@@ -7,14 +7,14 @@ returns another result each time. So a transform that was not compared yet is ca
 - together: all of them in one Arrow batch, each twice, so that a function that looks for repetitions finds some;
 - one by one: in the opposite order, in two tasks, an Arrow batch for each message.
 
-A row-local transform makes the same rows both times. The sample is the last messages of the batch, read once more:
-they have just been staged, so the transform neither fails nor hangs on them.
+A row-local transform makes the same rows both times. Spark counts and hashes them, so that a transform which makes
+many or large rows of a message needs no more memory than to stage them. The sample is the last messages of the batch,
+read once more: they have just been staged, so the transform neither fails nor hangs on them.
 """
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -22,7 +22,8 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from platform_defs.contract.digest import digest_of, transform_digest
 from platform_defs.contract.pipeline import Pipeline
@@ -41,9 +42,11 @@ from platform_defs.own_session import own_session
 SAMPLE = 1000  # offsets that are read for it at most ...
 PARTITIONS = 8  # ... from so many partitions: those of which the batch reads most
 PIECE = 50  # offsets: read at once
-BYTES = 8_000_000  # of decoded messages that are taken at most, but always two: Spark's driver collects their rows
+BYTES = 8_000_000  # of decoded messages that are taken at most, but always two
 ENOUGH = 2  # messages with rows that prove something: one alone looks the same in any batch
+SHOWN = 1000  # values of one message that are compared for the error, and characters of each
 ARROW_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
+SHUFFLED = {"spark.sql.shuffle.partitions": "1"}
 TASKS = 2  # of the call that is made one by one
 
 INSTEAD = (
@@ -61,7 +64,7 @@ ROUNDING = (
 )
 
 Place = tuple[int, int]  # partition, offset
-Rows = Mapping[Place, Sequence[tuple[str, ...]]]  # of each message, sorted, their values as text
+Rows = Mapping[Place, Sequence[int]]  # of each message: how many, the sum of their hashes, and that of each column's
 
 
 def comparison_key(pipeline: Pipeline) -> str:
@@ -93,10 +96,12 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
     work = replace(batch, area=Nowhere(), ranges=sample(batch.ranges))
     try:
         (read,) = run(spark.range(0, 1, 1, 1).mapInArrow(bound(_sampled, work), "messages binary"), work)
-        calls = _Calls(spark, pipeline, work, bytes(read["messages"]))
-        together = calls.together()
-        found = _difference(work, together, calls.one_by_one())
-        again = _difference(work, together, calls.together()) if found else None
+        call, messages = partial(_Call, spark, pipeline, work), bytes(read["messages"])
+        together = call(partial(_together, messages))
+        one_by_one = call(partial(_one_by_one, messages), tasks=TASKS, times=2, options={ARROW_BATCH: "1"})
+        rows = together.rows()
+        found = _difference(rows, together, one_by_one)
+        again = _difference(rows, together, together) if found else None
     except TransformFailed as failure:
         said = f"{transform_file(pipeline)}: the transform fails when it is compared on a sample: {failure}"
         raise TransformFailed(said, of_data=failure.of_data) from failure
@@ -105,80 +110,96 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
     if found is not None:
         instead = ROUNDING if found.is_rounding else INSTEAD
         raise _refusal(pipeline, work, found, "when the message is alone in its Arrow batch", instead)
-    return len(together)
+    return len(rows)
 
 
 @dataclass(frozen=True)
-class _Calls:
-    """Calls of the transform on the same messages, decoded and in Arrow's stream format. Rows are given twice."""
+class _Call:
+    """A way to call the transform on the sample, whose rows count so many `times`."""
 
     spark: SparkSession
     pipeline: Pipeline
     work: TaskWork
-    messages: bytes
+    messages: InTask
+    tasks: int = 1
+    times: int = 1
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def together(self) -> Rows:
-        return self._rows(partial(_together, self.messages), tasks=1, times=1, options={})
+    def rows(self) -> Rows:
+        """Return what is compared of the rows of each message."""
+        counted: Any = self._select(_counted).to_batches()
+        found = [row for batch in counted for row in zip(*map(integers, batch.columns), strict=True)]
+        return {(row[0], row[1]): [number * self.times for number in row[2:]] for row in found}
 
-    def one_by_one(self) -> Rows:
-        return self._rows(partial(_one_by_one, self.messages), tasks=TASKS, times=2, options={ARROW_BATCH: "1"})
+    def values(self, place: Place, column: str) -> Sequence[str]:
+        """Return the values of one message's rows as text, sorted. The condition is a part of the aggregate: as a
+        filter Spark would apply it before the transform.
+        """
+        at = (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
+        value = F.coalesce(F.substring(F.col(column).cast("string"), 1, SHOWN), F.lit("NULL"))
+        texts = F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN)
+        found: Any = self._select(lambda rows: rows.agg(texts)).column(0)[0].as_py()
+        return [text for text in found for _ in range(self.times)]
 
-    def _rows(self, messages: InTask, *, tasks: int, times: int, options: Mapping[str, str]) -> Rows:
+    def _select(self, wanted: Callable[[DataFrame], DataFrame]) -> pa.Table:
         try:
             with own_session(self.spark) as session:
-                result = transformed(session.range(0, tasks, 1, tasks), self.pipeline, self.work, messages)
-                for name, value in options.items():  # after the transform, which may have set it
+                numbers = session.range(0, self.tasks, 1, self.tasks)
+                result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
+                for name, value in {**SHUFFLED, **self.options}.items():  # after the transform, which may have set it
                     session.conf.set(name, value)
-                table = result.toArrow()
+                return result.toArrow()
         except (PySparkException, Py4JError, OSError) as error:
             raise as_ours(error, self.work.nonce, hides=self.work.hides) from error
-        found: defaultdict[Place, list[tuple[str, ...]]] = defaultdict(list)
-        places = zip(table["_partition"].to_pylist(), table["_offset"].to_pylist(), strict=True)
-        texts = [map(repr, column.to_pylist()) for column in table.columns]
-        for place, *row in zip(places, *texts, strict=True):
-            found[place] += [tuple(row)] * times
-        return {place: sorted(rows) for place, rows in found.items()}
+
+
+def _counted(rows: DataFrame) -> DataFrame:
+    """Count the rows of each message, and add up the upper halves of their hashes, which knows no order."""
+    hashed = [F.xxhash64(*names) for names in (rows.columns, *([name] for name in rows.columns))]
+    sums = [F.sum(F.shiftrightunsigned(one, 32)) for one in hashed]
+    return rows.groupBy("_partition", "_offset").agg(F.count("*"), *sums)
 
 
 @dataclass(frozen=True)
 class _Difference:
     place: Place
-    column: str | None = None  # None: there are more rows of the message, or fewer
-    values: tuple[str, str] = ("", "")
+    what: str
+    column: str | None = None
+    values: tuple[str, str] | None = None  # of the column, where they differ again
 
     @property
     def is_rounding(self) -> bool:
         """Return True for two floating-point numbers, or texts of them, that differ in their last digits alone."""
-        if not all("." in value or "e" in value for value in self.values):
+        if self.values is None or not all("." in value or "e" in value.lower() for value in self.values):
             return False
         try:
-            one, other = (float(value.strip("'")) for value in self.values)
+            one, other = map(float, self.values)
         except ValueError:
             return False
         return math.isclose(one, other)
 
 
-def _difference(work: TaskWork, one: Rows, other: Rows) -> _Difference | None:
-    """The first message of which there are other rows; None where all are the same."""
-    for place in sorted(one.keys() | other.keys()):
-        rows, others = one.get(place, ()), other.get(place, ())
-        if len(rows) != len(others):
-            return _Difference(place)
-        for row, another in zip(rows, others, strict=True):
-            for name, *values in zip(work.staged_schema.names, row, another, strict=False):  # it ends with _attempt
-                if values[0] != values[1]:
-                    return _Difference(place, name, (values[0], values[1]))
+def _difference(rows: Rows, one: _Call, other: _Call) -> _Difference | None:
+    """The first message of which `other` makes other rows than `one`, which made `rows`; None where all are equal."""
+    found = other.rows()
+    for place in sorted(rows.keys() | found.keys()):
+        (count, whole, *sums), (count_, whole_, *sums_) = (made.get(place, (0, 0)) for made in (rows, found))
+        if count != count_:
+            return _Difference(place, "another number of rows")
+        columns = zip(one.work.staged_schema.names, sums, sums_, strict=False)  # it ends with _attempt
+        if differ := [name for name, here, there in columns if here != there]:
+            values = zip(one.values(place, differ[0]), other.values(place, differ[0]), strict=False)
+            unlike = next((pair for pair in values if pair[0] != pair[1]), None)
+            return _Difference(place, f"another value of {differ[0]}", differ[0], unlike)
+        if whole != whole_:
+            return _Difference(place, "other rows")
     return None
 
 
 def _refusal(pipeline: Pipeline, work: TaskWork, found: _Difference, when: str, instead: str) -> BadInput:
-    at = f"{work.contract.topic}[{found.place[0]}] at offset {found.place[1]}"
-    if found.column is None:
-        what = f"returns another number of rows for {at} {when}"
-    else:
-        what = f"returns another value of {found.column} for {at} {when}"
-        if not work.hides:
-            what += f" ({excerpt(found.values[0])}, then {excerpt(found.values[1])})"
+    what = f"returns {found.what} for {work.contract.topic}[{found.place[0]}] at offset {found.place[1]} {when}"
+    if found.values and not work.hides:
+        what += f" ({excerpt(found.values[0])}, then {excerpt(found.values[1])})"
     return BadInput(f"the transform {what}. {instead}", file=transform_file(pipeline), field=found.column)
 
 

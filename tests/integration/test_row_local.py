@@ -112,6 +112,13 @@ def sent(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> tuple[World
 
 def refused(sent: tuple[World, Pipeline], transform: Transform) -> str:
     """How the comparison of all 40 messages refuses the transform."""
+    with pytest.raises(BadInput) as found:
+        compared(sent, transform)
+    return str(found.value)
+
+
+def compared(sent: tuple[World, Pipeline], transform: Transform) -> int:
+    """The number of messages with rows, of all 40."""
     world, pipeline = sent
     work = TaskWork(
         pipeline.contract,
@@ -119,9 +126,7 @@ def refused(sent: tuple[World, Pipeline], transform: Transform) -> str:
         KafkaSource(world.endpoints.kafka_options()),
         Nowhere(),
     )
-    with pytest.raises(BadInput) as found:
-        row_local.compare(world.spark(), replace(pipeline, transform=transform), work)
-    return str(found.value)
+    return row_local.compare(world.spark(), replace(pipeline, transform=transform), work)
 
 
 @pytest.mark.slow
@@ -244,6 +249,31 @@ def test_of_large_messages_fewer_are_compared(world: World, monkeypatch: pytest.
     world.drain(pipeline)
     assert 2 < compared[0] <= 10
     assert len(compared) == 1
+
+
+@pytest.mark.slow
+def test_rows_of_more_than_spark_may_collect_are_compared(sent: tuple[World, Pipeline]) -> None:
+    """Of 40 messages 2.4 GB of rows; spark.driver.maxResultSize is 1 GB."""
+
+    def exploding(messages: DataFrame) -> DataFrame:
+        many = messages.withColumn("n", F.explode(F.sequence(F.lit(1), F.lit(30_000))))
+        return rows(many, F.concat(F.repeat("debit_account", 150), "n"))
+
+    assert compared(sent, exploding) == 40
+
+
+@pytest.mark.slow
+def test_values_that_are_the_same_in_other_rows_are_a_difference(sent: tuple[World, Pipeline]) -> None:
+    def shuffled(messages: DataFrame) -> DataFrame:
+        turned = F.pandas_udf(lambda s: (s * 0 + len(s)) % 2, "bigint")  # pyright: ignore
+        pairs = F.array(
+            F.struct(F.lit("a").alias("x"), F.col("turn").alias("y")),
+            F.struct(F.lit("b").alias("x"), (1 - F.col("turn")).alias("y")),
+        )
+        two = messages.withColumn("turn", turned("_offset")).withColumn("two", F.explode(pairs))
+        return rows(two.withColumn("currency", F.col("two.y").cast("string")), F.col("two.x"))
+
+    assert re.search(r"returns other rows for \S+\[\d\] at offset \d+ when", refused(sent, shuffled))
 
 
 @pytest.mark.slow
