@@ -3,6 +3,7 @@
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.errors import InternalError, TidegateError
 
 app = typer.Typer(add_completion=False)
 
@@ -57,7 +58,7 @@ def verify(
     """
     from assets import find_pipeline
     from platform_defs.cli.outside import outside
-    from platform_defs.errors import TidegateError
+    from platform_defs.engine.redaction import place_of
     from platform_defs.verification.incremental import verify_new
     from platform_defs.verification.verify import verify as verify_whole
 
@@ -67,10 +68,10 @@ def verify(
         with progress() as show:
             report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
     except TidegateError as error:
-        if output is Output.json:
-            print_json({"pipeline": pipeline, "ok": None, "error": str(error)})
-        error.exit_code = NOT_COMPARED
-        raise
+        raise _not_compared(pipeline, output, error) from error.__cause__
+    except Exception as error:  # its text could quote what is classified
+        unexpected = InternalError.in_command(f"verify {pipeline}", place_of(error))
+        raise _not_compared(pipeline, output, unexpected) from error
     if output is Output.json:
         print_json(report.to_json())
     else:
@@ -82,3 +83,11 @@ def verify(
             print_table(["kind", "what"], [(sample.kind, sample.what) for sample in report.samples])
     if not report.ok:
         raise typer.Exit(1)
+
+
+def _not_compared(pipeline: str, output: Output, error: TidegateError) -> TidegateError:
+    """Print the document of a comparison that ended without a report."""
+    if output is Output.json:
+        print_json({"pipeline": pipeline, "ok": None, "error": str(error)})
+    error.exit_code = NOT_COMPARED
+    return error

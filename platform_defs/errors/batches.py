@@ -154,6 +154,15 @@ class InternalError(TidegateError):
             sqlstate=sqlstate,
         )
 
+    @classmethod
+    def in_command(cls, command: str, reason: str) -> "InternalError":
+        """Of a command that only reads."""
+        return cls(
+            f"this is a bug in Tidegate, and not your mistake. In {command}: {reason}. Nothing was changed. Please "
+            "report it, with this message and what `tidegate --version` prints",
+            place=command,
+        )
+
 
 class Halt(TidegateError):
     """The pipeline stops until a person settles it.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from platform_defs.contract.model import Table
 from platform_defs.verification.arrow_rows import columns_of
+from platform_defs.verification.differences import python_values
 from platform_defs.verification.report import Findings
 from platform_defs.verification.snapshot import Snapshot
 
@@ -124,7 +125,7 @@ class Accumulated:
 def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Values]:
     if not names:
         return [()] * rows.num_rows
-    return list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+    return list(zip(*(python_values(rows[name]) for name in names), strict=True))
 
 
 def _widened(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":

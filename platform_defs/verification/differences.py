@@ -69,8 +69,25 @@ def _by_offset(table: pa.Table) -> dict[int, list[Row]]:
 
 def _plain(column: "pa.ChunkedArray[Any]") -> list[Any]:
     """Python values; NaN as a text, since NaN equals nothing."""
-    values = column.to_pylist()
+    values = python_values(column)
     return ["NaN" if value != value else value for value in values] if pa.types.is_floating(column.type) else values
+
+
+def python_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
+    """Python values of a column. A date or time that Python cannot hold is a text: infinity, and years outside of 1 to
+    9999.
+    """
+    try:
+        return column.to_pylist()
+    except OverflowError:
+        return [_python_value(value) for value in column]
+
+
+def _python_value(value: Any) -> Any:
+    try:
+        return value.as_py()
+    except OverflowError:
+        return str(np.datetime64(value.value, "us" if pa.types.is_timestamp(value.type) else "D"))
 
 
 def offsets_of(rows: pa.Table) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from platform_defs.verification.dead_letters import (
     settled_in,
     several,
 )
-from platform_defs.verification.differences import places_of
+from platform_defs.verification.differences import places_of, python_values
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.judge import NoRow, Row
 from platform_defs.verification.keyed import Keyed, KeyedJudge
@@ -158,7 +158,7 @@ class UpsertComparison:
                 equal[place] = False
                 self.findings.count("rows", -1)
         others = np.flatnonzero(~equal)
-        columns = [rows[name].take(others).to_pylist() for name in self.names]
+        columns = [python_values(rows[name].take(others)) for name in self.names]
         for place, *row in zip(others.tolist(), *columns, strict=True):
             self.row(keys[place], Newest(partitions[place], offsets[place], tuple(row)))
 
