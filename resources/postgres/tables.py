@@ -97,10 +97,13 @@ def refuse_unique(connection: Connection, contract: Contract) -> None:
     why = {"at_least_once": _TWICE}.get(contract.delivery, _WAITING if contract.publication == "direct" else "")
     if not why:
         return
-    query, of = ("unique_indexes", "a") if table.disposition == "append" else ("other_keys", "another")
-    if names := [name for (name,) in _rows(connection, query, table=table.name)]:
-        names_shown = ", ".join(names)
-        raise BadInput(f"{table.name} has {of} unique or exclusion constraint ({names_shown}), {why}", field=table.name)
+    kinds = {
+        "unique_indexes": "a unique or exclusion constraint",
+        "other_keys": "another unique or exclusion constraint, or a foreign key that references the table itself",
+    }
+    query = "unique_indexes" if table.disposition == "append" else "other_keys"
+    if names := ", ".join(name for (name,) in _rows(connection, query, table=table.name)):
+        raise BadInput(f"{table.name} has {kinds[query]} ({names}), {why}", field=table.name)
 
 
 _TWICE = (

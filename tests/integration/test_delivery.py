@@ -84,6 +84,6 @@ def test_at_least_once_is_refused_for_an_upsert_in_which_two_keys_can_collide(wo
     world.drain(pipeline)  # _key alone is no other constraint
     world.rows(f"alter table {pipeline.contract.row_table.name} add unique (customer_id)")
     with pytest.raises(
-        BadInput, match=r"has another unique or exclusion constraint .*customer_id.*delivery: exactly_once"
+        BadInput, match=r"has another unique or exclusion constraint.*customer_id.*delivery: exactly_once"
     ):
         world.drain(pipeline)

@@ -213,20 +213,23 @@ def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) ->
     assert [(row["_key"], row["_offset"]) for row in rows] == [("C1", 1), ("C2", 0)]
 
 
-def test_a_row_that_refers_to_what_decides_only_once_a_later_message_is_refused_is_taken(world: World) -> None:
-    """C2 refers to C1, of which the newest message is refused and the one before it not; C3 refers to C2."""
-    pipeline = world.new_pipeline("upsert", partitions=1)
+@pytest.mark.parametrize("batch_messages", [1, 2, 100])
+def test_rows_that_refer_to_each_other_are_written_in_order_wherever_the_batch_is_cut(
+    world: World, batch_messages: int
+) -> None:
+    """The children of C2 move to C1 before C2 is deleted; the newest message of C1 is refused, the one before not."""
+    pipeline = world.new_pipeline("upsert", partitions=1, batch_messages=batch_messages)
     world.drain(pipeline)
     table = pipeline.contract.row_table.name
-    world.rows(f"alter table {table} add check (customer_id <> 'C66')")
-    world.rows(f"alter table {table} add foreign key (name) references {table} (_key)")
-    pairs = [("C1", "C1", "C1"), ("C2", "C2", "C1"), ("C3", "C3", "C2"), ("C1", "C66", "C1")]
-    send_customers(world, pipeline, [(key, customer(1, name, customer_id=number)) for key, number, name in pairs])
-    (published,) = world.drain(pipeline)
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(3, "CheckViolation")]
+    world.rows(f"alter table {table} add check (customer_id <> 'C66'), add foreign key (name) references {table}")
+    told = [("C2", "C2"), ("C3", "C2"), ("C1", "C1"), ("C4", "C1"), ("C1", None), ("C3", "C1"), ("C2", None)]
+    messages = [(key, name and customer(int(key[1:]), name)) for key, name in told]
+    send_customers(world, pipeline, [*messages, ("C1", customer(66, "C1"))])
+    world.drain(pipeline)
+    letters = [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)]
+    assert letters == [(4, "ForeignKeyViolation"), (7, "CheckViolation")]
     rows = world.rows(f"select _key, name from {table} order by _key")
-    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C2", "C1"), ("C3", "C2")]
-    assert (published.messages, published.dead_letters) == (4, 1)
+    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C3", "C1"), ("C4", "C1")]
 
 
 def test_an_identity_column_is_no_other_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
