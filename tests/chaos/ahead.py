@@ -50,7 +50,7 @@ def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) ->
     return chaos.judge(pipeline, 1, "whole or not at all")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN)
+@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
 def stopped_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
     """A second run reads on from the ledger; woken up, the first changes nothing, and says that it was fenced."""
     pipeline, run = _stopped_with_one_staged(chaos)

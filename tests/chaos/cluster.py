@@ -41,7 +41,7 @@ def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
 def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The same run follows it. The next one asks the new leader whether the log still is the one that was read."""
     cluster, chaos = three_brokers(), _on_three(chaos)

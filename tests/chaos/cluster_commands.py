@@ -102,7 +102,7 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "moved, cancelled, moved, and moved back under load")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
 def plan_of_a_reassignment_out_of_date(chaos: Chaos) -> Verdict:
     """The topic was changed after the plan: nothing is moved, and the sentence says what has changed."""
     cluster, chaos, pipeline = _on_two(chaos)

@@ -26,7 +26,7 @@ from tests.world import World, declassified, renamed, transfers
 APPLIED = {"apply_committed"}  # points at which it has happened
 
 
-@scenario(FaultClass.CONTRACT_APPLIED)
+@scenario(FaultClass.CONTRACT_APPLIED, longest=True)
 def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
     """Before COMMIT neither the table nor the ledger has changed, after it both; the pipeline continues either way."""
     world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0

@@ -50,7 +50,7 @@ def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(POINTS), "each range whole or not at all")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN)
+@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
 def published_directly_and_stopped_before_COMMIT(chaos: Chaos) -> Verdict:
     """A second run ends the session of the task that holds the row, and finishes; woken up, that changes nothing."""
     pipeline = _new(chaos.world)

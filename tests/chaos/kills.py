@@ -18,7 +18,7 @@ from tests.world import World, transfers
 COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 
-@scenario(FaultClass.RUN_KILLED)
+@scenario(FaultClass.RUN_KILLED, longest=True)
 def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     """Before COMMIT nothing is there, after it everything; the next run continues, and leaves no session and no
     staging.

@@ -157,7 +157,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "halted until fixed")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS)
+@scenario(FaultClass.TRANSFORM_FAILS, longest=True)
 def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     """Found by bisection: a dead letter of stage transform, with the reason. Its neighbours commit."""
     world, pipeline = chaos.world, _single_entry(chaos.world, _dividing)
@@ -202,7 +202,7 @@ def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario(FaultClass.TRANSFORM_READS)
+@scenario(FaultClass.TRANSFORM_READS, longest=True)
 def transform_that_looks_at_its_neighbours(chaos: Chaos) -> Verdict:
     """Spark's plan does not show it: refused once its rows of a sample differ, and before anything is published."""
     world, pipeline = chaos.world, _single_entry(chaos.world)

@@ -130,7 +130,7 @@ def registry_wiped(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, 1, "read, replayed and verified without it")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
 def registry_built_again_with_other_ids_in_mid_run(chaos: Chaos) -> Verdict:
     """Between the read and the publication: the batch is not published, and halts until a person has looked."""
     with _registered(chaos) as there:

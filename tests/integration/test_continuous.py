@@ -59,7 +59,7 @@ def test_one_run_reads_each_message_as_it_comes_and_ends_well_when_it_is_asked_t
     assert world.ledger.unreported(pipeline.contract) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_batches_of_several_seconds_are_reported_together_and_none_is_left_untold(
     world: World, instance: DagsterInstance
 ) -> None:

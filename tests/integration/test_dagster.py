@@ -99,7 +99,7 @@ def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     assert reported(instance, balances)[0]["messages"] == 10
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instance: DagsterInstance) -> None:
     first = world.new_pipeline("accumulate")
     contract = replace(renamed(first.contract, f"{first.name}_too"), topic=first.contract.topic)

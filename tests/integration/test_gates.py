@@ -166,7 +166,7 @@ def test_an_auditor_sees_what_every_session_of_ours_sees(endpoints: Endpoints) -
     assert {check.name: check.passed for check in found} == dict.fromkeys(settings, True)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_after_dead_letters_were_accepted_counting_begins_again(world: World) -> None:
     pipeline = world.new_pipeline(**TOO_MANY)
     for _ in range(2):

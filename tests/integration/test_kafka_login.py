@@ -102,6 +102,7 @@ def test_why_there_is_no_token_is_said_of_the_second_client_too(place: Place, se
         KafkaCluster(options).quorum()
 
 
+@pytest.mark.longest
 def test_every_client_logs_in_with_tokens(place: Place, secured: SecuredKafka) -> None:
     """A run, whose tasks get the function by its name, and each client of ours, of the second library as well."""
     callback = {"oauth.callback": f"{__name__}:token", "sasl.oauthbearer.config": USER}

@@ -166,6 +166,7 @@ BREAKS: dict[str, Break] = {
 LONGEST = {  # the first three search for each of the bad messages by bisection
     *("a transform in Python", "a transform in SQL", "COPY"),
     *("a trigger with a code of another class", "a rule of values", "a rule that cannot be judged", "an accumulate"),
+    *("a unique index", "a check"),
 }
 SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # where nothing is classified either
 

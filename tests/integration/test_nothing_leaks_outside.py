@@ -124,6 +124,7 @@ def files(home: Path) -> Iterator[Path]:
             yield path
 
 
+@pytest.mark.longest
 @pytest.mark.usefixtures("folder")
 def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd: pytest.CaptureFixture[str]) -> None:
     planted, pipeline = Planted(), find_pipeline(NAME)

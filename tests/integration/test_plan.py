@@ -109,7 +109,7 @@ def test_what_is_shown_is_what_the_next_run_reads(world: World, ask: Ask, dispos
     assert world.drain(pipeline) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     send(world, pipeline, 8)

@@ -14,7 +14,7 @@ from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.world import World
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.xdist_group(THREE_BROKERS)
 def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_path: Path) -> None:
     cluster = three_brokers()

@@ -294,7 +294,7 @@ def test_a_job_that_is_staging_ahead_ends_with_its_run(world: World) -> None:
     assert [batch.messages for batch in world.drain(pipeline)] == [SIZE]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_no_thread_of_spark_is_left_of_what_was_staged_ahead(world: World, adopted: Callable[[], int]) -> None:
     """PySpark pins a thread of the JVM to each of Python's."""
     jvm: Any = world.spark().sparkContext._jvm

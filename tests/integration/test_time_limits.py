@@ -51,7 +51,7 @@ def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_takes_longer_than_its_role_may_is_published(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ class Asked:
     good: int
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_java_reads_what_we_read() -> None:
     asked, rng = list[Asked](), random.Random(1)
 
