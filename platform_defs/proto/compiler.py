@@ -12,11 +12,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
 
 CPU_SECONDS = 30  # a schema of 1 MB takes about one
 MEMORY = 2_000_000_000  # bytes of address space
 OUTPUT = 256_000_000  # bytes of a file
 REFUSED = 3  # the status with which the compiler ends that ran and refused; Python ends with 1 where it did not run
+NO_MEMORY = 4  # ... that ran and reached the limit
 WAIT = 300.0  # seconds by the clock: only a machine that hangs needs as many
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV")  # what Python needs
 
@@ -42,7 +44,7 @@ def limit_reached(status: int, stderr: str) -> str | None:
         return f"{CPU_SECONDS} s of CPU time"
     if status == -signal.SIGXFSZ:
         return f"{OUTPUT:,} bytes for what it writes"
-    if status and ("bad_alloc" in stderr or "MemoryError" in stderr or "Cannot allocate memory" in stderr):
+    if status == NO_MEMORY or (status == -signal.SIGABRT and "bad_alloc" in stderr):
         return f"{MEMORY:,} bytes of memory"
     return None
 
@@ -63,8 +65,11 @@ def _limit(cpu_seconds: int, memory: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
+    import_module("grpc_tools._protoc_compiler")  # before there are limits: what fails then is no schema's doing
     _limit(int(sys.argv.pop(1)), int(sys.argv.pop(1)))
     try:
         runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)
     except SystemExit as ended:
         sys.exit(REFUSED if ended.code else 0)
+    except MemoryError:
+        sys.exit(NO_MEMORY)

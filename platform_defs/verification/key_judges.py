@@ -6,6 +6,8 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, cast
 
+from google.protobuf.descriptor import Descriptor
+
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract, Field
 from platform_defs.verification.avro import AvroJudge
@@ -27,6 +29,7 @@ from platform_defs.verification.protobuf_json import message_document
 from platform_defs.verification.protobuf_schema import message_types
 from platform_defs.verification.protobuf_wire import Wire
 
+Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` gives them
 _WRAPPED = "wrapped"
 
 
@@ -44,6 +47,7 @@ class FramedKeyJudge(KeyJudge):
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         self._contract, self._schemas = contract, schemas
         self._readers: dict[NamedSchema, AvroJudge | NoRow] = {}
+        self._types: dict[NamedSchema, Types | NoRow] = {}
 
     def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:
         """See `KeyJudge.at`."""
@@ -73,7 +77,19 @@ class FramedKeyJudge(KeyJudge):
             case "avro":
                 return self._avro(schema, named.payload)
             case _:
-                return _protobuf(schema, named)
+                return _protobuf(self._types_of(schema), named)
+
+    def _types_of(self, schema: NamedSchema) -> Types:
+        """The message types of a Protobuf schema; the answer that it has none is kept as well."""
+        if schema not in self._types:
+            try:
+                self._types[schema] = message_types(schema.document, schema.references)
+            except NotTheType as wrong:
+                self._types[schema] = NoRow(str(wrong))
+        found = self._types[schema]
+        if isinstance(found, NoRow):
+            raise NotTheType(found.reason)
+        return found
 
     def _avro(self, schema: NamedSchema, payload: bytes) -> Document:
         if schema not in self._readers:
@@ -107,9 +123,8 @@ def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
         return NoRow("SchemaNotCompatible")
 
 
-def _protobuf(schema: NamedSchema, named: Named) -> Document:
+def _protobuf(types: Types, named: Named) -> Document:
     """The message that the key says it is; the first of the schema, where a header names no other."""
-    types = message_types(schema.document, schema.references)
     if not types:
         raise NotTheType("SchemaNotCompatible")
     if named.message == b"":
