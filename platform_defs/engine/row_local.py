@@ -22,7 +22,7 @@ from typing import Any
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from platform_defs.contract.digest import digest_of, transform_digest
@@ -135,10 +135,14 @@ class _Call:
         """Return the values of one message's rows as text, sorted. The condition is a part of the aggregate: as a
         filter Spark would apply it before the transform.
         """
-        at = (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
-        value = F.coalesce(F.substring(F.col(column).cast("string"), 1, SHOWN), F.lit("NULL"))
-        texts = F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN)
-        found: Any = self._select(lambda rows: rows.agg(texts)).column(0)[0].as_py()
+
+        def of_place(rows: DataFrame) -> DataFrame:
+            kind, at = dict(rows.dtypes)[column], (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
+            as_text = F.hex if kind == "binary" else F.to_json if kind.startswith("array") else _cast_to_text
+            value = F.coalesce(F.substring(as_text(F.col(column)), 1, SHOWN), F.lit("NULL"))
+            return rows.agg(F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN))
+
+        found: Any = self._select(of_place).column(0)[0].as_py()
         return [text for text in found for _ in range(self.times)]
 
     def _select(self, wanted: Callable[[DataFrame], DataFrame]) -> pa.Table:
@@ -151,6 +155,10 @@ class _Call:
                 return result.toArrow()
         except (PySparkException, Py4JError, OSError) as error:
             raise as_ours(error, self.work.nonce, hides=self.work.hides) from error
+
+
+def _cast_to_text(column: Column) -> Column:
+    return column.cast("string")
 
 
 def _counted(rows: DataFrame) -> DataFrame:

@@ -13,6 +13,8 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from platform_defs.contract.column_types import column_type
+from platform_defs.contract.model import Column
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import batch, row_local
 from platform_defs.engine.keep_nothing import Nowhere
@@ -260,6 +262,21 @@ def test_rows_of_more_than_spark_may_collect_are_compared(sent: tuple[World, Pip
         return rows(many, F.concat(F.repeat("debit_account", 150), "n"))
 
     assert compared(sent, exploding) == 40
+
+
+@pytest.mark.slow
+def test_bytes_that_differ_each_time_are_shown_in_hexadecimal(world: World) -> None:
+    def random_bytes(messages: DataFrame) -> DataFrame:
+        return messages.select(F.udf(lambda _: uuid4().bytes, "binary")("_offset").alias("account"), *OWN)
+
+    pipeline = single_entry(world, random_bytes)
+    table = replace(pipeline.contract.row_table, columns=(Column("account", column_type("bytes"), required=True),))
+    pipeline = replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
+    world.send(pipeline, transfers(4))
+    with pytest.raises(
+        BadInput, match=r"another value of account for .* called again \([0-9A-F]{32}, then [0-9A-F]{32}\)"
+    ):
+        world.drain(pipeline)
 
 
 @pytest.mark.slow
