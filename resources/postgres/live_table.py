@@ -159,7 +159,7 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
         yield (
             table.name,
             f"{table.name} has no unique index on just {_list(key)}, by which its rows are found (neither partial nor "
-            f"deferrable): create unique index on {table.name} ({_list(key)})",
+            f"deferrable, with a deterministic collation): create unique index on {table.name} ({_list(key)})",
         )
 
 

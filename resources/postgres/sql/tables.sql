@@ -33,6 +33,8 @@ WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)
                 JOIN pg_attribute AS a ON (a.attrelid, a.attnum) = (i.indrelid, k.attnum)
                WHERE i.indrelid = here.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
                  AND i.indpred IS NULL AND i.indexprs IS NULL
+                 AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) AS one JOIN pg_collation AS c
+                                     ON c.oid = one WHERE NOT c.collisdeterministic)
                GROUP BY i.indexrelid)
 SELECT current_user::text AS role, here.relkind::text AS kind,
        (SELECT o.table_oid IS NOT DISTINCT FROM here.oid FROM tidegate.output AS o
