@@ -158,7 +158,8 @@ class BuiltBeside:
         for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True):
             table = identifier(new.name)
             connection.execute(sql.SQL("CREATE TABLE {} (LIKE {} INCLUDING ALL)").format(table, identifier(old.name)))
-            for (key,) in connection.execute(queries()["foreign_keys_of"], {"table": old.name}).fetchall():
+            tables = {"table": old.name, "built": new.name}
+            for (key,) in connection.execute(queries()["foreign_keys_of"], tables).fetchall():
                 connection.execute(sql.SQL("ALTER TABLE {} ADD {}").format(table, sql.SQL(key)))
             for _ in run(connection, [replace(i, table=new.name) for i in reshaping if i.table == old.name]):
                 pass

@@ -32,14 +32,10 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
 
     Nothing is left of the search once the transaction that is open is rolled back.
     """
-    order = sorted(publication.staged.pending.ranges)
-    rows = _rows_in_order(publication)
-    found = latest = _Search(publication, order, rows).found_in_parts()
-    while latest and _newest_only(publication) and len(found) <= LEFT_OUT:
-        _take_older(publication, rows, found)
-        latest = _Search(publication, order, rows).found_in_parts()
-        found = [*found, *latest]
-    return sorted(found, key=lambda row: (row.partition, row.offset))[: LEFT_OUT + 1]
+    search = _Search(publication, sorted(publication.staged.pending.ranges), _rows_in_order(publication))
+    while search.finds_more() and _newest_only(publication):
+        search.take_older()
+    return sorted(search.found.values(), key=lambda row: (row.partition, row.offset))[: LEFT_OUT + 1]
 
 
 def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
@@ -57,16 +53,23 @@ def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]
 
 @dataclass
 class _Search:
-    """`rows` are those that count, by their offsets."""
+    """Writes `rows`, those of one round after the other, and keeps in `found` what the table refuses of them.
+
+    A round after the first is an upsert's: it has the older messages of the keys whose newest one was refused.
+    """
 
     publication: PostgresPublication
     order: Sequence[OffsetRange]
     rows: StagedRows
+    round: int = 1
     found: dict[int, RefusedRow] = field(default_factory=dict[int, RefusedRow])  # by number of the offset in `order`
 
-    def found_in_parts(self) -> Sequence[RefusedRow]:
-        """What is refused if it is written in parts; where a message refers to a later one, it is asked about again."""
-        count = sum(map(len, self.order))
+    def finds_more(self) -> bool:
+        """Write the rows of this round. Whether the search may go on: some are refused, and not too many in all.
+
+        Where a message may refer to one that is written later, it is tried again, in each round.
+        """
+        before, count = set(self.found), sum(map(len, self.order))
         size = PART if self.publication.has_writing_triggers else max(count, 1)
         for kind in self._kinds:
             for first in range(0, count, size):
@@ -74,7 +77,23 @@ class _Search:
         # Where publish keeps to the order, a message is refused in its place, whatever comes later.
         while not self.publication.other_keys and any(self._taken_by_now(number) for number in list(self.found)):
             continue
-        return [*self.found.values()]
+        return len(self.found) <= LEFT_OUT and not before.issuperset(self.found)
+
+    def take_older(self) -> None:
+        """Begin a round: of each key of which every message so far is refused, the newest one before those."""
+        places = sql.SQL(", ").join(
+            sql.SQL("({}, {})").format(row.partition, row.offset) for row in self.found.values()
+        )
+        staged = self.publication.rows
+        self.round += 1
+        older = sql.SQL(
+            "INSERT INTO {rows} SELECT DISTINCT ON (_key) *, {round} FROM {staged} "
+            "WHERE {winners} AND (_partition, _offset) NOT IN (SELECT _partition, _offset FROM {rows}) "
+            "AND _key IN (SELECT _key FROM {rows} WHERE (_partition, _offset) IN ({places}) "
+            "EXCEPT SELECT _key FROM {rows} WHERE (_partition, _offset) NOT IN ({places})) ORDER BY _key, _offset DESC"
+        )
+        given = {"rows": self.rows.source, "staged": staged.source, "winners": staged.winners, "places": places}
+        self.publication.connection.execute(older.format(**given, round=self.round))
 
     @property
     def _kinds(self) -> Sequence[sql.Composable]:
@@ -88,7 +107,7 @@ class _Search:
         if len(self.found) > LEFT_OUT:
             return True
         if not refused or len(part) == 1:
-            why = self._write(part, kind)
+            why = self._write(self._part(part, kind))
             if why is None:
                 return False
             if len(part) == 1:
@@ -100,7 +119,9 @@ class _Search:
 
     def _taken_by_now(self, number: int) -> bool:
         """Whether the table takes a message that it has refused, since it refers to a later one."""
-        if any(self._write(range(number, number + 1), kind) for kind in self._kinds):
+        at = nth_offset(self.order, number)
+        alone = sql.SQL("(_partition, _offset) = ({}, {})").format(at.partition, at.from_offset)
+        if self._write(alone):
             return False
         del self.found[number]
         return True
@@ -109,12 +130,15 @@ class _Search:
         at = nth_offset(self.order, number)
         self.found[number] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
 
-    def _write(self, part: range, kind: sql.Composable) -> RowRefused | None:
-        """Why the row table refuses these offsets; None where it took them."""
+    def _part(self, part: range, kind: sql.Composable) -> sql.Composable:
+        """The condition of this round's rows of these offsets."""
         first, last = nth_offset(self.order, part[0]), nth_offset(self.order, part[-1])
-        within = sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND {}").format(
-            first.partition, first.from_offset, last.partition, last.from_offset, kind
+        return sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND _round = {} AND {}").format(
+            first.partition, first.from_offset, last.partition, last.from_offset, self.round, kind
         )
+
+    def _write(self, within: sql.Composable) -> RowRefused | None:
+        """Why the row table refuses the rows for which `within` holds; None where it took them."""
         if not self.publication.has_writing_triggers:
             return _refusal(self.publication, self.rows, within, stays=True)
         # In a savepoint Postgres keeps each check that was deferred, and reads them all for each later message. They
@@ -162,26 +186,11 @@ def _rows_in_order(publication: PostgresPublication) -> StagedRows:
     if _newest_only(publication):
         chosen = sql.SQL("SELECT DISTINCT ON (_key) * FROM ({}) AS s ORDER BY _key, _offset DESC").format(chosen)
     for statement in (
-        "CREATE UNLOGGED TABLE {name} AS SELECT * FROM ({chosen}) AS c ORDER BY _partition, _offset",
+        "CREATE UNLOGGED TABLE {name} AS SELECT *, 1 AS _round FROM ({chosen}) AS c ORDER BY _partition, _offset",
         "CREATE INDEX ON {name} (_partition, _offset)",
     ):
         publication.connection.execute(sql.SQL(statement).format(name=name, chosen=chosen))
     return replace(rows, source=name, winners=EVERYTHING)
-
-
-def _take_older(publication: PostgresPublication, rows: StagedRows, found: Sequence[RefusedRow]) -> None:
-    """Leave in `rows` what decides now: of each key whose newest message was refused last, the newest that was not."""
-    places = sql.SQL(", ").join(sql.SQL("({}, {})").format(row.partition, row.offset) for row in found)
-    older = sql.SQL(
-        "WITH written AS (DELETE FROM {rows} RETURNING _key, _partition, _offset) "
-        "INSERT INTO {rows} SELECT DISTINCT ON (_key) * FROM {staged} "
-        "WHERE {winners} AND (_partition, _offset) NOT IN ({places}) "
-        "AND _key IN (SELECT _key FROM written WHERE (_partition, _offset) IN ({places})) ORDER BY _key, _offset DESC"
-    )
-    staged = publication.rows
-    publication.connection.execute(
-        older.format(rows=rows.source, staged=staged.source, winners=staged.winners, places=places)
-    )
 
 
 def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetRange]) -> RefusedRow | None:

@@ -66,10 +66,10 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
 
 
 def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
-    """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it."""
-    parts = _parts(rows, table, where, sql.SQL(""))
-    rows.connection.execute(_spelt(rows, _LATEST + _DELETE, parts))  # first: a row may take what a deleted one had
-    return _counted(rows, _LATEST + _REPLACE, parts)
+    """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it. In one
+    statement, at the end of which Postgres checks foreign keys: of rows that refer to each other, any order is right.
+    """
+    return _counted(rows, _UPSERT, _parts(rows, table, where, sql.SQL("")))
 
 
 def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, has_writing_triggers: bool) -> Written:
@@ -108,14 +108,13 @@ def _parts(
 
 
 _ALL_DEFERRED, _ALL_IMMEDIATE = sql.SQL("SET CONSTRAINTS ALL DEFERRED;"), sql.SQL("SET CONSTRAINTS ALL IMMEDIATE;")
-_LATEST = (
+_UPSERT = (
     "WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging} "
     "WHERE {winners} AND {where} ORDER BY _key, _offset DESC)"
-)
-_DELETE = " DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted"
-_REPLACE = (
+    ", gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted RETURNING 1)"
     ", written AS (INSERT INTO {table} ({columns}, _batch_id) SELECT {values}, {batch_id} FROM latest "
-    "WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1) "
+    "WHERE NOT _deleted AND (SELECT count(*) FROM gone) >= 0 "  # deleted first
+    "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1) "
     "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
     "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written)"
 )

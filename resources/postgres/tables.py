@@ -97,13 +97,9 @@ def refuse_unique(connection: Connection, contract: Contract) -> None:
     why = {"at_least_once": _TWICE}.get(contract.delivery, _WAITING if contract.publication == "direct" else "")
     if not why:
         return
-    kinds = {
-        "unique_indexes": "a unique or exclusion constraint",
-        "other_keys": "another unique or exclusion constraint, or a foreign key that references the table itself",
-    }
-    query = "unique_indexes" if table.disposition == "append" else "other_keys"
+    query, of = ("unique_indexes", "a") if table.disposition == "append" else ("other_keys", "another")
     if names := ", ".join(name for (name,) in _rows(connection, query, table=table.name)):
-        raise BadInput(f"{table.name} has {kinds[query]} ({names}), {why}", field=table.name)
+        raise BadInput(f"{table.name} has {of} unique or exclusion constraint ({names}), {why}", field=table.name)
 
 
 _TWICE = (

@@ -19,7 +19,7 @@ from resources.postgres.connection import queries
 from resources.postgres.lineage_outbox import outbox
 from tests.chaos.proxy import CommitCutter
 from tests.chaos.verdicts import plain, single_entry
-from tests.integration.test_verify import customer, view
+from tests.integration.test_verify import customer, send_customers, view
 from tests.replays import bank, counts, doubled, exact, execute, nothing_left, shown, views
 from tests.world import World, transfer, transfers
 
@@ -293,6 +293,42 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     assert (found["page_views"], found["dead letters"]) == ((4, 4, 0, 0), (1, 1, 0, 0))
     (letter,) = world.dead_letters(pipeline)
     assert letter["error_message"].startswith(f"{table} rejects this row")
+    exact(world, pipeline)
+
+
+@pytest.mark.slow
+def test_rows_that_refer_to_each_other_are_built_from_nothing_beside_the_live_ones(world: World) -> None:
+    """C2 and C3 belong to C1, until they move and C1 is deleted. `strict` refuses C4, and then no longer."""
+    pipeline = world.new_pipeline("upsert", partitions=1)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} add foreign key (name) references {table}")
+    world.rows(f"alter table {table} add constraint strict check (_key <> 'C4')")
+
+    def read(*told: tuple[str, str | None]) -> None:
+        send_customers(world, pipeline, [(key, customer(int(key[1:]), name) if name else None) for key, name in told])
+        world.drain(pipeline)
+
+    def rows() -> list[tuple[str, str]]:
+        return [(row["_key"], row["name"]) for row in world.rows(f"select _key, name from {table} order by _key")]
+
+    read(("C1", "C1"), ("C2", "C1"), ("C3", "C1"), ("C4", "C4"))
+    world.rows(f"delete from {table}")
+    assert counts(shown(world, pipeline))["customers"] == (0, 3, 0, 3)
+    execute(world, pipeline)
+    assert rows() == [("C1", "C1"), ("C2", "C1"), ("C3", "C1")]
+    shown(world, pipeline)  # what is built refers to nothing that is live
+    read(("C2", "C2"), ("C3", "C2"), ("C1", None))
+    assert [letter["offset"] for letter in world.dead_letters(pipeline)] == [3]
+    world.rows(f"alter table {table} drop constraint strict")
+    columns = "customer_id, tier, signed_up, _partition, _offset, _batch_id"
+    world.rows(
+        f"insert into {table} ({columns}, _key, name) select {columns}, 'C9', 'C9' from {table} where _key = 'C2'"
+    )
+    world.rows(f"update {table} set name = 'C9' where _key = 'C3'")
+    limits = replace(pipeline.contract.limits, batch_messages=2)
+    execute(world, replace(pipeline, contract=replace(pipeline.contract, limits=limits)))
+    assert rows() == [("C2", "C2"), ("C3", "C2"), ("C4", "C4")]
     exact(world, pipeline)
 
 

@@ -305,21 +305,17 @@ SELECT indexrelid::regclass::text FROM pg_index
           AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])))
  ORDER BY 1;
 
--- other_keys: by which rows of two keys can collide in an upsert, or depend on each other: unique indexes, exclusion
--- constraints, and foreign keys from the table to itself. An index that has _key among its columns allows all that the
--- one on just _key allows; one with an identity column, to which no one but Postgres assigns a value, allows any two
--- rows.
-WITH tables AS (SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s))
-                 UNION SELECT to_regclass(%(table)s)::oid)
+-- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. An index that has
+-- _key among its columns allows all that the one on just _key allows; one with an identity column, to which no one but
+-- Postgres assigns a value, allows any two rows.
 SELECT i.indexrelid::regclass::text AS name
-  FROM pg_index AS i JOIN tables ON relid = i.indrelid
- WHERE i.indislive
+  FROM pg_index AS i
+ WHERE i.indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
+                         || to_regclass(%(table)s)::oid)
+   AND i.indislive
    AND (i.indisexclusion OR i.indisunique AND NOT EXISTS (
        SELECT FROM pg_attribute WHERE attrelid = i.indrelid AND (attname = '_key' OR attidentity = 'a')
           AND attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
- UNION
-SELECT conname FROM pg_constraint
- WHERE contype = 'f' AND conrelid IN (TABLE tables) AND confrelid IN (TABLE tables)
  ORDER BY 1;
 
 -- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.

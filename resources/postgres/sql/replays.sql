@@ -62,12 +62,16 @@ SELECT concat_ws('; ',
          (SELECT string_agg(pg_get_indexdef(indexrelid), ', ' ORDER BY indexrelid)
             FROM pg_index WHERE indrelid = to_regclass(%(table)s))) AS shape;
 
--- foreign_keys_of: what CREATE TABLE ... LIKE leaves out.
-SELECT pg_get_constraintdef(oid) FROM pg_constraint
- WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
+-- foreign_keys_of: what CREATE TABLE ... LIKE leaves out. Rows that refer to the table itself refer to the built one.
+SELECT CASE confrelid WHEN conrelid
+         THEN replace(pg_get_constraintdef(oid), format(' REFERENCES %%s(', confrelid::regclass),
+                                                 format(' REFERENCES %%s(', to_regclass(%(built)s)))
+         ELSE pg_get_constraintdef(oid) END
+  FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
 
--- referenced_by: a table whose rows refer to those of this one.
-SELECT conrelid::regclass::text FROM pg_constraint WHERE confrelid = to_regclass(%(table)s) AND contype = 'f' LIMIT 1;
+-- referenced_by: another table, whose rows refer to those of this one.
+SELECT conrelid::regclass::text FROM pg_constraint
+ WHERE confrelid = to_regclass(%(table)s) AND conrelid <> confrelid AND contype = 'f' LIMIT 1;
 
 -- replay_of: the replay of a pipeline that is being built.
 SELECT replay_id, from_batch, fingerprint FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL;
