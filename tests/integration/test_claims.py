@@ -150,7 +150,8 @@ def test_a_trigger_of_a_partition_alone_is_found(world: World, tableless: Pipeli
         "create unique index on {schema}.balances (lower(account))",
         "alter table {schema}.balances add unique (account) deferrable",
         # The embedded Postgres is built without ICU, so its catalogue is altered instead.
-        'create collation {schema}.ci from "C"; create unique index on {schema}.balances (account collate {schema}.ci); '
+        'create collation {schema}.ci from "C"; '
+        "create unique index on {schema}.balances (account collate {schema}.ci); "
         "update pg_collation set collisdeterministic = false"
         " where collname = 'ci' and collnamespace = '{schema}'::regnamespace",
     ],
