@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
 from platform_defs.cli.output import print_error
-from platform_defs.errors import TidegateError
+from platform_defs.errors import InternalError, TidegateError
 
 COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the command's docstring or of the group's help
     "demo": "Start the stack, produce transfers, materialize them, and report.",
@@ -107,7 +107,8 @@ def main() -> None:
     try:
         app(prog_name="tidegate")
     except TidegateError as error:
-        print_error(str(error))
+        stopped = interrupted.is_set() and isinstance(error, InternalError)  # confluent-kafka raised in its place
+        print_error("interrupted" if stopped else str(error))
         sys.exit(INTERRUPTED if interrupted.is_set() else error.exit_code)
     except Exception as error:  # whatever a client raised in the place of an interrupt, or while it was tidied up
         if not interrupted.is_set():

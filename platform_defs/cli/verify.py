@@ -21,7 +21,8 @@ def verify(
     The comparison shares no code with the engine that wrote the tables. It sees
     everything in one snapshot of Postgres, and writes nothing. The exit code is
     1 where they differ, and 3 where they could not be compared: a server is
-    unavailable, the topic was created again, the transform cannot run.
+    unavailable, the topic was created again, the transform cannot run, or
+    Tidegate has a bug.
 
     With --new it compares the batches that were committed since the last check
     of this kind, in windows with a snapshot each, and keeps in the ledger how
@@ -68,10 +69,12 @@ def verify(
         with progress() as show:
             report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
     except TidegateError as error:
-        raise _not_compared(pipeline, output, error) from error.__cause__
+        _report_not_compared(pipeline, output, error)
+        raise
     except Exception as error:  # its text could quote what is classified
-        unexpected = InternalError.in_command(f"verify {pipeline}", place_of(error))
-        raise _not_compared(pipeline, output, unexpected) from error
+        bug = InternalError.in_command(f"verify {pipeline}", place_of(error))
+        _report_not_compared(pipeline, output, bug)
+        raise bug from error
     if output is Output.json:
         print_json(report.to_json())
     else:
@@ -85,9 +88,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def _not_compared(pipeline: str, output: Output, error: TidegateError) -> TidegateError:
-    """Print the document of a comparison that ended without a report."""
+def _report_not_compared(pipeline: str, output: Output, error: TidegateError) -> None:
     if output is Output.json:
         print_json({"pipeline": pipeline, "ok": None, "error": str(error)})
     error.exit_code = NOT_COMPARED
-    return error

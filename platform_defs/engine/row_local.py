@@ -46,7 +46,7 @@ BYTES = 8_000_000  # of decoded messages that are taken at most, but always two
 ENOUGH = 2  # messages with rows that prove something: one alone looks the same in any batch
 SHOWN = 1000  # values of one message that are compared for the error, and characters of each
 ARROW_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
-SHUFFLED = {"spark.sql.shuffle.partitions": "1"}
+ONE_SHUFFLE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
 TASKS = 2  # of the call that is made one by one
 
 INSTEAD = (
@@ -115,7 +115,9 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
 
 @dataclass(frozen=True)
 class _Call:
-    """A way to call the transform on the sample, whose rows count so many `times`."""
+    """One way to call the transform on the sample. Counts and sums are multiplied by `times`, so that calls that read
+    the sample once and twice compare equal.
+    """
 
     spark: SparkSession
     pipeline: Pipeline
@@ -126,19 +128,18 @@ class _Call:
     options: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def rows(self) -> Rows:
-        """Return what is compared of the rows of each message."""
+        """Return the number of rows of each message and the sums of their hashes."""
         counted: Any = self._select(_counted).to_batches()
         found = [row for batch in counted for row in zip(*map(integers, batch.columns), strict=True)]
         return {(row[0], row[1]): [number * self.times for number in row[2:]] for row in found}
 
     def values(self, place: Place, column: str) -> Sequence[str]:
-        """Return the values of one message's rows as text, sorted. The condition is a part of the aggregate: as a
-        filter Spark would apply it before the transform.
-        """
+        """Return the values of one message's rows as text, sorted."""
 
         def of_place(rows: DataFrame) -> DataFrame:
             kind, at = dict(rows.dtypes)[column], (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
             as_text = F.hex if kind == "binary" else F.to_json if kind.startswith("array") else _cast_to_text
+            # A condition of the aggregate: a filter Spark would push below the transform.
             value = F.coalesce(F.substring(as_text(F.col(column)), 1, SHOWN), F.lit("NULL"))
             return rows.agg(F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN))
 
@@ -150,7 +151,10 @@ class _Call:
             with own_session(self.spark) as session:
                 numbers = session.range(0, self.tasks, 1, self.tasks)
                 result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
-                for name, value in {**SHUFFLED, **self.options}.items():  # after the transform, which may have set it
+                for name, value in {
+                    **ONE_SHUFFLE_PARTITION,
+                    **self.options,
+                }.items():  # after the transform, which may have set it
                     session.conf.set(name, value)
                 return result.toArrow()
         except (PySparkException, Py4JError, OSError) as error:
@@ -162,7 +166,9 @@ def _cast_to_text(column: Column) -> Column:
 
 
 def _counted(rows: DataFrame) -> DataFrame:
-    """Count the rows of each message, and add up the upper halves of their hashes, which knows no order."""
+    """Return per message the row count and the sums of the upper 32 bits of the row and column hashes. A sum does not
+    depend on the order of rows, and 32 bits do not overflow it.
+    """
     hashed = [F.xxhash64(*names) for names in (rows.columns, *([name] for name in rows.columns))]
     sums = [F.sum(F.shiftrightunsigned(one, 32)) for one in hashed]
     return rows.groupBy("_partition", "_offset").agg(F.count("*"), *sums)
@@ -193,14 +199,14 @@ def _difference(rows: Rows, one: _Call, other: _Call) -> _Difference | None:
     for place in sorted(rows.keys() | found.keys()):
         (count, whole, *sums), (count_, whole_, *sums_) = (made.get(place, (0, 0)) for made in (rows, found))
         if count != count_:
-            return _Difference(place, "another number of rows")
+            return _Difference(place, "a different number of rows")
         columns = zip(one.work.staged_schema.names, sums, sums_, strict=False)  # it ends with _attempt
         if differ := [name for name, here, there in columns if here != there]:
             values = zip(one.values(place, differ[0]), other.values(place, differ[0]), strict=False)
             unlike = next((pair for pair in values if pair[0] != pair[1]), None)
-            return _Difference(place, f"another value of {differ[0]}", differ[0], unlike)
+            return _Difference(place, f"a different value of {differ[0]}", differ[0], unlike)
         if whole != whole_:
-            return _Difference(place, "other rows")
+            return _Difference(place, "different rows")
     return None
 
 

@@ -156,10 +156,10 @@ class InternalError(TidegateError):
 
     @classmethod
     def in_command(cls, command: str, reason: str) -> "InternalError":
-        """Of a command that only reads."""
+        """Return the error for a bug in a command that changes nothing."""
         return cls(
-            f"this is a bug in Tidegate, and not your mistake. In {command}: {reason}. Nothing was changed. Please "
-            "report it, with this message and what `tidegate --version` prints",
+            f"this is a bug in Tidegate, not a mistake of yours. In {command}: {reason}. Nothing was changed. Please "
+            "report it with this message and the output of `tidegate --version`",
             place=command,
         )
 

@@ -292,8 +292,7 @@ class NotReproduced(Retryable):
     @classmethod
     def in_search(cls, table: str, refusal: str) -> "NotReproduced":
         return cls(
-            f"{table} rejected rows ({refusal}) that it had accepted a moment before, in the search for what it "
-            "rejects; the batch will be read again"
+            f"{table} accepted rows in a trial write and then rejected them ({refusal}); the batch will be read again"
         )
 
 

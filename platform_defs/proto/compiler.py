@@ -18,7 +18,7 @@ CPU_SECONDS = 30  # a schema of 1 MB takes about one
 MEMORY = 2_000_000_000  # bytes of address space
 OUTPUT = 256_000_000  # bytes of a file
 REFUSED = 3  # the status with which the compiler ends that ran and refused; Python ends with 1 where it did not run
-NO_MEMORY = 4  # ... that ran and reached the limit
+NO_MEMORY = 4  # the status with which it ends if memory ran out after its limits were set
 WAIT = 300.0  # seconds by the clock: only a machine that hangs needs as many
 _PASSED_ON = ("PATH", "HOME", "TMPDIR", "LANG", "LC_", "LD_", "DYLD_", "PYTHON", "VIRTUAL_ENV")  # what Python needs
 
@@ -65,7 +65,9 @@ def _limit(cpu_seconds: int, memory: int) -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # which Python ignores
-    import_module("grpc_tools._protoc_compiler")  # before there are limits: what fails then is no schema's doing
+    import_module(
+        "grpc_tools._protoc_compiler"
+    )  # before the limits, so that a failure to load is not blamed on the schema
     _limit(int(sys.argv.pop(1)), int(sys.argv.pop(1)))
     try:
         runpy.run_module("grpc_tools.protoc", run_name="__main__", alter_sys=True)

@@ -74,9 +74,7 @@ def _plain(column: "pa.ChunkedArray[Any]") -> list[Any]:
 
 
 def python_values(column: "pa.ChunkedArray[Any]") -> list[Any]:
-    """Python values of a column. A date or time that Python cannot hold is a text: infinity, and years outside of 1 to
-    9999.
-    """
+    """Return Python values. Dates and times outside years 1 to 9999 are ISO text, or infinity and -infinity."""
     try:
         return column.to_pylist()
     except OverflowError:
@@ -87,7 +85,10 @@ def _python_value(value: Any) -> Any:
     try:
         return value.as_py()
     except OverflowError:
-        return str(np.datetime64(value.value, "us" if pa.types.is_timestamp(value.type) else "D"))
+        # Postgres counts from 2000-01-01. Its infinity is the greatest number there is, which the driver lets overflow.
+        bits, unit, start = (32, "D", 10_957) if pa.types.is_date32(value.type) else (64, "us", 946_684_800_000_000)
+        least = start - (1 << bits - 1)
+        return {least - 1: "infinity", least: "-infinity"}.get(value.value) or str(np.datetime64(value.value, unit))
 
 
 def offsets_of(rows: pa.Table) -> NDArray[np.int64]:

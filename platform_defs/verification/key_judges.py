@@ -80,7 +80,7 @@ class FramedKeyJudge(KeyJudge):
                 return _protobuf(self._types_of(schema), named)
 
     def _types_of(self, schema: NamedSchema) -> Types:
-        """The message types of a Protobuf schema; the answer that it has none is kept as well."""
+        """Return the message types of a Protobuf schema. Failures are cached too."""
         if schema not in self._types:
             try:
                 self._types[schema] = message_types(schema.document, schema.references)

@@ -34,6 +34,7 @@ class LiveColumn:
     demanded: bool  # NOT NULL without a default
     generated: bool  # GENERATED ALWAYS AS (...)
     identity: bool  # GENERATED ALWAYS AS IDENTITY
+    deterministic: bool  # by its collation, only equal bytes are equal texts
     rights: tuple[str, ...]
 
 
@@ -155,11 +156,17 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
         rights = ", ".join(lacking).lower()
         yield table.name, f"{live.role} lacks rights on {table.name}: grant {rights} on {table.name} to {live.role}"
     key = key_columns(table)
+    for name in [column.name for column in live.columns if column.name in key and not column.deterministic]:
+        yield (
+            f"{table.name}.{name}",
+            f"column {name} of {table.name} has a nondeterministic collation: different Kafka keys would share a row. "
+            f'alter table {table.name} alter column {name} type text collate "C"',
+        )
     if key and tuple(sorted(key)) not in live.unique_keys:
         yield (
             table.name,
             f"{table.name} has no unique index on just {_list(key)}, by which its rows are found (neither partial nor "
-            f"deferrable, with a deterministic collation): create unique index on {table.name} ({_list(key)})",
+            f"deferrable): create unique index on {table.name} ({_list(key)})",
         )
 
 

@@ -33,8 +33,8 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
     Nothing is left of the search once the transaction that is open is rolled back.
     """
     search = _Search(publication, sorted(publication.staged.pending.ranges), _rows_in_order(publication))
-    while search.finds_more() and _newest_only(publication):
-        search.take_older()
+    while search.write_round() and _newest_only(publication):
+        search.begin_round()
     return sorted(search.found.values(), key=lambda row: (row.partition, row.offset))[: LEFT_OUT + 1]
 
 
@@ -53,9 +53,8 @@ def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]
 
 @dataclass
 class _Search:
-    """Writes `rows`, those of one round after the other, and keeps in `found` what the table refuses of them.
-
-    A round after the first is an upsert's: it has the older messages of the keys whose newest one was refused.
+    """Writes `rows` round by round and collects the rejected messages in `found`. Later rounds occur only for upserts:
+    each has the next older message of the keys of which every message so far was rejected.
     """
 
     publication: PostgresPublication
@@ -64,27 +63,21 @@ class _Search:
     round: int = 1
     found: dict[int, RefusedRow] = field(default_factory=dict[int, RefusedRow])  # by number of the offset in `order`
 
-    def finds_more(self) -> bool:
-        """Write the rows of this round. Whether the search may go on: some are refused, and not too many in all.
-
-        Where a message may refer to one that is written later, it is tried again, in each round.
-        """
-        before, count = set(self.found), sum(map(len, self.order))
+    def write_round(self) -> bool:
+        """Write this round's rows. Return True if more messages were rejected and the limit is not reached."""
+        before, count = len(self.found), sum(map(len, self.order))
         size = PART if self.publication.has_writing_triggers else max(count, 1)
-        for kind in self._kinds:
-            for first in range(0, count, size):
-                self._halve(range(first, min(first + size, count)), kind)
-        # Where publish keeps to the order, a message is refused in its place, whatever comes later.
-        while not self.publication.other_keys and any(self._taken_by_now(number) for number in list(self.found)):
-            continue
-        return len(self.found) <= LEFT_OUT and not before.issuperset(self.found)
+        for first in range(0, count, size):
+            self._halve(range(first, min(first + size, count)))
+        rejected = len(self.found) > before
+        if self.round == 1 or not rejected:  # for a key with many bad messages, not in each round
+            self._retry()
+        return rejected and 0 < len(self.found) <= LEFT_OUT
 
-    def take_older(self) -> None:
-        """Begin a round: of each key of which every message so far is refused, the newest one before those."""
-        places = sql.SQL(", ").join(
-            sql.SQL("({}, {})").format(row.partition, row.offset) for row in self.found.values()
-        )
-        staged = self.publication.rows
+    def begin_round(self) -> None:
+        """For each key of which every message so far was rejected, add its newest message that has not been tried."""
+        found, staged = self.found.values(), self.publication.rows
+        places = sql.SQL(", ").join(sql.SQL("({}, {})").format(row.partition, row.offset) for row in found)
         self.round += 1
         older = sql.SQL(
             "INSERT INTO {rows} SELECT DISTINCT ON (_key) *, {round} FROM {staged} "
@@ -95,47 +88,47 @@ class _Search:
         given = {"rows": self.rows.source, "staged": staged.source, "winners": staged.winners, "places": places}
         self.publication.connection.execute(older.format(**given, round=self.round))
 
-    @property
-    def _kinds(self) -> Sequence[sql.Composable]:
-        """Return which rows each statement of publish writes: of an upsert deletions first, unless it is ordered."""
-        return [sql.SQL("_deleted"), sql.SQL("NOT _deleted")] if _newest_only(self.publication) else [EVERYTHING]
-
-    def _halve(self, part: range, kind: sql.Composable, *, refused: bool = False) -> bool:
+    def _halve(self, part: range, *, refused: bool = False) -> bool:
         """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
         the part as a whole is.
         """
         if len(self.found) > LEFT_OUT:
             return True
         if not refused or len(part) == 1:
-            why = self._write(self._part(part, kind))
+            why = self._write(self._part(part))
             if why is None:
                 return False
             if len(part) == 1:
                 self._note(part.start, why)
                 return True
         middle = len(part) // 2
-        first = self._halve(part[:middle], kind)
-        return self._halve(part[middle:], kind, refused=not first) or first
+        first = self._halve(part[:middle])
+        return self._halve(part[middle:], refused=not first) or first
 
-    def _taken_by_now(self, number: int) -> bool:
-        """Whether the table takes a message that it has refused, since it refers to a later one."""
-        at = nth_offset(self.order, number)
-        alone = sql.SQL("(_partition, _offset) = ({}, {})").format(at.partition, at.from_offset)
-        if self._write(alone):
-            return False
-        del self.found[number]
-        return True
+    def _retry(self) -> None:
+        """Write the rejected messages again until none is accepted: one may reference a row that was written later. If
+        publish writes in order, a message is rejected in its place, whatever follows.
+        """
+        accepted = not self.publication.other_keys
+        while accepted:
+            accepted = [number for number in self.found if self._write(self._one(number)) is None]
+            for number in accepted:
+                del self.found[number]
 
     def _note(self, number: int, why: RowRefused) -> None:
         at = nth_offset(self.order, number)
         self.found[number] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
 
-    def _part(self, part: range, kind: sql.Composable) -> sql.Composable:
+    def _part(self, part: range) -> sql.Composable:
         """The condition of this round's rows of these offsets."""
         first, last = nth_offset(self.order, part[0]), nth_offset(self.order, part[-1])
-        return sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND _round = {} AND {}").format(
-            first.partition, first.from_offset, last.partition, last.from_offset, self.round, kind
+        return sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND _round = {}").format(
+            first.partition, first.from_offset, last.partition, last.from_offset, self.round
         )
+
+    def _one(self, number: int) -> sql.Composable:
+        at = nth_offset(self.order, number)
+        return sql.SQL("(_partition, _offset) = ({}, {})").format(at.partition, at.from_offset)
 
     def _write(self, within: sql.Composable) -> RowRefused | None:
         """Why the row table refuses the rows for which `within` holds; None where it took them."""
@@ -147,7 +140,7 @@ class _Search:
             try:
                 with database_errors("table", hides=self.publication.hides):
                     self.publication.upsert(self.rows, within)
-            except RowRefused as refusal:  # a trigger or a default has another answer each time
+            except RowRefused as refusal:  # a trigger or default that is not deterministic
                 raise NotReproduced.in_search(self.publication.contract.row_table.name, str(refusal)) from refusal
         return why
 

@@ -140,7 +140,8 @@ _APPENDED = (
     # What is left are rows of the batches that were built, so these are not taken for old ones.
     _NUMBERED + "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE ctid NOT IN (SELECT of FROM kept)",
 )
-# In one statement, at the end of which Postgres checks foreign keys: rows may refer to each other. Deleted first.
+# One statement: Postgres checks foreign keys at its end, so rows may reference each other. Reading `gone` makes the
+# DELETE run first: a row may take a unique value of one that is deleted.
 _KEYED = (
     "WITH gone AS (DELETE FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE {same}) RETURNING 1) "
     "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE (SELECT count(*) FROM gone) >= 0 ORDER BY {keys} "

@@ -66,8 +66,8 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
 
 
 def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
-    """The newest message of each key decides: a tombstone deletes the key's row, anything else replaces it. In one
-    statement, at the end of which Postgres checks foreign keys: of rows that refer to each other, any order is right.
+    """The newest message of each key decides: a tombstone deletes the row, any other message replaces it. One statement
+    does both: Postgres checks foreign keys at its end, so rows may reference each other in any order.
     """
     return _counted(rows, _UPSERT, _parts(rows, table, where, sql.SQL("")))
 
@@ -111,10 +111,11 @@ _ALL_DEFERRED, _ALL_IMMEDIATE = sql.SQL("SET CONSTRAINTS ALL DEFERRED;"), sql.SQ
 _UPSERT = (
     "WITH latest AS MATERIALIZED (SELECT DISTINCT ON (_key) {columns}, _deleted FROM {staging} "
     "WHERE {winners} AND {where} ORDER BY _key, _offset DESC)"
-    ", gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted RETURNING 1)"
     ", written AS (INSERT INTO {table} ({columns}, _batch_id) SELECT {values}, {batch_id} FROM latest "
-    "WHERE NOT _deleted AND (SELECT count(*) FROM gone) >= 0 "  # deleted first
-    "ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1) "
+    "WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1)"
+    # After the rows: Postgres checks foreign keys in this order, and ON DELETE CASCADE would take a new row unchecked.
+    ", gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted"
+    " AND (SELECT count(*) FROM written) >= 0) "
     "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
     "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written)"
 )

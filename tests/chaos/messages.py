@@ -208,7 +208,7 @@ def transform_that_looks_at_its_neighbours(chaos: Chaos) -> Verdict:
     world, pipeline = chaos.world, _single_entry(chaos.world)
     world.send(pipeline, transfers(40))
     for transform, why in ((_ranked, "alone in its Arrow batch"), (_encrypted, "called again")):
-        with pytest.raises(BadInput, match=rf"returns another value of account for \S+ at offset \d+ .*{why}"):
+        with pytest.raises(BadInput, match=rf"returns a different value of account for \S+ at offset \d+ .*{why}"):
             world.drain(replace(pipeline, transform=transform))
         assert world.rows("select 1 from tidegate.batch where pipeline = %s", pipeline.name) == []
     assert set(world.position(pipeline).values()) == {0}

@@ -289,7 +289,7 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     refused = ask(replace(pipeline, transform=_ranked), "-o", "json")
     assert whole_ledger(world) == before
     assert refused.exit_code != 0
-    with pytest.raises(BadInput, match=r"returns another value of account for ") as batch:
+    with pytest.raises(BadInput, match=r"returns a different value of account for ") as batch:
         world.drain(replace(pipeline, transform=_ranked))
     assert str(refused.exception) == str(batch.value)
     world.drain(pipeline)

@@ -305,8 +305,10 @@ def test_rows_that_refer_to_each_other_are_built_from_nothing_beside_the_live_on
     world.rows(f"alter table {table} add foreign key (name) references {table}")
     world.rows(f"alter table {table} add constraint strict check (_key <> 'C4')")
 
-    def read(*told: tuple[str, str | None]) -> None:
-        send_customers(world, pipeline, [(key, customer(int(key[1:]), name) if name else None) for key, name in told])
+    def read(*messages: tuple[str, str | None]) -> None:
+        send_customers(
+            world, pipeline, [(key, customer(int(key[1:]), name) if name else None) for key, name in messages]
+        )
         world.drain(pipeline)
 
     def rows() -> list[tuple[str, str]]:

@@ -135,7 +135,7 @@ def compared(sent: tuple[World, Pipeline], transform: Transform) -> int:
 @pytest.mark.parametrize("name", ACROSS)
 def test_a_transform_that_looks_across_messages_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
     said = refused(sent, ACROSS[name])
-    assert re.search(r"\(account\): .* returns another value of account for \S+\[\d\] at offset \d+ when", said)
+    assert re.search(r"\(account\): .* returns a different value of account for \S+\[\d\] at offset \d+ when", said)
     assert "alone in its Arrow batch" in said
     assert "accumulate table" in said
 
@@ -144,13 +144,13 @@ def test_a_transform_that_looks_across_messages_is_refused(sent: tuple[World, Pi
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_a_transform_whose_result_differs_each_time_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
     said = refused(sent, EACH_TIME[name])
-    assert re.search(r"returns another value of \w+ for .* when it is called again .*an IV of your own", said)
+    assert re.search(r"returns a different value of \w+ for .* when it is called again .*an IV of your own", said)
 
 
 @pytest.mark.slow
 def test_nothing_is_published_of_a_transform_that_is_refused(sent: tuple[World, Pipeline]) -> None:
     world, pipeline = sent
-    with pytest.raises(BadInput, match=r"returns another number of rows for \S+\[\d\] at offset \d+ when"):
+    with pytest.raises(BadInput, match=r"returns a different number of rows for \S+\[\d\] at offset \d+ when"):
         world.drain(pipeline)
     assert world.table(pipeline) == []
     assert not any(world.position(pipeline).values())
@@ -274,7 +274,7 @@ def test_bytes_that_differ_each_time_are_shown_in_hexadecimal(world: World) -> N
     pipeline = replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
     world.send(pipeline, transfers(4))
     with pytest.raises(
-        BadInput, match=r"another value of account for .* called again \([0-9A-F]{32}, then [0-9A-F]{32}\)"
+        BadInput, match=r"a different value of account for .* called again \([0-9A-F]{32}, then [0-9A-F]{32}\)"
     ):
         world.drain(pipeline)
 
@@ -290,7 +290,7 @@ def test_values_that_are_the_same_in_other_rows_are_a_difference(sent: tuple[Wor
         two = messages.withColumn("turn", turned("_offset")).withColumn("two", F.explode(pairs))
         return rows(two.withColumn("currency", F.col("two.y").cast("string")), F.col("two.x"))
 
-    assert re.search(r"returns other rows for \S+\[\d\] at offset \d+ when", refused(sent, shuffled))
+    assert re.search(r"returns different rows for \S+\[\d\] at offset \d+ when", refused(sent, shuffled))
 
 
 @pytest.mark.slow

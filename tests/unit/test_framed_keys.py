@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, time
 from decimal import Decimal
+from subprocess import CompletedProcess
 from typing import Any, Literal
 
 import fastavro
@@ -19,6 +20,7 @@ from platform_defs.formats.arrow import integers
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.key_readers import key_contract, key_reader
 from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.proto import compiler
 from platform_defs.verification.judge import NoRow
 from platform_defs.verification.key_judges import FramedKeyJudge
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
@@ -226,6 +228,22 @@ def test_a_protobuf_key_is_the_json_of_its_message(payload: bytes, text: str) ->
 def test_a_protobuf_key_of_a_schema_that_cannot_be_read_is_a_fault() -> None:
     for document in ("", "not a schema"):
         assert texts("protobuf", document, [prefixed(b"\0")]) == ["<SchemaNotCompatible>"]
+
+
+def test_a_protobuf_key_schema_that_cannot_be_read_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs, run = list[Sequence[str]](), compiler.run
+
+    def counted(arguments: Sequence[str]) -> CompletedProcess[str]:
+        runs.append(arguments)
+        return run(arguments)
+
+    known = KnownSchemas()
+    known.add(0, 0, 10, NamedSchema("7", "protobuf", 'syntax = "proto3"; message {', (), encrypted=False))
+    judge = FramedKeyJudge(contract("protobuf"), known)
+    monkeypatch.setattr(compiler, "run", counted)
+    for offset in range(3):
+        assert judge.at(0, offset, prefixed(b"\0"), None) == NoRow("SchemaNotCompatible")
+    assert len(runs) == 1
 
 
 @pytest.mark.parametrize(

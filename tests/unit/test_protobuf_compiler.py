@@ -150,6 +150,19 @@ def test_a_compiler_that_python_cannot_load_is_no_fault_of_the_schema(
         ProtobufJudge(contract_of({"number": "integer"}), text)
 
 
+def test_memory_that_runs_out_before_the_compiler_runs_is_no_fault_of_the_schema(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "grpc_tools").mkdir()
+    (tmp_path / "grpc_tools" / "__init__.py").write_text("raise MemoryError")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    text = 'syntax = "proto3"; message NoMemory { }'
+    with pytest.raises(Retryable, match=r"(?s)did not run \(status 1\): .*MemoryError"):
+        file_of(WriterSchema("no memory", "protobuf", text))
+    with pytest.raises(Retryable, match="ended with status 1"):
+        ProtobufJudge(contract_of({"number": "integer"}), text)
+
+
 def test_the_compiler_is_told_none_of_our_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me:hush@db/x")
     monkeypatch.setenv("PGPASSWORD", "hush")

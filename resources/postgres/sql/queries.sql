@@ -296,8 +296,8 @@ SELECT EXISTS (
      AND NOT (p.pronamespace = 'pg_catalog'::regnamespace
               AND p.proname ~ '^(RI_FKey_(check|noaction|restrict)_.*|unique_key_recheck)$'));
 
--- unique_indexes: the indexes that let a table accept a row only once. Not those with an identity column to which no one
--- but Postgres assigns a value.
+-- unique_indexes: the unique and exclusion indexes of a table, except those with a GENERATED ALWAYS identity column,
+-- whose values Postgres assigns.
 SELECT indexrelid::regclass::text FROM pg_index
  WHERE indrelid = to_regclass(%(table)s)
    AND (indisexclusion OR indisunique AND NOT EXISTS (
@@ -305,9 +305,8 @@ SELECT indexrelid::regclass::text FROM pg_index
           AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])))
  ORDER BY 1;
 
--- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. An index that has
--- _key among its columns allows all that the one on just _key allows; one with an identity column, to which no one but
--- Postgres assigns a value, allows any two rows.
+-- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. A unique index is
+-- left out if it has _key or a GENERATED ALWAYS identity column among its columns: two keys cannot collide in it.
 SELECT i.indexrelid::regclass::text AS name
   FROM pg_index AS i
  WHERE i.indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))

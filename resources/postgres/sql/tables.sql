@@ -33,8 +33,6 @@ WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)
                 JOIN pg_attribute AS a ON (a.attrelid, a.attnum) = (i.indrelid, k.attnum)
                WHERE i.indrelid = here.oid AND i.indisunique AND i.indimmediate AND i.indisvalid AND i.indislive
                  AND i.indpred IS NULL AND i.indexprs IS NULL
-                 AND NOT EXISTS (SELECT FROM unnest(i.indcollation::oid[]) AS one JOIN pg_collation AS c
-                                     ON c.oid = one WHERE NOT c.collisdeterministic)
                GROUP BY i.indexrelid)
 SELECT current_user::text AS role, here.relkind::text AS kind,
        (SELECT o.table_oid IS NOT DISTINCT FROM here.oid FROM tidegate.output AS o
@@ -58,6 +56,8 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
                  'name', attname, 'type', format_type(atttypid, atttypmod),
                  'demanded', attnotnull AND NOT (atthasdef OR attidentity <> ''),
                  'generated', attgenerated <> '', 'identity', attidentity = 'a',
+                 'deterministic', NOT EXISTS (SELECT FROM pg_collation AS c
+                                               WHERE c.oid = attcollation AND NOT collisdeterministic),
                  'rights', ARRAY(SELECT p FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE']) AS p
                                   WHERE has_column_privilege(attrelid, attnum, p))) ORDER BY attnum)
           FROM pg_attribute WHERE attrelid = here.oid AND attnum > 0 AND NOT attisdropped) AS columns
