@@ -10,6 +10,7 @@ vacuums the table. Where triggers may write rows, each accepted part is written 
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from psycopg import sql
@@ -20,10 +21,11 @@ from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
 from resources.postgres.connection import database_errors
 from resources.postgres.publish_statements import PostgresPublication
-from resources.postgres.row_writing import StagedRows, append
+from resources.postgres.row_writing import StagedRows, accumulate, append
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 EVERYTHING = sql.SQL("true")
+FORWARD = 2_000  # rejected messages that are tried again, since they may reference what comes later
 PART = 2_000  # offsets at most that are written in one savepoint, where checks wait for triggers
 
 
@@ -32,6 +34,10 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
 
     Nothing is left of the search once the transaction that is open is rolled back.
     """
+    for table in publication.contract.accumulates:  # rows may reference their groups by a deferred key
+        savepoint = publication.connection.transaction()
+        with suppress(RowRefused), database_errors("table", hides=publication.hides), savepoint:
+            accumulate(publication.rows, table)
     search = _Search(publication, sorted(publication.staged.pending.ranges), _rows_in_order(publication))
     while search.write_round() and _newest_only(publication):
         search.begin_round()
@@ -92,7 +98,7 @@ class _Search:
         """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
         the part as a whole is.
         """
-        if len(self.found) > LEFT_OUT:
+        if len(self.found) > (LEFT_OUT if self.publication.other_keys else FORWARD):
             return True
         if not refused or len(part) == 1:
             why = self._write(self._part(part))
@@ -111,7 +117,8 @@ class _Search:
         """
         accepted = not self.publication.other_keys
         while accepted:
-            accepted = [number for number in self.found if self._write(self._one(number)) is None]
+            # From the end: a row that is referenced is then written before those that reference it.
+            accepted = [number for number in sorted(self.found, reverse=True) if self._write(self._one(number)) is None]
             for number in accepted:
                 del self.found[number]
 

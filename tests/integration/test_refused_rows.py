@@ -15,7 +15,7 @@ from resources.postgres import refused_rows
 from resources.postgres.connection import queries
 from resources.postgres.publish_statements import PostgresPublication
 from tests.integration.test_verify import customer, send_customers, view
-from tests.world import World
+from tests.world import World, transfers
 
 DEFERRED = "add foreign key (name) references known deferrable initially deferred"
 DEFERRED_AFTER_A_TRIGGER = f"""{DEFERRED};
@@ -225,6 +225,29 @@ def test_children_move_to_another_parent_before_the_old_one_is_deleted_wherever_
     assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(5, "CheckViolation")]
     rows = world.rows(f"select _key, name from {table} order by _key")
     assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C3", "C1")]
+
+
+def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected_one(world: World) -> None:
+    pipeline, table = _people(world)
+    children = [(f"C{n}", customer(n, "C1")) for n in range(100, 350)]
+    send_customers(world, pipeline, [*children, ("C66", customer(66, "C1")), ("C2", customer(2, "C1"))])
+    send_customers(world, pipeline, [("C1", customer(1, "C1"))])
+    (published,) = world.drain(pipeline)
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [250]
+    assert (published.messages, world.rows(f"select count(*) as n from {table}")[0]["n"]) == (253, 252)
+
+
+def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
+    """By a deferred key, since publish writes rows first. One message is rejected for itself alone."""
+    pipeline = world.new_pipeline()
+    world.drain(pipeline)
+    rows, sums = pipeline.contract.row_table.name, pipeline.contract.accumulates[0].name
+    key = f"foreign key (account) references {sums} deferrable initially deferred"
+    world.rows(f"alter table {rows} add check (transfer_id <> 'T3'), add {key}")
+    world.send(pipeline, transfers(6), partition=0)
+    world.drain(pipeline)
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(2, "CheckViolation")]
+    assert len(world.table(pipeline)) == 10
 
 
 @pytest.mark.parametrize(("action", "batch_messages"), [("", 1), ("", 100), ("on delete cascade", 100)])

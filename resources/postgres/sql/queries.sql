@@ -299,7 +299,8 @@ SELECT EXISTS (
 -- unique_indexes: the unique and exclusion indexes of a table, except those with a GENERATED ALWAYS identity column,
 -- whose values Postgres assigns.
 SELECT indexrelid::regclass::text FROM pg_index
- WHERE indrelid = to_regclass(%(table)s)
+ WHERE indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
+                       || to_regclass(%(table)s)::oid)
    AND (indisexclusion OR indisunique AND NOT EXISTS (
        SELECT FROM pg_attribute WHERE attrelid = indrelid AND attidentity = 'a'
           AND attnum = ANY ((indkey::int2[])[0:indnkeyatts - 1])))

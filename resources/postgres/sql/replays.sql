@@ -67,7 +67,8 @@ SELECT CASE confrelid WHEN conrelid
          THEN replace(pg_get_constraintdef(oid), format(' REFERENCES %%s(', confrelid::regclass),
                                                  format(' REFERENCES %%s(', to_regclass(%(built)s)))
          ELSE pg_get_constraintdef(oid) END
-  FROM pg_constraint WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' ORDER BY conname;
+  FROM pg_constraint  -- of a key to a partitioned table not those to its partitions
+ WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' AND conparentid = 0 ORDER BY conname;
 
 -- referenced_by: another table, whose rows refer to those of this one.
 SELECT conrelid::regclass::text FROM pg_constraint
