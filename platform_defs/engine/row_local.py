@@ -98,7 +98,7 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
         (read,) = run(spark.range(0, 1, 1, 1).mapInArrow(bound(_sampled, work), "messages binary"), work)
         call, messages = partial(_Call, spark, pipeline, work), bytes(read["messages"])
         together = call(partial(_together, messages))
-        one_by_one = call(partial(_one_by_one, messages), tasks=TASKS, times=2, options={ARROW_BATCH: "1"})
+        one_by_one = call(partial(_one_by_one, messages), tasks=TASKS, times=2, settings={ARROW_BATCH: "1"})
         rows = together.rows()
         found = _difference(rows, together, one_by_one)
         again = _difference(rows, together, together) if found else None
@@ -125,7 +125,7 @@ class _Call:
     messages: InTask
     tasks: int = 1
     times: int = 1
-    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])  # of Spark
 
     def rows(self) -> Rows:
         """Return the number of rows of each message and the sums of their hashes."""
@@ -153,7 +153,7 @@ class _Call:
                 result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
                 for name, value in {
                     **ONE_SHUFFLE_PARTITION,
-                    **self.options,
+                    **self.settings,
                 }.items():  # after the transform, which may have set it
                     session.conf.set(name, value)
                 return result.toArrow()
