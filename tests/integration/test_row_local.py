@@ -188,7 +188,7 @@ def test_a_changed_transform_is_compared_with_its_first_batch(world: World, monk
     world.send(pipeline, transfers(8))
     world.drain(pipeline)
     world.send(pipeline, transfers(4, start=8))
-    with pytest.raises(BadInput, match="returns another value"):
+    with pytest.raises(BadInput, match="returns a different value"):
         world.drain(replace(pipeline, transform=by_arrays))
     world.drain(replace(pipeline, transform=by_lower))
     assert compared == [8, 4]
@@ -203,7 +203,7 @@ def test_the_first_batch_with_two_messages_is_compared(world: World, monkeypatch
     world.drain(pipeline)  # alone it is right in any batch
     assert (len(world.table(pipeline)), compared) == (1, [])
     world.send(pipeline, transfers(2, start=1), partition=0)
-    with pytest.raises(BadInput, match="returns another value"):
+    with pytest.raises(BadInput, match="returns a different value"):
         world.drain(pipeline, Budget(batches=1))
     assert len(world.table(pipeline)) == 1
 
@@ -227,7 +227,7 @@ def test_nothing_is_proven_by_offsets_without_rows(world: World, monkeypatch: py
     world.drain(pipeline)
     assert compared == [0, 0]
     world.send(pipeline, transfers(10), partition=0)
-    with pytest.raises(BadInput, match="returns another value"):
+    with pytest.raises(BadInput, match="returns a different value"):
         world.drain(pipeline)
     assert world.table(pipeline) == []
 
