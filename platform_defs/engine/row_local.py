@@ -138,9 +138,8 @@ class _Call:
 
         def of_place(rows: DataFrame) -> DataFrame:
             kind, at = dict(rows.dtypes)[column], (F.col("_partition") == place[0]) & (F.col("_offset") == place[1])
-            as_text = F.hex if kind == "binary" else F.to_json if kind.startswith("array") else _cast_to_text
             # A condition of the aggregate: a filter Spark would push below the transform.
-            value = F.coalesce(F.substring(as_text(F.col(column)), 1, SHOWN), F.lit("NULL"))
+            value = F.coalesce(F.substring(_as_text(F.col(column), kind), 1, SHOWN), F.lit("NULL"))
             return rows.agg(F.slice(F.sort_array(F.collect_list(F.when(at, value))), 1, SHOWN))
 
         found: Any = self._select(of_place).column(0)[0].as_py()
@@ -161,8 +160,10 @@ class _Call:
             raise as_ours(error, self.work.nonce, hides=self.work.hides) from error
 
 
-def _cast_to_text(column: Column) -> Column:
-    return column.cast("string")
+def _as_text(column: Column, kind: str) -> Column:
+    if kind == "binary":
+        return F.hex(column)
+    return F.to_json(column) if kind.startswith("array") else column.cast("string")
 
 
 def _counted(rows: DataFrame) -> DataFrame:
@@ -194,7 +195,7 @@ class _Difference:
 
 
 def _difference(rows: Rows, one: _Call, other: _Call) -> _Difference | None:
-    """The first message of which `other` makes other rows than `one`, which made `rows`; None where all are equal."""
+    """Return the first message whose rows by `other` differ from `rows`, which `one` made; None if all are equal."""
     found = other.rows()
     for place in sorted(rows.keys() | found.keys()):
         (count, whole, *sums), (count_, whole_, *sums_) = (made.get(place, (0, 0)) for made in (rows, found))

@@ -25,7 +25,7 @@ from resources.postgres.row_writing import StagedRows, accumulate, append
 from resources.postgres.staging_tables import STAGING_SCHEMA
 
 EVERYTHING = sql.SQL("true")
-FORWARD = 2_000  # rejected messages that are tried again, since they may reference what comes later
+TRIED_AGAIN = 2_000  # rejected messages that are tried again, since they may reference what comes later
 PART = 2_000  # offsets at most that are written in one savepoint, where checks wait for triggers
 
 
@@ -60,7 +60,7 @@ def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]
 @dataclass
 class _Search:
     """Writes `rows` round by round and collects the rejected messages in `found`. Later rounds occur only for upserts:
-    each has the next older message of the keys of which every message so far was rejected.
+    each has the next older message of the keys whose messages so far were all rejected.
     """
 
     publication: PostgresPublication
@@ -81,7 +81,7 @@ class _Search:
         return rejected and 0 < len(self.found) <= LEFT_OUT
 
     def begin_round(self) -> None:
-        """For each key of which every message so far was rejected, add its newest message that has not been tried."""
+        """Begin the next round: for each key whose messages so far were all rejected, add the next older one."""
         found, staged = self.found.values(), self.publication.rows
         places = sql.SQL(", ").join(sql.SQL("({}, {})").format(row.partition, row.offset) for row in found)
         self.round += 1
@@ -98,7 +98,7 @@ class _Search:
         """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
         the part as a whole is.
         """
-        if len(self.found) > (LEFT_OUT if self.publication.other_keys else FORWARD):
+        if len(self.found) > (LEFT_OUT if self.publication.other_keys else TRIED_AGAIN):
             return True
         if not refused or len(part) == 1:
             why = self._write(self._part(part))
