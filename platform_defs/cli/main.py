@@ -1,7 +1,7 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
-A command lives in a module of its own, whose `app` (typer.Typer) holds one command, or several under the module's
-name. It is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and
+A command is in a module of its own, whose `app` (typer.Typer) holds one command, or several under the module's name.
+It is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and
 `tidegate stack status` do not wait for what another command imports. For the same reason a module imports contracts,
 clients, Spark and Dagster inside its commands (tests/unit/test_cli_imports.py).
 """
@@ -19,7 +19,8 @@ from typing_extensions import override
 from platform_defs.cli.output import print_error
 from platform_defs.errors import InternalError, TidegateError
 
-COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the command's docstring or of the group's help
+# The first sentence of each command's docstring, or of its group's help.
+COMMANDS = {
     "demo": "Start the stack, produce transfers, materialize them, and report.",
     "stack": "The embedded Kafka, Postgres and schema registry.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
@@ -43,12 +44,15 @@ COMMANDS = {  # in platform_defs/cli/<name>.py; the first sentence of the comman
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
+IN_KAFKA = frozenset({"topics"})  # in cli/kafka/<name>.py; the others are in cli/<name>.py
+
 INTERRUPTED = 130  # the exit code
 
 
 def load(name: str) -> Any:
     """The command `name`, imported. Any: typer keeps its click's types private."""
-    command = typer.main.get_command(importlib.import_module(f"platform_defs.cli.{name}").app)
+    package = "platform_defs.cli.kafka" if name in IN_KAFKA else "platform_defs.cli"
+    command = typer.main.get_command(importlib.import_module(f"{package}.{name}").app)
     command.name = name
     return command
 

@@ -70,7 +70,7 @@ def list_(output: OutputOption = Output.human) -> None:
       changes     what tidegate topics apply would do, as sentences
       problem     why it is hidden, as a sentence; else null
     """
-    from platform_defs.cli.topics_answer import print_topics
+    from platform_defs.cli.kafka.topics_answer import print_topics
     from platform_defs.operations.topic_list import list_topics
 
     listed = list_topics(_topics())
@@ -109,7 +109,7 @@ def plan(
                 steps: step (create, configs, partitions or reassign), topic,
                 and what was seen and what it becomes
     """
-    from platform_defs.cli.topics_answer import print_judged
+    from platform_defs.cli.kafka.topics_answer import print_judged
     from platform_defs.operations.topic_plan import Allowed, store
 
     judged = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
@@ -149,7 +149,7 @@ def apply(
     \b
     JSON: as tidegate topics plan, and applied
     """
-    from platform_defs.cli.topics_answer import judged_json, print_judged
+    from platform_defs.cli.kafka.topics_answer import judged_json, print_judged
     from platform_defs.operations.topic_plan import Allowed, stored
 
     allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))

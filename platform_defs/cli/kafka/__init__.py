@@ -1,0 +1,1 @@
+"""Commands that work with Kafka itself: topics, consumer groups, single messages."""

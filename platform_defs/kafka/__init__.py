@@ -1,0 +1,1 @@
+"""Consumer groups and messages as values, without a client. Pure."""

@@ -1,0 +1,1 @@
+"""Consumer groups, topics and single messages: what the commands of cli/kafka do."""

@@ -1,0 +1,1 @@
+"""Reading and writing single messages for a person: outside of any batch."""
