@@ -4,7 +4,6 @@ A page is written by hand, except for what is between `<!-- generated: name -->`
 `name` is one of PARTS. tests/docs/test_reference.py fails where a page differs from what the code says.
 """
 
-import importlib
 import inspect
 import json
 import re
@@ -16,9 +15,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from typer.main import get_command
-
 from platform_defs import errors
+from platform_defs.cli import main as tidegate
 from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.expectations import EXPECTATIONS
@@ -187,8 +185,7 @@ def _type_of(kind: str) -> str:
 
 def commands() -> str:
     """Every command with its arguments and options, as typer knows them."""
-    modules = {name: importlib.import_module(f"platform_defs.cli.{name}") for name in COMMANDS}
-    found = [each for name in modules for each in _commands(f"tidegate {name}", get_command(modules[name].app))]
+    found = [each for name in COMMANDS for each in _commands(f"tidegate {name}", tidegate.load(name))]
     return "\n".join(_command(name, command) for name, command in found)
 
 
