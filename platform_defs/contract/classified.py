@@ -77,12 +77,12 @@ def classified(contract: Contract) -> Classified:
 
 def _fields(contract: Contract) -> set[str]:
     named = {column.name for table in contract.tables for column in table.columns if _own(column)}
-    found = [item for item in contract.fields if _own(item) or item.name in named]
-    return {item.name for item in contract.fields if any(_share(item, other) for other in found)}
+    found = [item for item in contract.message_fields if _own(item) or item.name in named]
+    return {item.name for item in contract.message_fields if any(_share(item, other) for other in found)}
 
 
 def _row_columns(contract: Contract, fields: set[str]) -> Iterable[str]:
-    names = {item.name for item in contract.fields}
+    names = {item.name for item in contract.message_fields}
     for column in contract.row_table.columns:
         made = column.name not in names and bool(fields) and not column.classification.strip()
         if _own(column) or column.name in fields or made:

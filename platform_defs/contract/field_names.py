@@ -1,22 +1,23 @@
 """Where a field is in a message, besides its name: the path of its key, other names, and Protobuf's number."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
 from platform_defs.contract.message_path import MessagePath, parse_path, spell_path
 from platform_defs.contract.model import Field, Format
-from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, as_list
-from platform_defs.contract.wire_keys import FIELD_PROPERTIES
 
 _HIGHEST, _RESERVED = 2**29 - 1, range(19_000, 20_000)  # https://protobuf.dev/programming-guides/proto3/#assigning
 
 
-def read_names(item: Node[SchemaProperty], kind: Format) -> tuple[tuple[MessagePath, ...], int | None, tuple[int, ...]]:
-    """A field's aliases, its number, and those on its path. Raises BadInput where the format has no such thing."""
-    given = custom_values(item, FIELD_PROPERTIES)
+def read_names(
+    item: Node[SchemaProperty], kind: Format, given: Mapping[str, Node[Any]]
+) -> tuple[tuple[MessagePath, ...], int | None, tuple[int, ...]]:
+    """Return a field's aliases, its number, and those on its path, from its custom properties. Raises BadInput where
+    the format has no such thing.
+    """
     if "aliases" in given and kind == "json":
         raise given["aliases"].refused("aliases are for avro and protobuf: a JSON message has the field's own key")
     for name in ("fieldNumber", "pathNumbers"):

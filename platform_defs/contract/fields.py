@@ -8,11 +8,13 @@ from platform_defs.contract.column_types import JSON
 from platform_defs.contract.field_names import path_at, read_names, refuse_shared
 from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Field, Format
-from platform_defs.contract.names import column_name, column_type_of, snake_case
+from platform_defs.contract.names import column_name, column_type_of, custom_values, snake_case
 from platform_defs.contract.node import Node
+from platform_defs.contract.reader.sources import read_source
 from platform_defs.contract.reserved import column_mistake
 from platform_defs.contract.rules import examples_of, rules_of
 from platform_defs.contract.schema_keys import FIELD
+from platform_defs.contract.wire_keys import FIELD_PROPERTIES
 
 
 def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
@@ -22,12 +24,16 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
         _refuse_key_as_name(item)
         item.refuse_keys_outside(FIELD)
         found = _field(item, column_name(item, fields), kind)
-        if wrong := _path_mistake(found, fields.values()):
+        others = [other for other in fields.values() if bool(other.source) == bool(found.source)]
+        if found.source:
+            _refuse_same_source(item, found, others)
+        elif wrong := _path_mistake(found, others):
             raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
-        refuse_shared(item, found, fields.values())
+        else:
+            refuse_shared(item, found, others)
         fields[found.name] = found
-    if not fields:
-        raise message.refused("a message has at least one field under properties")
+    if not any(not item.source for item in fields.values()):
+        raise message.refused("a message has at least one field of its value under properties")
     return tuple(fields.values())
 
 
@@ -46,7 +52,9 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
 
 def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     of = column_type_of(item)
-    aliases, number, path_numbers = read_names(item, kind)
+    given = custom_values(item, FIELD_PROPERTIES)
+    source = read_source(item, of, given)
+    aliases, number, path_numbers = read_names(item, kind, given)
     rules = rules_of(item, of)
     return Field(
         name=name,
@@ -60,7 +68,13 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         aliases=aliases,
         number=number,
         path_numbers=path_numbers,
+        source=source,
     )
+
+
+def _refuse_same_source(item: Node[SchemaProperty], found: Field, others: Iterable[Field]) -> None:
+    if other := next((one for one in others if one.source == found.source), None):
+        raise item.refused(f"{found.name} and {other.name} have the same source, {found.source}")
 
 
 def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.message_path import MessagePath, source_path, spell_path
 from platform_defs.contract.topic import NO_KEYS, TopicKeys
 from platform_defs.producing.chosen import Producing
 from platform_defs.recent import Counted
@@ -66,16 +66,22 @@ class Field:
     aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: where writers have it that know no `path`
     number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
     path_numbers: tuple[int, ...] = ()  # Protobuf, for export alone: of the messages that lead to it, outermost first
+    source: str = ""  # what of the message itself it holds, such as timestamp or header:tenant; empty: of its value
 
     @property
     def path(self) -> MessagePath:
-        """The keys of JSON objects, or the names of nested records' fields, that lead to the value, outermost first."""
+        """The keys of JSON objects, or the names of nested records' fields, that lead to the value, outermost first.
+
+        A path of its own for each source: that of `header:tenant` is below that of `headers`.
+        """
+        if self.source:
+            return source_path(self.source)
         return self.physical_path or (self.name,)
 
     @property
     def place(self) -> str:
         """The field in a sentence: its name, and where it is in the message if that is spelled differently."""
-        spelled = spell_path(self.path)
+        spelled = self.source.replace(":", " ", 1) or spell_path(self.path)
         return self.name if spelled == self.name else f"{self.name} ({spelled})"
 
 
@@ -214,7 +220,7 @@ class Contract:
     description: str
     topic: str
     format: Format
-    fields: tuple[Field, ...]
+    fields: tuple[Field, ...]  # of the message's value
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
@@ -225,6 +231,7 @@ class Contract:
     # How the topic is kept: no part of what rows are, so that it makes no other contract.
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
+    metadata_fields: tuple[Field, ...] = ()  # whose value is the message's key, timestamp, a header or the like
 
     @property
     def transform_path(self) -> Path | None:
@@ -241,15 +248,27 @@ class Contract:
         return self.tables[1:]
 
     @cached_property
+    def message_fields(self) -> tuple[Field, ...]:
+        """The fields of the message's value, then those of its metadata."""
+        return (*self.fields, *self.metadata_fields)
+
+    @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The message's fields, in order, as Arrow."""
+        """The fields of the message's value, in order, as Arrow."""
         import pyarrow as pa
 
         return pa.schema([(item.name, item.type.arrow) for item in self.fields])
 
     @cached_property
+    def message_schema(self) -> pa.Schema:
+        """All `message_fields`, in order, as Arrow."""
+        import pyarrow as pa
+
+        return pa.schema([(item.name, item.type.arrow) for item in self.message_fields])
+
+    @cached_property
     def row_rules(self) -> tuple[RowRule, ...]:
-        return tuple(rule for item in self.fields for rule in item.rules)
+        return tuple(rule for item in self.message_fields for rule in item.rules)
 
     @cached_property
     def batch_rules(self) -> tuple[BatchRule, ...]:

@@ -44,6 +44,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
     topic = checked_topic(message.child("physicalName"))
     kind, wire = read_wire(document, topic)
     of_topic = custom_values(message, TOPIC_PROPERTIES)
+    fields = read_fields(message, kind)
     description = document.value.description
     contract = Contract(
         pipeline=_pipeline(document.child("id")),
@@ -52,7 +53,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         description=(description and description.purpose) or "",
         topic=topic,
         format=kind,
-        fields=read_fields(message, kind),
+        fields=tuple(item for item in fields if not item.source),
         tables=read_tables(document.child("schema"), tables),
         limits=read_limits(document),
         path=path,
@@ -62,6 +63,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         publication=read_publication(document),
         topic_keys=read_topic_keys(of_topic),
         producing=read_producing(of_topic),
+        metadata_fields=tuple(item for item in fields if item.source),
     )
     _refuse_duplicates(contract, tables)
     refuse_undirect(contract, document, tables)
@@ -75,7 +77,7 @@ def check_fits_without_transform(contract: Contract) -> None:
 
     For a contract without a transform beside it: there the message's fields become the row as they are.
     """
-    fields = {item.name: item for item in contract.fields}
+    fields = {item.name: item for item in contract.message_fields}
     for column in contract.row_table.columns:
         found = fields.get(column.name)
         if found is None:

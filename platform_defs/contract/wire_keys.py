@@ -110,5 +110,12 @@ FIELD_PROPERTIES = Section(
             "",
             "[7]",
         ),
+        Key(
+            "source",
+            "What the field holds in place of a part of the message's value: see Message metadata.",
+            "key, timestamp, timestampType, topic, partition, offset, headers, header:NAME",
+            "the message's value",
+            "header:tenant",
+        ),
     ),
 )

@@ -54,6 +54,7 @@ def without_words(contract: Contract) -> Contract:
         domain="",
         description="",
         fields=tuple(_wordless_field(item) for item in contract.fields),
+        metadata_fields=tuple(_wordless_field(item) for item in contract.metadata_fields),
         tables=tuple(_wordless_table(table) for table in contract.tables),
         limits=Limits(),
         path=None,
@@ -169,7 +170,7 @@ def _message(contract: Contract) -> Document:
         "name": "message",
         "physicalType": "topic",
         "physicalName": contract.topic,
-        "properties": [_field(item) for item in contract.fields],
+        "properties": [_field(item) for item in contract.message_fields],
     }
 
 
@@ -178,7 +179,7 @@ def _field(item: Field) -> Document:
     enum = rules.get("enum")
     return _given(
         name=item.name,
-        physicalName=spell_path(item.path) if item.path != (item.name,) else None,
+        physicalName=spell_path(item.physical_path) if item.path != (item.name,) and not item.source else None,
         **_type(item.type),
         required=item.required,
         customProperties=list(_names(item)),
@@ -196,6 +197,8 @@ def _names(item: Field) -> Iterator[Document]:
         yield {"property": "fieldNumber", "value": item.number}
     if item.path_numbers:
         yield {"property": "pathNumbers", "value": list(item.path_numbers)}
+    if item.source:
+        yield {"property": "source", "value": item.source}
 
 
 def _enum(rule: RowRule) -> Document:

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault
+from platform_defs.contract.model import Contract
 from platform_defs.engine.message_keys import key_texts
+from platform_defs.engine.metadata_columns import KeyColumn, with_metadata
+from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas
 from platform_defs.errors import InternalError
 from platform_defs.formats.arrow import Column, columns_of
@@ -23,15 +25,6 @@ from platform_defs.formats.supported import decode
 from platform_defs.formats.writer_schema import Part
 
 NO_SCHEMAS: Mapping[NamedSchema, int] = {}
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """The keys of a block's messages as text, null where there is a fault for one."""
-
-    texts: Column
-    faults: list[Fault]
-    schemas: Mapping[NamedSchema, int]  # as in DecodedBlock
 
 
 @dataclass(frozen=True)
@@ -61,11 +54,34 @@ class BlockDecoder:
 
     def __init__(self, contract: Contract, schemas: Schemas | None) -> None:
         self._contract, self._schemas = contract, schemas
+        self._holds_key_text = any(
+            item.source == "key" and item.type.kind == "string" for item in contract.metadata_fields
+        )
         self._readers: dict[tuple[Part, int], FramedReader] = {}
 
+    def rows(
+        self, partition: int, block: Block, chosen: pa.Int64Array | None, keys: KeyColumn | None = None
+    ) -> DecodedBlock:
+        """Return the chosen messages of a block, all where None, as rows of `contract.message_schema` that keep the
+        row rules, and as faults. `keys`: what `keys()` returned, if it was called.
+
+        Never raises for what a message holds, save BlockTooLarge for several messages; RegistryAway and LedgerAway
+        where schemas have to be asked for.
+        """
+        contract, found = self._contract, self.read(partition, block, chosen).naming(keys)
+        decoded = check_rows(contract, found.decoded)
+        if contract.metadata_fields:
+            if keys is None and self._holds_key_text:
+                keys = self.keys(partition, block)
+                found = found.naming(keys)
+            at = decoded.indexes if chosen is None else pc.take(chosen, decoded.indexes)
+            decoded = with_metadata(contract, partition, block, keys, at, decoded)
+            decoded = check_rows(contract, decoded, contract.metadata_fields)
+        return replace(found, decoded=decoded)
+
     def read(self, partition: int, block: Block, chosen: pa.Int64Array | None) -> DecodedBlock:
-        """The rows and faults of the chosen messages of a block, of all where None. Never raises for what a message
-        holds; RegistryAway and LedgerAway where schemas have to be asked for.
+        """Return the values of the chosen messages as rows of `contract.arrow_schema`, without rules, and as faults.
+        Raises as `rows`.
         """
         values = block.values if chosen is None else block.values.take(chosen)
         if not self._contract.wire.framed:

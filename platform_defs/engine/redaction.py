@@ -60,7 +60,7 @@ def redacted(contract: Contract, faults: Sequence[Fault]) -> Sequence[Fault]:
     hidden = classified(contract) if faults else None
     if hidden is None or not hidden.any:
         return faults
-    fields = {item.name: item for item in contract.fields}
+    fields = {item.name: item for item in contract.message_fields}
     return [_redacted(contract, fault, fields, hidden) for fault in faults]
 
 
@@ -76,7 +76,7 @@ def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden
 
 def _may_quote_others(field: Field, fault: Fault) -> bool:
     """Whether the reason may quote what is beside the field: what should be the object around it."""
-    return len(field.path) > 1 and fault.error_class == "WrongType"
+    return len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
 
 
 def _reason(contract: Contract, fault: Fault, field: Field | None) -> str:

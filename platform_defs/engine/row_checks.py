@@ -5,12 +5,13 @@ Rules run as Arrow computations over whole columns; Python touches only the rows
 """
 
 import dataclasses
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault, RowRule
+from platform_defs.contract.model import Contract, Fault, Field, RowRule
 from platform_defs.contract.predicates import broken
 from platform_defs.contract.rule_words import wanted
 from platform_defs.formats.arrow import columns_of, integers, places
@@ -19,15 +20,17 @@ from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.excerpt import excerpt
 
 
-def check_rows(contract: Contract, decoded: Decoded) -> Decoded:
-    """`decoded` less the rows that break a rule, their faults (stage `check`) added in order of index.
+def check_rows(contract: Contract, decoded: Decoded, fields: Sequence[Field] | None = None) -> Decoded:
+    """Return `decoded` less the rows that break a rule of `fields`, by default those of the message's value, with their
+    faults (stage `check`) added in order of index.
 
-    One fault a message: the first rule that it breaks, in the order of `contract.row_rules`.
+    One fault a message: the first rule that it breaks, in the order of the fields.
     """
+    fields = contract.fields if fields is None else fields
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
     columns = dict(zip(rows.schema.names, columns_of(rows), strict=True))
-    spelt = {item.name: item.place for item in contract.fields}
-    for rule in contract.row_rules:
+    spelt = {item.name: item.place for item in fields}
+    for rule in (rule for item in fields for rule in item.rules):
         column = columns[rule.field]
         mask = broken(rule, column)
         if mask.true_count:

@@ -20,10 +20,10 @@ from platform_defs.contract.model import Contract, Fault
 from platform_defs.contract.own_columns import decoded_columns, staged_columns
 from platform_defs.engine import crash_points
 from platform_defs.engine.array_texts import array_texts, in_pieces
-from platform_defs.engine.decoding import BlockDecoder, DecodedBlock, KeyColumn
+from platform_defs.engine.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.gaps import Gaps, ascend
+from platform_defs.engine.metadata_columns import KeyColumn, with_offered
 from platform_defs.engine.redaction import redacted
-from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
 from platform_defs.engine.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
 from platform_defs.errors import InternalError, MessageMisplaced, RowRefused
@@ -40,6 +40,7 @@ from platform_defs.formats.arrow import (
 )
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.block import Block, in_parts
+from platform_defs.offered_columns import OFFERED
 from platform_defs.offsets import OffsetRange
 
 RESULT = "attempt string, rows bigint"
@@ -57,6 +58,8 @@ class TaskWork:
     cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
     set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
     schemas: Schemas | None = None  # of messages that name theirs
+    # Those of OFFERED that the transform uses; None where there is no transform, and so none of these columns.
+    offered: frozenset[str] | None = None
     nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
@@ -70,9 +73,13 @@ class TaskWork:
 
     @property
     def decoded_schema(self) -> pa.Schema:
-        """The message's fields, then `_key`, `_deleted` (upsert only), `_partition`, `_offset`."""
-        own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
-        return schema_of(self.contract.arrow_schema, own)
+        """The message's fields, then `_key`, `_deleted` (upsert only) or OFFERED (for a transform), `_partition`,
+        `_offset`.
+        """
+        offered = OFFERED if self.offered is not None else {}
+        own: list[ArrowField] = [pa.field(name, kind) for name, kind in offered.items()]
+        own += [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
+        return schema_of(self.contract.message_schema, own)
 
     @property
     def staged_schema(self) -> pa.Schema:
@@ -178,15 +185,17 @@ def _decode(
     kept = [i for i in range(len(block.values)) if i not in taken] if taken else []
     chosen = pa.array(kept, pa.int64()) if taken else None
     keys = named and named.texts
-    read = decoder.read(partition, block, chosen).naming(named)
-    decoded = check_rows(work.contract, read.decoded)
+    read = decoder.rows(partition, block, chosen, named)
+    decoded = read.decoded
     indexes, found = decoded.indexes, decoded.faults
     if chosen is not None:
         indexes: pa.Int64Array = pc.take(chosen, indexes)
         found = [replace(fault, index=kept[fault.index]) for fault in found]
+    if work.offered is not None:
+        decoded = replace(decoded, rows=with_offered(decoded.rows, block, indexes, work.offered))
     rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
     if tombstones:
-        schema = work.contract.arrow_schema
+        schema = work.contract.message_schema
         empty = record_batch([repeated(None, kind, len(tombstones)) for kind in schema.types], schema)
         gone = pa.array(tombstones, pa.int64())
         deleted = _with_provenance(empty, gone, partition, block, keys, work.decoded_schema, deleted=True)

@@ -1,6 +1,7 @@
 """Step 4, from the driver: the pipeline's own transform over the decoded messages, checked before a message is read."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -15,14 +16,19 @@ from platform_defs.engine.task import TaskWork, read_ranges
 from platform_defs.engine.task_errors import from_envelope
 from platform_defs.engine.transform_rules import check_columns, check_row_local
 from platform_defs.errors import BadInput
+from platform_defs.offered_columns import used_columns
 
 # A local property of Spark's jobs: set while the transform only describes what is to be done.
 DESCRIBING = "tidegate.describing"
+# By pipeline, the columns of OFFERED that its transform used last: most batches are described once.
+_used = dict[str, frozenset[str]]()
 
 
 def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages: InTask = read_ranges) -> DataFrame:
     """The pipeline's own transform over the decoded messages, which a task has from `messages`. Raises BadInput unless
     Spark's plan of it is row-local and has the right columns.
+
+    Of OFFERED, columns are filled that it uses: `work` says which, or Spark's plan of it.
     """
     where = transform_file(pipeline)
     if work.keyed:
@@ -31,6 +37,9 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
             "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
             file=where,
         )
+    known = work.offered is not None
+    if not known:
+        work = replace(work, offered=_used.get(pipeline.name, frozenset()))
     decoded = numbers.mapInArrow(bound(partial(_described_only, messages), work), spark_ddl(work.decoded_schema))
     result = _described(pipeline, decoded, work, where)
     check_row_local(decoded, result, where=where)
@@ -38,7 +47,12 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
     wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
     wanted |= {name: kind.spark for name, kind in PROVENANCE}
     check_columns(result, wanted, where=where)
-    return result.select(*staged)
+    made = result.select(*staged)
+    used = frozenset() if known else used_columns(made)
+    if used <= (work.offered or frozenset()):
+        return made
+    _used[pipeline.name] = used
+    return transformed(numbers, pipeline, replace(work, offered=used), messages)
 
 
 def transform_file(pipeline: Pipeline) -> str:

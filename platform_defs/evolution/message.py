@@ -10,6 +10,7 @@ from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.rules import rule_changes
 
 _FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
+_EARLIER_ROWS = "earlier messages have it, and their rows do not: all must be made again"
 _OTHER_RECORDS: Mapping[OtherRecords, str] = {
     "dead_letter": "messages of other records, which were only counted, become dead letters",
     "skip": "messages of other records are only counted: no dead letter shows them from now on",
@@ -18,8 +19,8 @@ _OTHER_RECORDS: Mapping[OtherRecords, str] = {
 
 def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
     """Each field that is new, gone, or read in another way; its row rules."""
-    before = {item.name: item for item in old.fields}
-    after = {item.name: item for item in new.fields}
+    before = {item.name: item for item in old.message_fields}
+    after = {item.name: item for item in new.message_fields}
     renamed = _renamed(before, after)
     for name, field in before.items():
         if name not in after and name not in renamed.values():
@@ -75,8 +76,10 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
         what = f"keyFormat {was.key_format} -> {now.key_format}"
         if new.row_table.disposition == "upsert":
             yield Change("~", what, ChangeClass.REPLAY, "rows are found by other keys: all must be made again")
+        elif any(item.source == "key" for item in new.metadata_fields):
+            yield Change("~", what, ChangeClass.REPLAY, "keys have other texts: all rows must be made again")
         else:
-            yield Change("~", what, _FREE, "only an upsert reads keys")
+            yield Change("~", what, _FREE, "only an upsert, or a field with source key, reads keys")
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
@@ -105,6 +108,8 @@ def _renamed(before: Mapping[str, Field], after: Mapping[str, Field]) -> dict[st
 
 def _added(field: Field) -> Change:
     what = f"field {field.place} {field.type.name}"
+    if field.source:
+        return Change("+", what, ChangeClass.REPLAY, _EARLIER_ROWS, column=field.name)
     if field.required:
         sentence = "messages without it are dead letters from now on"
         return Change("+", f"{what} required", _BREAKS, sentence, column=field.name)
@@ -114,10 +119,14 @@ def _added(field: Field) -> Change:
 def _changed(old: Field, new: Field) -> Iterator[Change]:
     name = new.name
     if old.name != name:
-        read = f"number {new.number}" if new.number else spell_path(new.path)
+        read = new.source or (f"number {new.number}" if new.number else spell_path(new.path))
         sentence = f"it reads {read} of the message, as {old.name} did"
         yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
-    yield from _found_elsewhere(old, new)
+    if old.source != new.source:
+        what = f"field {name}: {old.source or 'the value'} -> {new.source or 'the value'} of the message"
+        yield Change("~", what, ChangeClass.REPLAY, _EARLIER_ROWS, column=name)
+    else:
+        yield from _found_elsewhere(old, new)
     if old.type != new.type:
         yield _retyped(old, new)
     if new.required and not old.required:

@@ -196,8 +196,8 @@ def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
     """Fields and columns whose values were hidden and are shown from now on, also under another name."""
     before, after = classified(old), classified(new)
     sentence = "errors, samples, logs and commands show its values from now on, including those of messages read before"
-    hidden = {path for item in old.fields if item.name in before.fields for path in (item.path, *item.aliases)}
-    for item in new.fields:
+    hidden = {path for item in old.message_fields if item.name in before.fields for path in (item.path, *item.aliases)}
+    for item in new.message_fields:
         if item.name not in after.fields and not hidden.isdisjoint((item.path, *item.aliases)):
             what = f"field {item.place} is no longer classified"
             yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, column=item.name)
@@ -223,7 +223,7 @@ def _of_registry(contract: Contract) -> tuple[str, str]:
 def _words(contract: Contract) -> Mapping[str, object]:
     """What no message is judged by, of each part that has a name."""
     whole = {"": (contract.description, contract.limits, contract.evolution, *_of_registry(contract))}
-    fields = {item.name: (item.description, item.classification) for item in contract.fields}
+    fields = {item.name: (item.description, item.classification) for item in contract.message_fields}
     tables = {
         f"{table.name}.{column.name}": (column.description, column.classification)
         for table in contract.tables

@@ -36,7 +36,7 @@ def refuse_attended(found: ChangePlan, *, published: bool, unknown_fields: int =
     others = [change for change in found.changes if change.kind not in _UNATTENDED]
     if (found.statements and not additive) or (others and additive):
         raise _for_a_person(found)
-    added = sorted({item.name for item in found.new.fields} - {item.name for item in found.old.fields})
+    added = sorted({item.name for item in found.new.message_fields} - {item.name for item in found.old.message_fields})
     if additive and added and unknown_fields and found.new.format == "json":
         raise _perhaps_sent(found, added, unknown_fields)
 

@@ -15,6 +15,7 @@ from platform_defs.formats.budget import BlockTooLarge
 
 MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
 Found = TypeVar("Found")
+Headers = list[tuple[str, bytes | None]]  # names and values
 
 
 class Message(Protocol):
@@ -47,6 +48,18 @@ class Block(Protocol):
     def headers(self, name: str) -> pa.BinaryArray:
         """The last header of this name that each message has; null where it has none, or no value in it. It looks at
         every message, so it is asked for only where a contract needs it.
+        """
+        ...
+
+    def all_headers(self) -> "Sequence[Headers | None]":
+        """The headers of each message, in order; None where the client cannot read them, since a name is not UTF-8. As
+        with `headers`, for contracts that need them.
+        """
+        ...
+
+    def timestamps(self) -> Sequence[tuple[int, int]]:
+        """The type of each message's timestamp (0: it has none, 1: CreateTime, 2: LogAppendTime) and the timestamp in
+        ms since the epoch. For contracts that need them.
         """
         ...
 
@@ -92,6 +105,12 @@ class MessageBlock:
             found = [_last_of(name, headers_of(message)) for message in self.messages]
         return pa.array(found, pa.binary())
 
+    def all_headers(self) -> "Sequence[Headers | None]":
+        return [_readable_headers(message) for message in self.messages]
+
+    def timestamps(self) -> Sequence[tuple[int, int]]:
+        return [message.timestamp() for message in self.messages]
+
     @property
     def leader_epoch(self) -> int | None:
         return self.messages[-1].leader_epoch()
@@ -134,12 +153,17 @@ def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Blo
     yield block, found
 
 
-def headers_of(message: Message) -> list[tuple[str, bytes | None]]:
+def headers_of(message: Message) -> Headers:
     """The message's headers, in order. The client gives none of them where the name of one is not UTF-8."""
+    found = _readable_headers(message)
+    return [("tidegate: a header's name is not UTF-8, so none could be read", None)] if found is None else found
+
+
+def _readable_headers(message: Message) -> Headers | None:
     try:
         return message.headers() or []
     except (SystemError, UnicodeDecodeError):
-        return [("tidegate: a header's name is not UTF-8, so none could be read", None)]
+        return None
 
 
 def _last_of(name: str, headers: list[tuple[str, bytes | None]] | None) -> bytes | None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.engine.topic_view import describe
 from platform_defs.formats.arrow import places
@@ -42,7 +41,7 @@ class Judged:
             self.dead_letters.update(fault.error_class for fault in found.faults)
 
     def _read(self, partition: int, block: Block) -> Decoded:
-        return check_rows(self.contract, self.decoder.read(partition, block, judged_of(self.contract, block)).decoded)
+        return self.decoder.rows(partition, block, judged_of(self.contract, block)).decoded
 
     def to_json(self) -> Mapping[str, Any]:
         return {"rows": self.rows, "dead_letters": self.dead_letters}

@@ -97,7 +97,7 @@ def _column(item: WriterField) -> dg.TableColumn:
 
 def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
     """For each field that the contract does not know, the line that would read it, under the message's properties."""
-    taken, records = {item.name for item in contract.fields}, list[dg.TableRecord]()
+    taken, records = {item.name for item in contract.message_fields}, list[dg.TableRecord]()
     for item in unknown:
         line = line_to_add(item, taken) or ""
         records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))

@@ -45,7 +45,7 @@ def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
     """The keys of the message, in the order of the contracts, each with what every contract says of it."""
     found: dict[MessagePath, list[Field]] = {}
     for contract in contracts:
-        for item in contract.fields:
+        for item in contract.message_fields:
             found.setdefault(item.path, []).append(item)
     return [_column(path, said, everywhere=len(said) == len(contracts)) for path, said in found.items()]
 
@@ -56,7 +56,7 @@ def _column(path: MessagePath, said: Sequence[Field], *, everywhere: bool) -> dg
     classifications = dict.fromkeys(item.classification for item in said if item.classification)
     required = everywhere and all(item.required for item in said)
     return dg.TableColumn(
-        spell_path(path),
+        said[0].source or spell_path(path),
         " or ".join(dict.fromkeys(item.type.name for item in said)),
         description=" / ".join(descriptions) or None,
         constraints=dg.TableColumnConstraints(nullable=not required, other=list(dict.fromkeys(rules))),

@@ -54,12 +54,12 @@ class EncodedSamples:
         """See `Samples`."""
         for sample in self._plain.good(count):
             value = None if sample.value is None else self._written(sample)
-            yield Sample(None if sample.key is None else self._key(sample.key), value)
+            yield replace(sample, key=None if sample.key is None else self._key(sample.key), value=value)
 
     def bad(self, number: int, good: Sample) -> Sample:
         """See `Samples`."""
         value, reason = self._faults[number % len(self._faults)]
-        return Sample(good.key, value, reason)
+        return replace(good, value=value, reason=reason)
 
     def _written(self, sample: Sample) -> bytes:
         try:

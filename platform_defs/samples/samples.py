@@ -4,6 +4,8 @@ A field called *_id gets a value of its own in every message (in an upsert, one 
 ones with one thing wrong, and verify's judge says beforehand which reason a dead letter of each must give.
 """
 
+import base64
+import json
 import random
 import re
 import time
@@ -11,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.reader.sources import HEADER
 from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
@@ -31,6 +34,7 @@ class Sample:
     key: bytes | None
     value: bytes | None
     reason: str | None = None
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 class Samples:
@@ -47,6 +51,14 @@ class Samples:
         self._ids = Identifiers(contract, self._random, few=self._keyed)
         self._columns = [FieldSamples(contract, item, self._random) for item in contract.fields]
         self._pools = [None if column.item is self._ids.field else column.pool() for column in self._columns]
+        self._metadata = {
+            item.source: FieldSamples(contract, replace(item, source=""), self._random)
+            for item in contract.metadata_fields
+            if item.source == "key" or item.source.startswith(HEADER)
+        }
+        self._texts = {
+            source: [_text_of(column.item, one) for one in column.pool()] for source, column in self._metadata.items()
+        }
         self._spare = next(sample.value for sample in self.good(POOL) if sample.value is not None)
         self._faults = self._find_faults(contract)
 
@@ -67,12 +79,17 @@ class Samples:
     def bad(self, number: int, good: Sample) -> Sample:
         """`good` with one thing wrong; ascending numbers take the ways in turn."""
         fault, reason = self._faults[number % len(self._faults)]
-        return Sample(good.key, fault.spoil(good.value or self._spare), reason)
+        return replace(good, value=fault.spoil(good.value or self._spare), reason=reason)
 
     def _sample(self, key: Json, value: Json) -> Sample:
         if not self._keyed:
-            return Sample(None, value)
-        return Sample(key.strip(b'"'), None if self._random.random() < TOMBSTONES else value)
+            return Sample(self._random.choice(self._texts.get("key", [None])), value, headers=self._headers())
+        deletes = self._random.random() < TOMBSTONES
+        return Sample(key.strip(b'"'), None if deletes else value, headers=self._headers())
+
+    def _headers(self) -> tuple[tuple[str, bytes], ...]:
+        chosen = ((source, self._random.choice(texts)) for source, texts in self._texts.items() if source != "key")
+        return tuple((source.removeprefix(HEADER), text) for source, text in chosen if text is not None)
 
     def _column(self, number: int, size: int, ids: Sequence[Json]) -> Sequence[Json]:
         if self._columns[number].item is self._ids.field:
@@ -169,6 +186,16 @@ class Identifiers:
         if not self._pattern:
             raise _nothing_fits(self._contract, self.field)
         return False
+
+
+def _text_of(item: Field, value: Json) -> bytes | None:
+    """Return a made-up value as a key or a header has it: the text of a number or of true and false, a string without
+    its quotes, bytes as they are.
+    """
+    document = json.loads(value)
+    if document is None or item.type.kind in ("integer", "double", "boolean"):
+        return None if document is None else value
+    return base64.b64decode(document) if item.type.kind == "bytes" else str(document).encode()
 
 
 _COUNTED = re.compile(r"([\w-]*)(?:\[0-9\]|\\d)\{(\d+)(?:,(\d+))?\}")

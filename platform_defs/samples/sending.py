@@ -44,7 +44,9 @@ class Sending:
     def send(self, count: int) -> None:
         """Send the next `count` messages; fewer where one fails."""
         headers = self._headers
-        messages = (Message(sample.value, sample.key, headers) for sample in self.mixture.take(count))
+        messages = (
+            Message(sample.value, sample.key, (*headers, *sample.headers)) for sample in self.mixture.take(count)
+        )
         if self.producer.chosen.preset.waits != "commit":
             self._send(messages)
             return

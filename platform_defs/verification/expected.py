@@ -12,6 +12,7 @@ from platform_defs.contract.classified import NOT_SHOWN, classified
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, SparkAway
+from platform_defs.offered_columns import OFFERED
 from platform_defs.verification.differences import offsets_of
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import canonical_columns
@@ -91,6 +92,33 @@ class Expected:
         table = pa.concat_tables([self._typed(piece) for piece in made]) if made else self.schema.empty_table()
         return Rows(table, np.sort(failed))
 
+    def used_columns(self) -> frozenset[str]:
+        """Return which columns of OFFERED the transform uses; all where it raises, which is reported for its messages.
+        Raises SparkAway where the session is gone.
+        """
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from platform_defs.offered_columns import used_columns
+        from platform_defs.own_session import own_session
+
+        transform = self._pipeline.transform
+        assert transform is not None  # noqa: S101  # the caller has looked
+        own = [pa.field(name, kind) for name, kind in (*OFFERED.items(), *OWN)]
+        schema: Any = pa.schema([*self._pipeline.contract.message_schema, *own])
+        spark = self._spark()
+        try:
+            with own_session(spark) as session:
+                # Never run. The optimizer would replace a DataFrame of known rows by its result.
+                frame = session.range(1).mapInArrow(lambda batches: batches, from_arrow_schema(schema))
+                return used_columns(transform(frame).select(*self._names, *(name for name, _ in OWN)))
+        except (PySparkException, Py4JError, OSError) as error:
+            _require_session(spark, error)
+        except Exception:  # noqa: BLE001, S110  # a user's code may raise anything, and will do so again
+            pass
+        return frozenset(OFFERED)
+
     def _typed(self, made: pa.Table) -> pa.Table:
         return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
 
@@ -166,15 +194,18 @@ class Expected:
 
     def _as_read_now(self, messages: pa.Table) -> pa.Table:
         """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
-        before, now = self._contract.fields, self._pipeline.contract.fields
+        before, now = self._contract.message_fields, self._pipeline.contract.message_fields
         found = {item.path: item.name for item in before}
         others = {item.name for item in before} - {found.get(item.path) for item in now}
         columns = list[Any]()
         for item in now:
             was = found.get(item.path) or (item.name if item.name in others else None)
             columns.append(_cast(messages, was, item.type.arrow))
+        for name, kind in OFFERED.items():
+            there = name in messages.column_names
+            columns.append(messages[name] if there else pa.nulls(messages.num_rows, kind))
         columns += [messages[name] for name, _ in OWN]
-        names = [*(item.name for item in now), *(name for name, _ in OWN)]
+        names = [*(item.name for item in now), *OFFERED, *(name for name, _ in OWN)]
         return pa.Table.from_arrays(columns, names=names)
 
 
@@ -192,7 +223,10 @@ def _require_session(spark: "SparkSession", error: Exception) -> None:
 
 def _fields(contract: Contract) -> list[Any]:
     """What a transform may rely on."""
-    return [(f.name, f.type, f.required, [(rule.kind, rule.argument) for rule in f.rules]) for f in contract.fields]
+    return [
+        (f.name, f.type, f.required, f.source, [(rule.kind, rule.argument) for rule in f.rules])
+        for f in contract.message_fields
+    ]
 
 
 def _cast(messages: pa.Table, name: str | None, of: pa.DataType) -> Any:

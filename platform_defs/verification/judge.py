@@ -33,7 +33,7 @@ class Judge:
     def __init__(self, contract: Contract) -> None:
         self._objects = _taken_apart(contract.fields)
         numbers = {item.path: number for number, item in enumerate(self._objects)}
-        self._fields = [_JudgedField(item, numbers[item.path[:-1]]) for item in contract.fields]
+        self._fields = [JudgedField(item, numbers[item.path[:-1]]) for item in contract.fields]
 
     def value(self, value: bytes | None) -> Row | NoRow:
         """The values of the row that a message becomes, or why it becomes none."""
@@ -120,7 +120,7 @@ def _members_of(document: Document, known: frozenset[str]) -> Members:
     return members
 
 
-class _JudgedField:
+class JudgedField:
     """How one field is found, read and held to its rules."""
 
     def __init__(self, field: Field, number: int) -> None:

@@ -1,16 +1,18 @@
 """A chunk of messages, each of them a row or not and why: in blocks where that is the same, otherwise one by one."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
+from platform_defs.offered_columns import OFFERED
 from platform_defs.verification.json_blocks import BlockReader
 from platform_defs.verification.judge import Judge, NoRow, Row
 from platform_defs.verification.messages import Chunk
+from platform_defs.verification.metadata import MetadataJudge, offered_value
 from platform_defs.verification.spans import Offsets
 
 
@@ -26,12 +28,46 @@ class Judged:
 class ChunkJudge:
     """Judges the messages of one contract, many at once."""
 
-    def __init__(self, contract: Contract, judge: Judge) -> None:
-        self._judge, self._blocks = judge, BlockReader.of(contract)
+    def __init__(
+        self,
+        contract: Contract,
+        judge: Judge,
+        metadata: MetadataJudge | None = None,
+        offered: Collection[str] = (),
+    ) -> None:
+        """`metadata`: for a contract with fields of the message's metadata. `offered`: columns that rows have besides,
+        for a transform.
+        """
+        self._judge, self._blocks, self._metadata, self._offered = judge, BlockReader.of(contract), metadata, offered
         self._schema = pa.schema([(item.name, item.type.arrow) for item in contract.fields])
+        self._metadata_schema = pa.schema([(item.name, item.type.arrow) for item in contract.metadata_fields])
 
     def judged(self, chunk: Chunk, among: Sequence[int] | None = None) -> Judged:
         """All messages of a chunk, or those at some of its places, ascending."""
+        found = self._of_values(chunk, among)
+        if self._metadata is not None:
+            found = self._with_metadata(chunk, found, self._metadata)
+        rows = found.rows
+        for name in self._offered:
+            values = [offered_value(name, chunk, place) for place in found.places.tolist()]
+            rows = rows.append_column(name, pa.array(values, OFFERED[name]))
+        return replace(found, rows=rows)
+
+    def _with_metadata(self, chunk: Chunk, found: Judged, metadata: MetadataJudge) -> Judged:
+        judged = [metadata.at(chunk, place) for place in found.places.tolist()]
+        others = {
+            place: row for place, row in zip(found.places.tolist(), judged, strict=True) if isinstance(row, NoRow)
+        }
+        rows = [row for row in judged if not isinstance(row, NoRow)]
+        kept = np.array([not isinstance(row, NoRow) for row in judged], np.bool_)
+        table = found.rows.filter(pa.array(kept)) if others else found.rows
+        for name, column in zip(
+            self._metadata_schema.names, row_table(self._metadata_schema, rows).columns, strict=True
+        ):
+            table = table.append_column(name, column)
+        return Judged(table, found.places[kept], found.others | others)
+
+    def _of_values(self, chunk: Chunk, among: Sequence[int] | None) -> Judged:
         wanted = np.arange(len(chunk)) if among is None else np.array(among, np.int64)
         found, places = self._schema.empty_table(), np.array([], np.int64)
         if self._blocks is not None:

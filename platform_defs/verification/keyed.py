@@ -36,7 +36,7 @@ class KeyedJudge:
 
     def __init__(self, eras: Eras, pinned: Pinned, judge: ChunkJudge, keys: KeyJudge) -> None:
         self._judge, self._keys, self._as_text = judge, keys, eras.as_text
-        fields, now = [item.name for item in eras.contract(pinned.contract).fields], eras.now(pinned)
+        fields, now = [item.name for item in eras.contract(pinned.contract).message_fields], eras.now(pinned)
         self._places = {name: fields.index(column) for column, name in now.names.items()}
         self._known: dict[str, Any] = dict.fromkeys(now.left) | dict.fromkeys(now.not_compared, NOT_COMPARED)
         self._known |= {name: Retyped(what) for name, what in now.retyped.items()}

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -26,6 +26,9 @@ MOST = 20_000  # messages taken from the consumer at once
 MOST_BYTES = 64 << 20  # of values in a chunk; it ends where it has as many
 
 
+Headers = list[tuple[str, bytes | None]]
+
+
 @dataclass(frozen=True)
 class Chunk:
     """What the broker holds of [from_offset, until_offset) of a partition; offsets ascend and may leave gaps."""
@@ -38,6 +41,9 @@ class Chunk:
     values: list[bytes | None]
     names: list[bytes | None]  # the headers that name the values' schemas, where they are wanted
     key_names: list[bytes | None]  # and those that name the keys'
+    # Where a contract has fields of the message's metadata; otherwise empty.
+    headers: list[Headers | None] = field(default_factory=list[Headers | None])  # None: the client cannot read them
+    timestamps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # type, ms since the epoch
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -48,16 +54,25 @@ class Chunk:
         if not taken:
             return self
         kept = [n for n, at in enumerate(self.offsets) if not any(low <= at < high for low, high in taken)]
-        columns = ([column[n] for n in kept] for column in (self.keys, self.values, self.names, self.key_names))
-        return Chunk(self.partition, self.from_offset, self.until_offset, [self.offsets[n] for n in kept], *columns)
+        return replace(
+            self,
+            offsets=[self.offsets[n] for n in kept],
+            keys=[self.keys[n] for n in kept],
+            values=[self.values[n] for n in kept],
+            names=[self.names[n] for n in kept],
+            key_names=[self.key_names[n] for n in kept],
+            headers=[self.headers[n] for n in kept] if self.headers else [],
+            timestamps=[self.timestamps[n] for n in kept] if self.timestamps else [],
+        )
 
 
 class Topic:
     """Reads committed messages of one topic. To be closed."""
 
     def __init__(self, options: Mapping[str, Any], topic: str, *, headers: bool = False) -> None:
-        """`headers`: whether those that name schemas are wanted as well."""
+        """`headers`: read those that name schemas as well."""
         self.topic, self._headers, self._options = topic, headers, options
+        self.metadata = False  # chunks that are read from now on have all headers and timestamps
         self._reading: Mapping[str, Any] = {
             **options,
             "group.id": "tidegate-verify",
@@ -139,10 +154,13 @@ class Topic:
         chunk.offsets.extend(message.offset() for message in messages)
         chunk.keys.extend(message.key() for message in messages)
         chunk.values.extend(values)
-        headers = [_headers_of(message) for message in messages] if self._headers else []
+        headers = [_headers_of(message) for message in messages] if self._headers or self.metadata else []
         none = [None] * len(messages)
-        chunk.names.extend([last_header(one, "__value_schema_id") for one in headers] or none)
-        chunk.key_names.extend([last_header(one, "__key_schema_id") for one in headers] or none)
+        chunk.names.extend([last_header(one or [], "__value_schema_id") for one in headers] or none)
+        chunk.key_names.extend([last_header(one or [], "__key_schema_id") for one in headers] or none)
+        if self.metadata:
+            chunk.headers.extend(headers)
+            chunk.timestamps.extend(message.timestamp() for message in messages)
         return sum(map(len, filter(None, values)))
 
     def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
@@ -190,12 +208,12 @@ def _again() -> Retrying:
     return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)
 
 
-def _headers_of(message: Any) -> list[tuple[str, bytes | None]]:
-    """The message's headers; the client gives none where the name of one is not UTF-8."""
+def _headers_of(message: Any) -> Headers | None:
+    """Return the message's headers; None if the name of one is not UTF-8: the client returns none of them then."""
     try:
         return message.headers() or []
     except (SystemError, UnicodeDecodeError):
-        return []
+        return None
 
 
 def _refused(error: KafkaError, what: str) -> TidegateError:

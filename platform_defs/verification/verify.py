@@ -35,6 +35,7 @@ from platform_defs.verification.judged import ChunkJudge
 from platform_defs.verification.key_judges import key_judge_of
 from platform_defs.verification.keyed import KeyedJudge
 from platform_defs.verification.messages import Topic
+from platform_defs.verification.metadata import MetadataJudge
 from platform_defs.verification.ordered import Ordered
 from platform_defs.verification.partitions import Partition
 from platform_defs.verification.pins import Pinned
@@ -148,17 +149,23 @@ class Compared:
         other = pinned.transform != digest
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
         expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
+        used = frozenset[str]()
         if pipeline.transform is not None:
             spark()  # here, and not when a thread asks: signals are for the main thread
-        return Era(self._judge(eras.contract(pinned.contract)), expected, doubt)
+            used = expected.used_columns()
+        return Era(self._judge(eras.contract(pinned.contract), used), expected, doubt)
 
     def _keyed_judge(self, pinned: Pinned) -> KeyedJudge:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas
         contract = eras.contract(pinned.contract)
         return KeyedJudge(eras, pinned, self._judge(contract), key_judge_of(contract, schemas))
 
-    def _judge(self, contract: Contract) -> ChunkJudge:
-        return ChunkJudge(contract, judge_of(contract, self.snapshot.schemas))
+    def _judge(self, contract: Contract, offered: frozenset[str] = frozenset()) -> ChunkJudge:
+        """`offered`: columns that a transform uses of the message's metadata."""
+        schemas = self.snapshot.schemas
+        metadata = MetadataJudge(contract, key_judge_of(contract, schemas)) if contract.metadata_fields else None
+        self.topic.metadata |= metadata is not None or bool(offered)
+        return ChunkJudge(contract, judge_of(contract, schemas), metadata, offered)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
         parts = sorted(self.snapshot.partitions.values(), key=lambda item: item.number)

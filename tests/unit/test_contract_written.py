@@ -28,8 +28,9 @@ from tests.unit.contract_mistakes import GOOD
 
 KEPT = {
     Contract: "pipeline version domain description topic format fields tables limits path delivery evolution wire"
-    " publication",
-    Field: "name type required rules description classification examples physical_path aliases number path_numbers",
+    " publication metadata_fields",
+    Field: "name type required rules description classification examples physical_path aliases number path_numbers"
+    " source",
     RowRule: "name field kind argument description",
     Table: "name disposition columns batch_rules group_by aggregates description",
     Column: "name type required description classification renamed_from",

@@ -1,0 +1,1 @@
+"""From the file of a contract to its model."""
