@@ -76,8 +76,7 @@ class TaskWork:
         """The message's fields, then `_key`, `_deleted` (upsert only) or OFFERED (for a transform), `_partition`,
         `_offset`.
         """
-        offered = OFFERED if self.offered is not None else {}
-        own: list[ArrowField] = [pa.field(name, kind) for name, kind in offered.items()]
+        own: list[ArrowField] = [] if self.offered is None else [pa.field(*one) for one in OFFERED.items()]
         own += [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
         return schema_of(self.contract.message_schema, own)
 

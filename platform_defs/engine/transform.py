@@ -48,8 +48,8 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
     wanted |= {name: kind.spark for name, kind in PROVENANCE}
     check_columns(result, wanted, where=where)
     made = result.select(*staged)
-    used = frozenset() if known else used_columns(made)
-    if used <= (work.offered or frozenset()):
+    used = frozenset[str]() if known else used_columns(made)
+    if work.offered is None or used <= work.offered:
         return made
     _used[pipeline.name] = used
     return transformed(numbers, pipeline, replace(work, offered=used), messages)

@@ -105,8 +105,8 @@ class Expected:
 
         transform = self._pipeline.transform
         assert transform is not None  # noqa: S101  # the caller has looked
-        own = [pa.field(name, kind) for name, kind in (*OFFERED.items(), *OWN)]
-        schema: Any = pa.schema([*self._pipeline.contract.message_schema, *own])
+        fields = ((item.name, item.type.arrow) for item in self._pipeline.contract.message_fields)
+        schema: Any = pa.schema([*fields, *OFFERED.items(), *OWN])
         spark = self._spark()
         try:
             with own_session(spark) as session:
@@ -202,8 +202,7 @@ class Expected:
             was = found.get(item.path) or (item.name if item.name in others else None)
             columns.append(_cast(messages, was, item.type.arrow))
         for name, kind in OFFERED.items():
-            there = name in messages.column_names
-            columns.append(messages[name] if there else pa.nulls(messages.num_rows, kind))
+            columns.append(_cast(messages, name if name in messages.column_names else None, kind))
         columns += [messages[name] for name, _ in OWN]
         names = [*(item.name for item in now), *OFFERED, *(name for name, _ in OWN)]
         return pa.Table.from_arrays(columns, names=names)
