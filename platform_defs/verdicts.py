@@ -277,7 +277,6 @@ OWN: Mapping[type[TidegateError], Verdict] = {
     errors.RegistryAway: AWAY,
     errors.LedgerAway: AWAY,
     errors.OutcomeUnknown: AWAY,
-    errors.RowsLost: RETRY,
     errors.NotDelivered: RETRY,
     errors.UnsentLost: RETRY,
     errors.ProducerBroken: RETRY,

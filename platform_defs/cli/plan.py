@@ -51,7 +51,7 @@ def plan(
 
     \b
     JSON:
-      pipeline, topic, delivery, epoch
+      pipeline, topic, epoch
       state      active or halted
       halt       null, or code, reason, message, detail, command
       held_by    null, or run_id of the run that works now
@@ -198,7 +198,6 @@ def _show_rest(answer: PlanAnswer) -> None:
             "left after it": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
             "added": added or None,
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
-            "delivery": answer.delivery,
             "dead letters": answer.dead_letters.rule,
             "transform": answer.transform and f"{answer.transform.file}: {_compared_words(answer.transform)}",
             **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},

@@ -115,7 +115,6 @@ class PlanAnswer:
     topic: str
     state: str
     epoch: int
-    delivery: str
     dead_letters: DeadLetterLimit
     tables: list[WrittenTable]
     halt: PlannedHalt | None = None
@@ -148,7 +147,6 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
         contract.topic,
         status.state,
         status.epoch,
-        contract.delivery,
         DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
         [WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
         held_by=HeldBy(status.run_id) if status.held else None,

@@ -53,7 +53,7 @@ CONTRACT = Section(
             "a list",
             "the defaults of each",
         ),
-        Key("customProperties", "Limits and delivery; see Custom properties.", "a list", "the defaults of each"),
+        Key("customProperties", "Limits and the like; see Custom properties.", "a list", "the defaults of each"),
     ),
     (
         *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "team", "roles", "context"),
@@ -128,13 +128,6 @@ PIPELINE_PROPERTIES = Section(
             "10",
         ),
         Key(
-            "delivery",
-            "What is committed first, the offsets or the rows; only exactly_once commits both at once.",
-            "exactly_once, at_least_once, at_most_once",
-            "exactly_once",
-            "at_least_once",
-        ),
-        Key(
             "publication",
             "What commits together. staged: a whole batch, once its rules have judged it. direct: what is read of each "
             "partition by itself, written straight to the table by the task that reads it; for an append table "
@@ -152,6 +145,10 @@ PIPELINE_PROPERTIES = Section(
             "additive",
         ),
     ),
+    removed={
+        "delivery": "there is no delivery to choose: every pipeline delivers exactly once. Remove the entry. "
+        "docs/explanation/delivery.md compares the other semantics, and tidegate demo delivery shows them"
+    },
 )
 CUSTOM_ENTRY = Section(
     "An entry of customProperties",

@@ -1,11 +1,11 @@
-"""What a contract says about the pipeline as a whole: its limits, service levels and delivery."""
+"""What a contract says about the pipeline as a whole: its limits and service levels."""
 
 from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from platform_defs.contract.document import Document
 from platform_defs.contract.keys import PIPELINE_PROPERTIES, SERVICE_LEVEL_ENTRY, SERVICE_LEVELS
-from platform_defs.contract.model import Delivery, Evolution, Limits, Publishing
+from platform_defs.contract.model import Evolution, Limits, Publishing
 from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, one_of
 
@@ -35,9 +35,11 @@ def read_limits(document: Document) -> Limits:
     return Limits(**cast("dict[str, Any]", found))
 
 
-def read_delivery(document: Document) -> Delivery:
-    """The custom property `delivery`; exactly_once where it is left out."""
-    return cast("Delivery", _chosen(document, "delivery", get_args(Delivery), "exactly_once"))
+def refuse_removed(document: Document) -> None:
+    """Raise BadInput for a custom property that earlier versions of Tidegate had."""
+    for item in document.children("customProperties"):
+        if why := PIPELINE_PROPERTIES.removed.get(item.value.property or ""):
+            raise item.child("property").refused(why)
 
 
 def read_evolution(document: Document) -> Evolution:

@@ -26,7 +26,6 @@ RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_len
 Severity = Literal["blocking", "warning"]
 CONTINUOUS_BELOW = 5.0  # seconds of latency: a run that is started for each message takes longer than that to start
 Stage = Literal["decode", "check", "transform", "publish"]
-Delivery = Literal["exactly_once", "at_least_once", "at_most_once"]
 Evolution = Literal["manual", "additive"]
 Publishing = Literal["staged", "direct"]
 Format = Literal["json", "avro", "protobuf"]
@@ -224,7 +223,6 @@ class Contract:
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
-    delivery: Delivery = "exactly_once"  # engine/publish.py says what each of them commits when
     evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
     wire: WireFormat = UNFRAMED
     publication: Publishing = "staged"  # what commits together: a batch, or each range of it (engine/direct.py)

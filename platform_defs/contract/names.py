@@ -109,6 +109,8 @@ def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:
     for item in owner.children("customProperties"):
         item.refuse_keys_outside(CUSTOM_ENTRY)
         name: str = item.value.property or ""
+        if name in section.removed:
+            continue
         if name not in section.known:
             message = f"unknown custom property {name!r}; {one_of(section.names(), name)}"
             raise item.child("property").refused(message)

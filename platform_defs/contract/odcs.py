@@ -11,7 +11,7 @@ from open_data_contract_standard.model import SchemaObject
 from platform_defs.contract.document import Document, read_document
 from platform_defs.contract.fields import read_fields
 from platform_defs.contract.keys import CONTRACT
-from platform_defs.contract.limits import read_delivery, read_evolution, read_limits, read_publication
+from platform_defs.contract.limits import read_evolution, read_limits, read_publication, refuse_removed
 from platform_defs.contract.model import Contract
 from platform_defs.contract.names import checked_name, custom_values
 from platform_defs.contract.node import Node, one_of
@@ -57,7 +57,6 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         tables=read_tables(document.child("schema"), tables),
         limits=read_limits(document),
         path=path,
-        delivery=read_delivery(document),
         evolution=read_evolution(document),
         wire=wire,
         publication=read_publication(document),
@@ -66,8 +65,9 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         metadata_fields=tuple(item for item in fields if item.source),
     )
     _refuse_duplicates(contract, tables)
-    refuse_undirect(contract, document, tables)
+    refuse_undirect(contract, tables)
     if not accepted:
+        refuse_removed(document)
         refuse_empty_groups(contract.tables, tables)
     return contract
 

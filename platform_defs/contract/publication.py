@@ -2,16 +2,13 @@
 
 from open_data_contract_standard.model import SchemaObject
 
-from platform_defs.contract.document import Document
-from platform_defs.contract.keys import PIPELINE_PROPERTIES
 from platform_defs.contract.model import Contract
-from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node
 
 STAGED = "or leave publication out: then the batch is staged first"
 
 
-def refuse_undirect(contract: Contract, document: Document, tables: list[Node[SchemaObject]]) -> None:
+def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
     """Raise BadInput where the contract says publication: direct and has what only a staged batch carries. A transform
     is refused where it is found (contract/catalogue.py).
     """
@@ -34,9 +31,6 @@ def refuse_undirect(contract: Contract, document: Document, tables: list[Node[Sc
             f"publication: direct judges no batch rule ({rule.child('name').value}): rows are published before a batch "
             f"of them is there to be judged. Take the rule out, {STAGED}"
         )
-    if contract.delivery != "exactly_once":
-        node = custom_values(document, PIPELINE_PROPERTIES)["delivery"]
-        raise node.refused(f"publication: direct is exactly_once; delivery {contract.delivery} needs a staged batch")
     for column in tables[0].children("properties"):
         kind = next(item.type for item in row_table.columns if item.name == column.value.name)
         if not kind.copied:

@@ -30,6 +30,8 @@ class Section:
     keys: tuple[Key, ...]
     shown_only: tuple[str, ...] = ()
     hints: Mapping[str, str] = field(default_factory=dict[str, str])  # for keys that belong elsewhere
+    # Keys that earlier versions had, with what to do instead: contracts in the ledger may still have them.
+    removed: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @cached_property
     def known(self) -> frozenset[str]:

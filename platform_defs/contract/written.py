@@ -157,7 +157,6 @@ def _custom_properties(contract: Contract) -> Iterator[Document]:
         if (value := getattr(contract.limits, key)) != standard[key]:
             yield {"property": name, "value": value}
     for name, value, default in (
-        ("delivery", contract.delivery, "exactly_once"),
         ("publication", contract.publication, "staged"),
         ("evolution", contract.evolution, "manual"),
     ):

@@ -84,9 +84,9 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
 
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
     batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
-    raises Fenced, whatever error that led to, except OutcomeUnknown and RowsLost: what they say of the last batch would
-    be lost. An unexpected exception becomes an InternalError. Where anything is classified, no error has a cause: a
-    traceback would show its text.
+    raises Fenced, whatever error that led to, except OutcomeUnknown: what it says of the last batch would be lost. An
+    unexpected exception becomes an InternalError. Where anything is classified, no error has a cause: a traceback would
+    show its text.
     """
     hides = classified(pipeline.contract).any
     try:

@@ -17,7 +17,6 @@ CrashPoint = Literal[
     "after_stage",
     "after_audit",
     "in_publish",
-    "between_commits",
     "after_commit",
     "after_range",  # of one that its task has published
 ]

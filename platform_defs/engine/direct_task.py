@@ -21,7 +21,7 @@ from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.decoding import BlockDecoder
 from platform_defs.engine.ports import Broker, LineageEvents, Staged
-from platform_defs.engine.publish import TRANSACTIONS, BatchRecord, read_up_to
+from platform_defs.engine.publish import STEPS, BatchRecord, read_up_to
 from platform_defs.engine.right_registry import refuse_switched_since, refuse_unknown
 from platform_defs.engine.task import TaskWork, fitting, read_range
 from platform_defs.engine.task_ports import Coverage, DirectArea, DirectSession, DirectTransaction, Recording
@@ -104,7 +104,7 @@ class _Range:
         checks = audit.row_checks(contract, faults, staged.messages)
         record = BatchRecord(checks, timings, self.direct.lineage.of_batch(contract, staged, checks))
         publication = transaction.publication(staged)
-        lock, *others = TRANSACTIONS["exactly_once"][0].steps
+        lock, *others = STEPS
         lock.run(publication, record)
         break_circuit(contract, publication.staged, faults)
         for step in others:

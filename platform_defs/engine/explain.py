@@ -11,7 +11,7 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import audit
 from platform_defs.engine.direct import goes_direct
 from platform_defs.engine.planning import BatchPlan
-from platform_defs.engine.publish import TRANSACTIONS
+from platform_defs.engine.publish import STEPS
 from platform_defs.engine.transform import transform_file
 from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
 from platform_defs.words import noun_for, plural
@@ -126,11 +126,10 @@ class _Batch:
         contract = self.pipeline.contract
         if self._direct:
             yield "Each range is a batch of its own, published by its task: not all of this becomes visible at once."
-        yield f"{contract.delivery}: the broker is asked once more whether this is still the log that was planned on."
-        for number, transaction in enumerate(TRANSACTIONS[contract.delivery], 1):
-            yield f"Transaction {number}:"
-            for step in transaction.steps:
-                yield f"{step.name}: {step.does}"
+        yield "The broker is asked once more whether this is still the log that was planned on."
+        yield "In one transaction:"
+        for step in STEPS:
+            yield f"{step.name}: {step.does}"
         for table in contract.tables:
             yield f"{table.name} ({table.disposition}): {how(table)}."
 

@@ -14,7 +14,6 @@ from platform_defs.errors import (
     MessagesSuspected,
     OutcomeUnknown,
     Retryable,
-    RowsLost,
     TidegateError,
 )
 from platform_defs.formats.excerpt import printable
@@ -27,7 +26,7 @@ SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the
 
 def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) -> None:
     """Let the ledger know what ended a run. Raises Fenced where another run took over, and Halt `keeps_failing`."""
-    known_only_here = isinstance(error, OutcomeUnknown | RowsLost)
+    known_only_here = isinstance(error, OutcomeUnknown)
     if not known_only_here and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
         raise Fenced.taken_over(pipeline) from error
     if isinstance(error, Halt):

@@ -239,18 +239,12 @@ class PipelineHold(CountsFaults, Protocol):
         """A view of the rows that publish would write; None where there are no rows."""
         ...
 
-    def rehearse(self, staged: Staged) -> None:
-        """Write the rows, those of the accumulates included, and roll back. Raises RowRefused where a table rejects
-        one.
-        """
-        ...
+    def publication(self, staged: Staged) -> AbstractContextManager[Publication]:
+        """The publishing transaction, which commits when the block ends without an error. The batch's own row, written
+        in it, decides what became of a COMMIT that was not answered.
 
-    def publication(self, staged: Staged, *, recorded: bool = True) -> AbstractContextManager[Publication]:
-        """One publishing transaction, which commits when the block ends without an error.
-
-        `recorded`: the batch's own row is written in it, and decides what became of a COMMIT that was not answered.
-        Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit (or,
-        not being `recorded`, left no trace to find), OutcomeUnknown where that cannot be established.
+        Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit,
+        OutcomeUnknown where that cannot be established.
         """
         ...
 

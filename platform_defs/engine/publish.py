@@ -1,19 +1,17 @@
 """Step 7: one transaction makes a batch real. This is the guarantee; read it with
 resources/postgres/publish_statements.py.
 
-Money from account A to account B: the transfer and the offset, or neither.
+Data and offsets commit together or not at all.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from platform_defs.contract.model import CheckResult, Contract, Delivery
-from platform_defs.engine import crash_points
+from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.ports import Broker, PipelineHold, Publication, Staged
 from platform_defs.engine.topic_view import describe
-from platform_defs.errors import LogTruncated, OutcomeUnknown, RowsLost, StagingLost, TidegateError
+from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import Position, TopicView, still_there
 
 
@@ -36,7 +34,7 @@ class PublishStep:
 
 
 # 1. Before the transaction, in `publish`: the log is still the one that was planned.
-_GUARDS = (
+STEPS = (
     # 2. Whoever was fenced gets no further.
     PublishStep(
         "lock_as_owner",
@@ -55,8 +53,6 @@ _GUARDS = (
         "require a complete attempt for each range",
         lambda transaction, _: transaction.prove_coverage(),
     ),
-)
-_OFFSETS = (
     # 5. Compare-and-swap of all positions in one statement: from where they were planned, or not at all.
     PublishStep(
         "move_positions",
@@ -75,8 +71,6 @@ _OFFSETS = (
         "write the dead letters, and count them",
         lambda transaction, _: transaction.write_dead_letters(),
     ),
-)
-_ROWS = (
     # 7. The winners' rows, as many as they reported.
     PublishStep(
         "write_rows",
@@ -87,34 +81,12 @@ _ROWS = (
 # 8. COMMIT: all of it, or none.
 
 
-@dataclass(frozen=True)
-class PublishTransaction:
-    """One transaction. `recorded`: with the offsets and the batch's row in it."""
-
-    steps: tuple[PublishStep, ...]
-    recorded: bool
-
-
-# What a batch's transactions hold, in their order. Where the offsets are written relative to the rows is the whole
-# difference: https://kafka.apache.org/43/design/design/#message-delivery-semantics
-_BOTH = PublishTransaction((*_GUARDS, *_OFFSETS, *_ROWS), recorded=True)
-_OFFSETS_ALONE = PublishTransaction((*_GUARDS, *_OFFSETS), recorded=True)
-_ROWS_ALONE = PublishTransaction((*_GUARDS, *_ROWS), recorded=False)
-TRANSACTIONS: Mapping[Delivery, tuple[PublishTransaction, ...]] = {
-    "exactly_once": (_BOTH,),
-    "at_least_once": (_ROWS_ALONE, _OFFSETS_ALONE),  # a crash between them: the rows are written again
-    "at_most_once": (_OFFSETS_ALONE, _ROWS_ALONE),  # a crash between them: the rows are never written
-}
-
-
 def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> TopicView:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. The topic as it was
     before that.
 
     Raises Fenced, Halt, LogTruncated, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the
     ledger has the outcome.
-    That is exactly_once. With at_least_once each of these may leave rows that the next try writes again; at_most_once
-    raises RowsLost where offsets were committed and rows were not.
     """
     # 1. A consumer does not notice that a topic was deleted and created again while it reads. What was read may be gone
     #    by now: coverage proves that it was read, and retention is free to take it.
@@ -123,18 +95,10 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
     still_there(contract.pipeline, read, view)
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
         raise StagingLost.ranges()
-    if contract.delivery == "at_most_once":
-        ledger.rehearse(staged)  # once the offsets have moved, no message could be left out any more
-    for number, part in enumerate(TRANSACTIONS[contract.delivery]):
-        if number:
-            crash_points.reach("between_commits")
-        with (
-            _naming_lost_rows(contract, staged, number),
-            ledger.publication(staged, recorded=part.recorded) as transaction,
-        ):
-            for step in part.steps:  # 2. to 7.
-                step.run(transaction, record)
-        # 8. COMMIT, on leaving the block.
+    with ledger.publication(staged) as transaction:
+        for step in STEPS:  # 2. to 7.
+            step.run(transaction, record)
+    # 8. COMMIT, on leaving the block.
     return view
 
 
@@ -163,16 +127,3 @@ def read_up_to(staged: Staged) -> list[Position]:
         newest = max((epoch for epoch in seen if epoch is not None), default=None)
         read[at.partition] = replace(at, next_offset=item.range.until_offset, leader_epoch=newest)
     return list(read.values())
-
-
-@contextmanager
-def _naming_lost_rows(contract: Contract, staged: Staged, number: int) -> Generator[None]:
-    """Whatever stops the second transaction of at_most_once leaves rows that were not written and cannot be: say so."""
-    try:
-        yield
-    except OutcomeUnknown:
-        raise
-    except TidegateError as error:
-        if number == 0 or contract.delivery != "at_most_once":
-            raise
-        raise RowsLost.of_batch(contract.pipeline, staged.pending.batch_id, staged.rows, error) from error

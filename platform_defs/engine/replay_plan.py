@@ -210,7 +210,7 @@ def beside(pipeline: Pipeline) -> Pipeline:
     limits = replace(contract.limits, dead_letter_share=1.0)
     tables = tuple(_moved(table) for table in contract.tables)
     built = replace(contract, pipeline=contract.pipeline + SUFFIX, tables=tables, limits=limits)
-    return replace(pipeline, contract=replace(built, delivery="exactly_once", publication="staged"))
+    return replace(pipeline, contract=replace(built, publication="staged"))
 
 
 def _moved(table: Table) -> Table:

@@ -20,7 +20,6 @@ TidegateError
 │   ├── TransactionAborted   a producer's transaction was aborted, and none of it is read; it can be sent again
 │   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
 │   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
-├── RowsLost                 at_most_once: the offsets were committed and the rows were not
 ├── RowRefused               a table rejects a row; the message becomes a dead letter of stage `publish`
 ├── TransformFailed          a Spark job fails in the transform; the message at fault becomes a dead letter
 ├── BatchRejected            the batch cannot be published as it is; the same offsets are tried again after a back-off
@@ -68,7 +67,6 @@ from platform_defs.errors.batches import (
     Halt,
     InternalError,
     RowRefused,
-    RowsLost,
     TooManyRefused,
     TransformBroken,
     TransformFailed,
@@ -127,7 +125,6 @@ __all__ = [
     "RegistryAway",
     "Retryable",
     "RowRefused",
-    "RowsLost",
     "RunStopped",
     "SchemasNotGiven",
     "SparkAway",

@@ -8,24 +8,6 @@ from platform_defs.halts import HaltDetail, read_detail
 from platform_defs.words import plural
 
 
-class RowsLost(TidegateError):
-    """A pipeline of delivery at_most_once committed a batch's offsets, and could not write its rows after that."""
-
-    def __init__(self, message: str, *, pipeline: str = "", batch_id: int | None = None, rows: int = 0) -> None:
-        super().__init__(message)
-        self.pipeline, self.batch_id, self.rows = pipeline, batch_id, rows
-
-    @classmethod
-    def of_batch(cls, pipeline: str, batch_id: int, rows: int, reason: object) -> "RowsLost":
-        return cls(
-            f"{pipeline} is at_most_once: the offsets of batch {batch_id} are committed, and its {plural(rows, 'row')} "
-            f"{'was' if rows == 1 else 'were'} not written and cannot be: {reason}",
-            pipeline=pipeline,
-            batch_id=batch_id,
-            rows=rows,
-        )
-
-
 class RowRefused(TidegateError):
     """Postgres refuses a row: it violates a type, a limit or a constraint, or a trigger raises. The engine finds the
     message that it came from.

@@ -184,9 +184,6 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
         what, sentence = f"format {old.format} -> {new.format}", "messages of the old format are dead letters"
         yield Change("~", what, ChangeClass.BREAKS_PRODUCERS, sentence)
     yield from framing_changes(old, new)
-    if old.delivery != new.delivery:
-        what = f"delivery {old.delivery} -> {new.delivery}"
-        yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
     if old.publication != new.publication:
         what = f"publication {old.publication} -> {new.publication}"
         yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")

@@ -227,7 +227,7 @@ def _description(contract: Contract, table: Table) -> str:
         "accumulate": f"exact sums over {contract.row_table.name}",
     }[table.disposition]
     what = table.description or contract.description
-    return f"{what} ({table.disposition}: {how}. Delivery: {contract.delivery}, from {contract.topic}.)".strip()
+    return f"{what} ({table.disposition}: {how}, from {contract.topic}.)".strip()
 
 
 def _schema(table: Table) -> dg.TableSchema:

@@ -188,13 +188,11 @@ class PostgresHold:
             return staging_tables.view_of_winners(self.connection, staged)
 
     @contextmanager
-    def publication(self, staged: Staged, *, recorded: bool = True) -> Generator[Publication]:
+    def publication(self, staged: Staged) -> Generator[Publication]:
         """The publishing transaction: commits when the block ends without an error.
 
         Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be established now. If the
-        connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered. A
-        transaction that is not `recorded` by the batch's row leaves no trace to be found: LedgerAway, whether it
-        committed or not.
+        connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered.
         """
         batch_id = staged.pending.batch_id
         try:
@@ -206,24 +204,12 @@ class PostgresHold:
             if not self.connection.closed:
                 self._roll_back()
                 raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
-            if not recorded:
-                raise LedgerAway(
-                    f"the connection died while the rows of batch {batch_id} were written; it is unknown whether "
-                    f"they were committed: {error}"
-                ) from error
             if not self._committed(batch_id):
                 said = f"the connection died before batch {batch_id} was in the ledger: {error}"
                 raise LedgerAway(said, sqlstate=state_of(error)) from error
         except BaseException:
             self._roll_back()
             raise
-
-    def rehearse(self, staged: Staged) -> None:
-        """See engine.ports.PipelineHold."""
-        with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
-            publication = PostgresPublication(self.connection, self.holder, self.contract, staged)
-            publication.check_tables()
-            publication.write_rows()
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See engine.ports.PipelineHold."""

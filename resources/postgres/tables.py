@@ -92,24 +92,16 @@ def lock_target(connection: Connection, table: Table) -> None:
 
 
 def refuse_unique(connection: Connection, contract: Contract) -> None:
-    """Raise BadInput if a unique constraint of the row table does not allow the contract's delivery or publication."""
-    table = contract.row_table
-    why = {"at_least_once": _TWICE}.get(contract.delivery, _WAITING if contract.publication == "direct" else "")
-    if not why:
+    """Raise BadInput if a pipeline that publishes directly has a unique or exclusion constraint on its table."""
+    if contract.publication != "direct":
         return
-    query, of = ("unique_indexes", "a") if table.disposition == "append" else ("other_keys", "another")
-    if names := ", ".join(name for (name,) in _rows(connection, query, table=table.name)):
-        raise BadInput(f"{table.name} has {of} unique or exclusion constraint ({names}), {why}", field=table.name)
-
-
-_TWICE = (
-    "and after a crash at_least_once writes a batch again: the constraint would then reject valid rows. Drop the "
-    "constraint, or use delivery: exactly_once"
-)
-_WAITING = (
-    "and with publication: direct tasks that write the same key would wait for each other. Drop the constraint, or "
-    "leave publication out"
-)
+    table = contract.row_table
+    if names := ", ".join(name for (name,) in _rows(connection, "unique_indexes", table=table.name)):
+        raise BadInput(
+            f"{table.name} has a unique or exclusion constraint ({names}), and with publication: direct tasks that "
+            "write the same key would wait for each other. Drop the constraint, or leave publication out",
+            field=table.name,
+        )
 
 
 def _column(name: str, kind: str, *, required: bool) -> sql.Composable:

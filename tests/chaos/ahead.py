@@ -11,7 +11,6 @@ from typing import Any
 import psutil
 import pytest
 
-from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.engine.task_ports import Source
@@ -174,7 +173,7 @@ class Killing:
 
 
 def _play_killed(
-    name: str, changed: tuple[int, Delivery], _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
+    name: str, changed: int, _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
 ) -> None:
     pipeline, there = changed_as(shipped(name), changed), joined(gateway)
     with open_run(pipeline, connection(), lambda: there) as outside:

@@ -10,7 +10,6 @@ from tests.chaos import (  # noqa: F401
     continuous,
     contracts,
     dagster,
-    delivery,
     direct,
     elections,
     groups,

@@ -141,8 +141,8 @@ def play_begin(
 def given(name: str, changed: Any) -> Contract:
     """The contract that a process is told of by its pipeline's name and what was changed."""
     contract = renamed(declassified(find_pipeline("bank_transfers").contract), name)
-    limits = replace(contract.limits, batch_messages=changed[0])
-    return replace(contract, limits=limits, delivery=changed[1])
+    limits = replace(contract.limits, batch_messages=changed)
+    return replace(contract, limits=limits)
 
 
 def _apply(contract: Contract) -> None:

@@ -40,5 +40,3 @@ class FaultClass(StrEnum):
     CLOCKS = "clocks jump"
     DAGSTER_KILLED = "Dagster's daemon, web server or run is killed"
     CONSUMER_GROUP = "the consumer group is moved or deleted"
-    # Not in the guarantees: what these lose or repeat is what they promise.
-    COMPARED = "other ways to deliver, for comparison"

@@ -16,7 +16,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
-from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.errors import TidegateError
@@ -54,7 +53,7 @@ class Run:
     ) -> None:
         self._ear, mouth = FORKS.Pipe(duplex=False)
         contract = pipeline.contract
-        changed = (contract.limits.batch_messages, contract.delivery)
+        changed = contract.limits.batch_messages
         given = (pipeline.name, changed, point, how, forever, mouth, _gateway(spark))
         there = {name: os.environ[name] for name in (SERVERS, POSTGRES) if name in os.environ}
         self.process = FORKS.Process(target=_led_to, args=(there, play or play_run, given))
@@ -139,7 +138,7 @@ def _led_to(there: dict[str, str], play: Callable[..., None], given: tuple[Any, 
 
 def play_run(
     name: str,
-    changed: tuple[int, Delivery],
+    changed: int,
     point: str | None,
     how: str,
     forever: bool,
@@ -169,10 +168,10 @@ def play_run(
         say(("failed", type(error).__name__, str(error)))
 
 
-def changed_as(pipeline: Pipeline, changed: tuple[int, Delivery], **limits: Any) -> Pipeline:
-    """With other limits: so many messages a batch, delivered so, and `limits`."""
-    limited = replace(pipeline.contract.limits, batch_messages=changed[0], **limits)
-    return replace(pipeline, contract=replace(pipeline.contract, limits=limited, delivery=changed[1]))
+def changed_as(pipeline: Pipeline, changed: int, **limits: Any) -> Pipeline:
+    """Return the pipeline with so many messages a batch, and other `limits`."""
+    limited = replace(pipeline.contract.limits, batch_messages=changed, **limits)
+    return replace(pipeline, contract=replace(pipeline.contract, limits=limited))
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:

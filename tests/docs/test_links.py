@@ -65,7 +65,6 @@ def test_the_guarantees_name_every_fault_class_with_its_scenarios_and_no_other()
         for heading, text in (part.split("\n", 1) for part in chapter.split("\n### ")[1:])
     }
     of_class = {of: sorted(name for name in SCENARIOS if SCENARIOS[name].fault_class == of) for of in FaultClass}
-    del of_class[FaultClass.COMPARED]
     assert {heading: sorted(names) for heading, names in named.items()} == {
         f"{of[0].upper()}{of[1:]}": names for of, names in of_class.items()
     }

@@ -161,7 +161,7 @@ def test_a_version_that_a_person_applied_stays_what_it_is(world: World) -> None:
     apply(world, after)
     with pytest.raises(BadInput, match="older file"):
         world.drain(before)
-    relaxed = changed(after, "1.1.0", delivery="at_least_once")
+    relaxed = changed(after, "1.1.0", publication="direct")
     with pytest.raises(BadInput, match=r"still 1\.1\.0.*by tester"):
         world.drain(relaxed)
     assert versions(world, after) == [("1.0.0", False, False), ("1.1.0", True, True)]
@@ -172,18 +172,18 @@ def test_versions_have_to_fit_once_a_person_has_applied_one_though_runs_take_the
     before = views(world)
     after = with_field(before)
     apply(world, after)
-    relaxed = changed(after, "1.2.0", delivery="at_least_once")
+    relaxed = changed(after, "1.2.0", publication="direct")
     world.drain(relaxed)  # by itself
     assert versions(world, after)[-1] == ("1.2.0", True, True)
     with pytest.raises(BadInput, match="older file"):
         world.drain(after)
     with pytest.raises(BadInput, match=r"still 1\.2\.0"):
-        world.drain(changed(relaxed, "1.2.0", delivery="exactly_once"))
+        world.drain(changed(relaxed, "1.2.0", publication="staged"))
 
 
 def test_a_change_that_asks_nothing_of_the_tables_is_taken_by_a_run_as_before(world: World) -> None:
     before = views(world)
-    after = changed(before, "1.0.0", delivery="at_least_once")
+    after = changed(before, "1.0.0", publication="direct")
     world.send(after, [view(8)])
     assert len(world.drain(after)) == 1
     assert versions(world, after) == [("1.0.0", False, False), ("1.0.0", False, True)]

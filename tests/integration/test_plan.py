@@ -14,11 +14,10 @@ from typer.testing import CliRunner, Result
 from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.cli.plan import look
-from platform_defs.contract.model import Delivery
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.ports import Publication
-from platform_defs.engine.publish import TRANSACTIONS
+from platform_defs.engine.publish import STEPS
 from platform_defs.errors import BadInput, Fenced, Halt
 from resources.postgres.publish_statements import PostgresPublication
 from tests.chaos.halts import acknowledge
@@ -222,23 +221,16 @@ def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int)
     delete_records(world, pipeline, {partition: offset})
 
 
-@pytest.mark.parametrize(("delivery", "count"), [("exactly_once", 1), ("at_least_once", 2), ("at_most_once", 2)])
-def test_the_order_of_the_transactions_is_the_one_that_a_run_keeps(
-    world: World, monkeypatch: pytest.MonkeyPatch, delivery: Delivery, count: int
-) -> None:
-    made = world.new_pipeline()
-    pipeline = Pipeline(replace(made.contract, delivery=delivery), made.transform)
+def test_the_order_of_the_steps_is_the_one_that_a_run_keeps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = world.new_pipeline()
     send(world, pipeline, 4)
-    every = TRANSACTIONS[delivery]
-    assert len(every) == count
-    shown, kept = [step.name for one in every for step in one.steps], []
+    shown, kept = [step.name for step in STEPS], list[str]()
     for name in (name for name in vars(Publication) if not name.startswith("_")):
         monkeypatch.setattr(PostgresPublication, name, _noted(getattr(PostgresPublication, name), kept))
     world.drain(pipeline)
-    rehearsed = ["check_tables", "write_rows"] if delivery == "at_most_once" else []  # and rolled back
-    assert rehearsed + shown == kept
+    assert shown == kept
     assert shown[0] == "lock_as_owner"
-    assert all(step.does for one in every for step in one.steps)
+    assert all(step.does for step in STEPS)
 
 
 def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:

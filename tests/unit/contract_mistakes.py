@@ -320,9 +320,9 @@ MISTAKES = [
     ),
     (
         "property: batchMessages, value: 1000",
-        "property: delivery, value: exactly_twice",
-        "delivery.value",
-        "did you mean 'exactly_once'",
+        "property: delivery, value: at_least_once",
+        "delivery.property",
+        "every pipeline delivers exactly once",
     ),
     (
         "property: batchMessages, value: 1000",

@@ -9,6 +9,7 @@ import pytest
 
 from platform_defs.contract.model import Aggregate
 from platform_defs.contract.odcs import check_fits_without_transform, load
+from platform_defs.contract.written import contract_digest
 from platform_defs.errors import BadInput
 from tests.unit.contract_mistakes import GOOD, MISTAKES
 
@@ -103,10 +104,12 @@ def test_json_is_neither_grouped_by_nor_summed(tmp_path: Path) -> None:
     assert "rows cannot be grouped by it" in str(refusal(tmp_path, text))
 
 
-def test_delivery_is_exactly_once_unless_the_contract_says_otherwise(tmp_path: Path) -> None:
-    assert load(write(tmp_path, GOOD)).delivery == "exactly_once"
-    other = GOOD.replace("property: batchMessages, value: 1000", "property: delivery, value: at_least_once")
-    assert load(write(tmp_path, other)).delivery == "at_least_once"
+def test_a_delivery_is_refused_and_still_read_from_the_ledger(tmp_path: Path) -> None:
+    for value in ("at_least_once", "exactly_once"):
+        text = GOOD.replace("property: batchMessages, value: 1000", f"property: delivery, value: {value}")
+        assert "every pipeline delivers exactly once. Remove the entry" in str(refusal(tmp_path, text))
+        kept = load(write(tmp_path, text), accepted=True)
+        assert contract_digest(kept) == contract_digest(load(write(tmp_path, GOOD)))
 
 
 def test_the_line_is_the_one_of_the_mistake(tmp_path: Path) -> None:

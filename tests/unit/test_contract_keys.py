@@ -10,7 +10,6 @@ from pydantic import BaseModel
 from platform_defs.contract import keys, limits, schema_keys
 from platform_defs.contract.column_types import FIXED, column_type
 from platform_defs.contract.model import (
-    Delivery,
     Disposition,
     Evolution,
     Format,
@@ -49,7 +48,7 @@ def test_every_key_is_one_of_the_standard(section: Section, model: type[BaseMode
 
 def test_the_defaults_are_those_of_the_limits() -> None:
     properties, levels, defaults = keys.PIPELINE_PROPERTIES, keys.SERVICE_LEVELS, Limits()
-    assert properties.names() == [*limits.LIMITS, "delivery", "publication", "evolution"]
+    assert properties.names() == [*limits.LIMITS, "publication", "evolution"]
     for name, (field, kind) in limits.LIMITS.items():
         assert kind(properties[name].default) == getattr(defaults, field)
     assert levels.names() == list(limits.LEVELS)
@@ -62,7 +61,6 @@ def test_the_defaults_are_those_of_the_limits() -> None:
 
 
 def test_the_values_are_those_that_the_reader_takes() -> None:
-    assert keys.PIPELINE_PROPERTIES["delivery"].values == ", ".join(get_args(Delivery))
     assert keys.PIPELINE_PROPERTIES["publication"].values == ", ".join(get_args(Publishing))
     assert keys.PIPELINE_PROPERTIES["evolution"].values == ", ".join(get_args(Evolution))
     assert keys.SERVER["format"].values == ", ".join(get_args(Format))

@@ -29,19 +29,11 @@ def test_publication_is_staged_unless_the_contract_says_otherwise(tmp_path: Path
     [
         (DIRECT + GOOD[_RULE:_TOTALS], "some_orders", r"judges no batch rule \(some_orders\)"),
         (DIRECT + GOOD[_TOTALS:], "totals", r"merges no accumulate \(shop.totals\)"),
-        (
-            DIRECT.replace(
-                "  - {property: publication",
-                "  - {property: delivery, value: at_least_once}\n  - {property: publication",
-            ),
-            "delivery",
-            "is exactly_once; delivery at_least_once needs a staged batch",
-        ),
         (DIRECT.replace("value: append", "value: upsert"), "orders", "append tables only, and shop.orders is upsert"),
         (DIRECT.replace("physicalType: double", "physicalType: uuid"), "weight", r"cannot write uuid \(weight\)"),
         (DIRECT.replace("physicalType: double", "physicalType: time"), "weight", r"cannot write time \(weight\)"),
     ],
-    ids=["a batch rule", "an accumulate", "another delivery", "an upsert", "a uuid", "a time"],
+    ids=["a batch rule", "an accumulate", "an upsert", "a uuid", "a time"],
 )
 def test_what_only_a_staged_batch_carries_is_refused_where_it_stands(
     tmp_path: Path, text: str, field: str, message: str

@@ -27,7 +27,7 @@ from platform_defs.contract.written import contract_digest, text
 from tests.unit.contract_mistakes import GOOD
 
 KEPT = {
-    Contract: "pipeline version domain description topic format fields tables limits path delivery evolution wire"
+    Contract: "pipeline version domain description topic format fields tables limits path evolution wire"
     " publication metadata_fields",
     Field: "name type required rules description classification examples physical_path aliases number path_numbers"
     " source",
@@ -152,7 +152,6 @@ def test_the_digest_is_that_of_what_judges_messages_and_of_the_version() -> None
     others = (
         replace(one, version="1.0.1"),
         replace(one, topic="other"),
-        replace(one, delivery="at_least_once"),
         replace(one, publication="direct"),
         replace(one, fields=one.fields[::-1]),
         replace(one, fields=(*one.fields[:-1], replace(one.fields[-1], required=not one.fields[-1].required))),

@@ -46,7 +46,6 @@ EXAMPLES: list[TidegateError] = [
     errors.StagingLost.rows(80, 0),
     errors.ChangedMeanwhile("moved", pipeline="p"),
     errors.OutcomeUnknown.of_batch(3, "no route to host"),
-    errors.RowsLost.of_batch("p", 3, 80, "no route to host"),
     errors.RowRefused("null value", sqlstate="23502", error_class="NotNullViolation"),
     errors.TransformFailed("division by zero", of_data=True),
     errors.InternalError.of("a batch of p", KeyError("x")),

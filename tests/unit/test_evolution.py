@@ -171,11 +171,6 @@ CASES = (
     Case("another pattern", (('pattern: "O[0-9]+"', 'pattern: "[A-Z][0-9]+"'),), (PRODUCERS,), bump=Bump.MAJOR),
     Case("a batch rule", (("min_value: 1}", "min_value: 2}"),), (FREE,)),
     Case(
-        "delivery",
-        (("{property: batchMessages, value: 1000}", "{property: delivery, value: at_least_once}"),),
-        (FREE, WORDS),
-    ),
-    Case(
         "another aggregate",
         (
             ("sum(price)", "max(price)"),
