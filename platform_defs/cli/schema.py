@@ -37,7 +37,9 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     messages of it can become rows of the contract.
 
     \b
-    JSON: pipeline, subject, unasked (the registry, the ledger), schemas:
+    JSON: pipeline, subject, subject_naming (TopicNameStrategy,
+    RecordNameStrategy, TopicRecordNameStrategy; null: a name of its own),
+    unasked (the registry, the ledger), schemas:
       key           the registry's id, or a GUID
       version       of the subject; null where the subject does not have it
       format, fit (fits, does not fit, other record), reason
@@ -48,16 +50,17 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     from resources.endpoints import ledger_if_any, registry_if_any
     from resources.settings import settings
 
-    found = survey(find_contract(pipeline), registry_if_any(), ledger_if_any(), settings().registry_name)
+    contract = find_contract(pipeline)
+    found = survey(contract, registry_if_any(), ledger_if_any(), settings().registry_name)
     for who in found.unasked:
         print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
     if output is Output.json:
-        print_json({"pipeline": pipeline, **asdict(found)})
+        print_json({"pipeline": pipeline, "subject_naming": contract.subject_naming, **asdict(found)})
     else:
-        _print(found)
+        _print(found, contract.subject_naming or "a name of its own")
 
 
-def _print(found: SchemaSurvey) -> None:
+def _print(found: SchemaSurvey, naming: str) -> None:
     if not found.schemas:
         print_line(f"{found.subject} has no version yet: tidegate contract register")
         return
@@ -65,7 +68,9 @@ def _print(found: SchemaSurvey) -> None:
         (one.key, one.version, one.format, f"{one.messages:,}", one.first_batch, one.last_batch, one.fit)
         for one in found.schemas
     ]
-    print_table(["id", "version", "format", "messages", "first batch", "last batch", "fit"], rows, found.subject)
+    print_table(
+        ["id", "version", "format", "messages", "first batch", "last batch", "fit"], rows, f"{found.subject} ({naming})"
+    )
     for one in found.schemas:
         if one.reason:
             print_line(f"{one.key}: {one.reason}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, source_path, spell_path
@@ -31,6 +31,7 @@ Publishing = Literal["staged", "direct"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
 KeyFormat = Literal["text", "avro", "protobuf", "json"]
+SubjectNaming = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
 OtherRecords = Literal["dead_letter", "skip"]
 
 
@@ -200,13 +201,20 @@ class WireFormat:
         """Whether messages name their schema, so that a registry is needed."""
         return self.framing != "none"
 
-    @property
-    def key_subject(self) -> str | None:
-        """The subject of the keys; None where these are not written with a schema."""
-        return None if self.key_format == "text" else f"{self.subject.removesuffix('-value')}-key"
-
 
 UNFRAMED = WireFormat("none")
+
+
+def subject_by(naming: SubjectNaming, topic: str, record: str) -> str:
+    """Return the subject that Confluent's serializers register a value's schema under. `record`: its full name.
+
+    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#subject-name-strategy
+    """
+    return {
+        "TopicNameStrategy": f"{topic}-value",
+        "RecordNameStrategy": record,
+        "TopicRecordNameStrategy": f"{topic}-{record}",
+    }[naming]
 
 
 @dataclass(frozen=True)
@@ -244,6 +252,30 @@ class Contract:
     @property
     def accumulates(self) -> tuple[Table, ...]:
         return self.tables[1:]
+
+    @property
+    def reads_keys(self) -> bool:
+        """True if the text of a message's key decides a row, or is in one."""
+        of_rows = any(item.source == "key" and item.type.kind == "string" for item in self.metadata_fields)
+        return of_rows or self.row_table.disposition == "upsert"
+
+    @property
+    def subject_naming(self) -> SubjectNaming | None:
+        """The strategy that gives the subject of the values; None for a subject with a name of its own, and without a
+        registry.
+        """
+        named = ((one, subject_by(one, self.topic, self.wire.record)) for one in get_args(SubjectNaming))
+        return next((one for one, subject in named if self.wire.framed and subject == self.wire.subject), None)
+
+    @property
+    def key_subject(self) -> str | None:
+        """The subject of the keys; None where these are not written with a schema. By a record's name only values are
+        named: a serializer of keys has a strategy of its own, which is TopicNameStrategy unless it is set.
+        """
+        if self.wire.key_format == "text":
+            return None
+        by_record = self.subject_naming not in (None, "TopicNameStrategy")
+        return f"{self.topic if by_record else self.wire.subject.removesuffix('-value')}-key"
 
     @cached_property
     def message_fields(self) -> tuple[Field, ...]:

@@ -6,7 +6,16 @@ from typing import Any, cast, get_args
 from open_data_contract_standard.model import Server
 
 from platform_defs.contract.document import Document
-from platform_defs.contract.model import UNFRAMED, Format, Framing, KeyFormat, OtherRecords, WireFormat
+from platform_defs.contract.model import (
+    UNFRAMED,
+    Format,
+    Framing,
+    KeyFormat,
+    OtherRecords,
+    SubjectNaming,
+    WireFormat,
+    subject_by,
+)
 from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.wire_keys import SERVER, SERVER_PROPERTIES
@@ -14,7 +23,8 @@ from platform_defs.contract.wire_keys import SERVER, SERVER_PROPERTIES
 LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
 LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
 RECORD = {"avro": "record", "protobuf": "message"}
-_OF_REGISTRY = ("subject", "compatibility", "keyFormat")
+_NAMING = "subjectNameStrategy"
+_OF_REGISTRY = ("subject", _NAMING, "compatibility", "keyFormat")
 _LONGEST = 4 << 20  # bytes of a schema file
 
 Properties = dict[str, Node[Any]]
@@ -42,18 +52,28 @@ def _properties(server: Node[Server], kind: Format) -> Properties:
 
 
 def _wire(kind: Format, framing: Framing, given: Properties, topic: str) -> WireFormat:
-    framed = framing != "none"
+    framed, record = framing != "none", _text(given, RECORD.get(kind, "record"), "")
     file = _text(given, "schemaFile", "")
     return WireFormat(
         framing=framing,
-        subject=_text(given, "subject", f"{topic}-value") if framed else "",
-        record=_text(given, RECORD.get(kind, "record"), ""),
+        subject=_subject(given, topic, record) if framed else "",
+        record=record,
         key_format=cast("KeyFormat", _one_of(given, "keyFormat", get_args(KeyFormat), "text")),
         other_records=cast("OtherRecords", _one_of(given, "otherRecords", get_args(OtherRecords), "dead_letter")),
         compatibility=_one_of(given, "compatibility", ("NONE", *LEVELS), LEVEL[kind]) if framed else "",
         schema_file=file,
         schema_text=_schema_text(given["schemaFile"], file) if file else "",
     )
+
+
+def _subject(given: Properties, topic: str, record: str) -> str:
+    """The subject by its name, or by the strategy that gives it."""
+    naming = cast("SubjectNaming", _one_of(given, _NAMING, get_args(SubjectNaming), "TopicNameStrategy"))
+    if naming != "TopicNameStrategy" and not record:
+        raise given[_NAMING].refused(f"{naming} names the subject after the record: say which with record or message")
+    if _NAMING in given and "subject" in given:
+        raise given["subject"].refused(f"{_NAMING} gives the subject: leave one of the two out")
+    return _text(given, "subject", subject_by(naming, topic, record))
 
 
 def _server(document: Document) -> Node[Server]:

@@ -38,6 +38,15 @@ SERVER_PROPERTIES = Section(
         ),
         Key("subject", "The registry's subject.", "text", "the topic with -value behind it", "bank.transfers-value"),
         Key(
+            "subjectNameStrategy",
+            "The strategy of the producers' serializers, in place of subject: TopicNameStrategy (the topic with -value "
+            "behind it), RecordNameStrategy (the record's full name), TopicRecordNameStrategy (the topic, a hyphen and "
+            "the record's full name). The last two need record or message. Keys: the topic with -key behind it.",
+            "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy",
+            "TopicNameStrategy",
+            "RecordNameStrategy",
+        ),
+        Key(
             "record",
             "The full name of the Avro record that is meant, where the topic carries several.",
             "a name with dots between its parts",

@@ -54,9 +54,6 @@ class BlockDecoder:
 
     def __init__(self, contract: Contract, schemas: Schemas | None) -> None:
         self._contract, self._schemas = contract, schemas
-        self._holds_key_text = any(
-            item.source == "key" and item.type.kind == "string" for item in contract.metadata_fields
-        )
         self._readers: dict[tuple[Part, int], FramedReader] = {}
 
     def rows(
@@ -71,7 +68,7 @@ class BlockDecoder:
         contract, found = self._contract, self.read(partition, block, chosen).naming(keys)
         decoded = check_rows(contract, found.decoded)
         if contract.metadata_fields:
-            if keys is None and self._holds_key_text:
+            if keys is None and contract.reads_keys:
                 keys = self.keys(partition, block)
                 found = found.naming(keys)
             at = decoded.indexes if chosen is None else pc.take(chosen, decoded.indexes)

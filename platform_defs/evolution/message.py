@@ -76,7 +76,7 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
         what = f"keyFormat {was.key_format} -> {now.key_format}"
         if new.row_table.disposition == "upsert":
             yield Change("~", what, ChangeClass.REPLAY, "rows are found by other keys: all must be made again")
-        elif any(item.source == "key" for item in new.metadata_fields):
+        elif new.reads_keys:
             yield Change("~", what, ChangeClass.REPLAY, "keys have other texts: all rows must be made again")
         else:
             yield Change("~", what, _FREE, "only an upsert, or a field with source key, reads keys")

@@ -81,7 +81,7 @@ class _Registration:
 
     def keys(self) -> None:
         """Keys are texts, or messages with one text, unless their subject has a schema already."""
-        subject = self.contract.wire.key_subject
+        subject = self.contract.key_subject
         if subject and self.subjects.version(subject) is None:
             self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])
 

@@ -70,7 +70,7 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     subject, subjects = subject_of(contract), Subjects(address)
     name = name_in_ledger(registry_name, subject)
     generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
-    every = [one for of in filter(None, (subject, contract.wire.key_subject)) for one in subjects.versions(of)]
+    every = [one for of in filter(None, (subject, contract.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}
     if not found:
         raise BadInput(

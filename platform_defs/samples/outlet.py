@@ -46,9 +46,8 @@ def _registered(contract: Contract, address: Registry | None) -> Outlet:
             "the embedded one (tidegate stack up)",
             field=contract.pipeline,
         )
-    subjects, keys = Subjects(address), contract.wire.key_subject
-    upserts = contract.row_table.disposition == "upsert"
-    return Outlet(_value(contract, subjects), _key(contract, subjects, keys) if keys and upserts else None)
+    subjects, keys = Subjects(address), contract.key_subject
+    return Outlet(_value(contract, subjects), _key(contract, subjects, keys) if keys and contract.reads_keys else None)
 
 
 def _value(contract: Contract, subjects: Subjects) -> WriterSchema:

@@ -19,6 +19,7 @@ from platform_defs.contract.model import (
     OtherRecords,
     Publishing,
     Severity,
+    SubjectNaming,
 )
 from platform_defs.contract.section import Section
 
@@ -64,7 +65,12 @@ def test_the_values_are_those_that_the_reader_takes() -> None:
     assert keys.PIPELINE_PROPERTIES["publication"].values == ", ".join(get_args(Publishing))
     assert keys.PIPELINE_PROPERTIES["evolution"].values == ", ".join(get_args(Evolution))
     assert keys.SERVER["format"].values == ", ".join(get_args(Format))
-    for name, known in (("framing", Framing), ("keyFormat", KeyFormat), ("otherRecords", OtherRecords)):
+    for name, known in (
+        ("framing", Framing),
+        ("keyFormat", KeyFormat),
+        ("otherRecords", OtherRecords),
+        ("subjectNameStrategy", SubjectNaming),
+    ):
         assert keys.SERVER_PROPERTIES[name].values == ", ".join(get_args(known))
     assert schema_keys.TABLE_PROPERTIES["disposition"].values == ", ".join(get_args(Disposition))
     assert schema_keys.BATCH_RULE["severity"].values == ", ".join(get_args(Severity))

@@ -53,6 +53,44 @@ def test_everything_that_is_said_of_schemas_is_read(tmp_path: Path) -> None:
     assert framed.wire == WireFormat("header", "shop.orders-value", key_format="json", compatibility="NONE")
 
 
+@pytest.mark.parametrize(
+    ("properties", "subject", "naming", "keys"),
+    [
+        ((), "shop.orders-value", "TopicNameStrategy", "shop.orders-key"),
+        (
+            ("subjectNameStrategy, value: TopicNameStrategy",),
+            "shop.orders-value",
+            "TopicNameStrategy",
+            "shop.orders-key",
+        ),
+        (("subjectNameStrategy, value: RecordNameStrategy",), "shop.Order", "RecordNameStrategy", "shop.orders-key"),
+        (
+            ("subjectNameStrategy, value: TopicRecordNameStrategy",),
+            "shop.orders-shop.Order",
+            "TopicRecordNameStrategy",
+            "shop.orders-key",
+        ),
+        (("subject, value: shop.Order",), "shop.Order", "RecordNameStrategy", "shop.orders-key"),
+        (("subject, value: other",), "other", None, "other-key"),
+    ],
+)
+def test_a_subject_is_named_by_a_strategy_or_by_itself(
+    tmp_path: Path, properties: tuple[str, ...], subject: str, naming: str | None, keys: str
+) -> None:
+    made = contract(tmp_path, "avro", "record, value: shop.Order", "keyFormat, value: avro", *properties)
+    assert (made.wire.subject, made.subject_naming, made.key_subject) == (subject, naming, keys)
+
+
+def test_a_subject_by_the_record_needs_its_name_and_no_other_subject(tmp_path: Path) -> None:
+    strategy = "subjectNameStrategy, value: RecordNameStrategy"
+    with pytest.raises(BadInput, match="say which with record or message"):
+        contract(tmp_path, "avro", strategy)
+    with pytest.raises(BadInput, match="leave one of the two out"):
+        contract(tmp_path, "avro", strategy, "record, value: shop.Order", "subject, value: other")
+    with pytest.raises(BadInput, match="did you mean 'RecordNameStrategy'"):
+        contract(tmp_path, "avro", "subjectNameStrategy, value: RecordName", "record, value: shop.Order")
+
+
 def test_the_schema_of_unframed_messages_is_part_of_the_contract(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text('"string"')
     read = contract(tmp_path, "avro", "framing, value: none", "schemaFile, value: order.avsc")
