@@ -77,7 +77,7 @@ class Pair:
         samples: list[dict[str, Any]] = []
         for side, query in only.items():
             taken = connection.execute(
-                both + sql.SQL("SELECT row_to_json(x)::text FROM ({} LIMIT {}) AS x").format(query, SAMPLES)
+                both + sql.SQL("SELECT row_to_json(_row)::text FROM ({} LIMIT {}) AS _row").format(query, SAMPLES)
             )
             samples += [{"only": side, **self._shown(_sample(text))} for (text,) in taken.fetchall()]
         return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
@@ -127,18 +127,19 @@ class Pair:
 
 
 # An append table may hold the same row several times: the first of them here is the first of them there.
+# Names that begin with an underscore: no column of a contract has one.
 _NUMBERED = """
-WITH o AS (SELECT ctid AS place, {values}, row_number() OVER (PARTITION BY {values}) AS nth FROM {old} WHERE {scope}),
-     n AS (SELECT ctid AS place, {values}, _batch_id, row_number() OVER (PARTITION BY {values}) AS nth FROM {new}),
-     kept AS (SELECT o.place, n.place AS of, n._batch_id FROM o JOIN n
-                  ON (o._partition, o._offset, o.nth) = (n._partition, n._offset, n.nth)
+WITH o AS (SELECT ctid AS _place, {values}, row_number() OVER (PARTITION BY {values}) AS _nth FROM {old} WHERE {scope}),
+     n AS (SELECT ctid AS _place, {values}, _batch_id, row_number() OVER (PARTITION BY {values}) AS _nth FROM {new}),
+     kept AS (SELECT o._place, n._place AS _of, n._batch_id FROM o JOIN n
+                  ON (o._partition, o._offset, o._nth) = (n._partition, n._offset, n._nth)
                  AND ROW({of_o}) IS NOT DISTINCT FROM ROW({of_n}))
 """
 _APPENDED = (
-    _NUMBERED + "DELETE FROM {old} WHERE ctid IN (SELECT place FROM o EXCEPT SELECT place FROM kept)",
-    _NUMBERED + "UPDATE {old} AS t SET _batch_id = kept._batch_id FROM kept WHERE t.ctid = kept.place",
+    _NUMBERED + "DELETE FROM {old} WHERE ctid IN (SELECT _place FROM o EXCEPT SELECT _place FROM kept)",
+    _NUMBERED + "UPDATE {old} AS t SET _batch_id = kept._batch_id FROM kept WHERE t.ctid = kept._place",
     # What is left are rows of the batches that were built, so these are not taken for old ones.
-    _NUMBERED + "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE ctid NOT IN (SELECT of FROM kept)",
+    _NUMBERED + "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE ctid NOT IN (SELECT _of FROM kept)",
 )
 # One statement: Postgres checks foreign keys at its end, so rows may reference each other. Reading `gone` makes the
 # DELETE run first: a row may take a unique value of one that is deleted.

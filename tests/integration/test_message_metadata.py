@@ -1,5 +1,9 @@
-"""Keys, timestamps and headers of messages as columns: with the real broker, Postgres and Spark, and verified."""
+"""Keys, timestamps and headers of messages as columns: with the real broker, Postgres and Spark, and verified.
 
+Columns are called x, nth and place, as statements of a replay once called theirs.
+"""
+
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +36,8 @@ schema:
     physicalName: shop.events
     properties:
       - {name: amount, logicalType: number, physicalType: "decimal(18,2)", required: true}
+      - {name: x, logicalType: string}
+      - {name: nth, logicalType: string}
       - name: tenant
         logicalType: string
         required: true
@@ -52,6 +58,8 @@ schema:
       - {name: message_key, logicalType: string}
       - {name: headers, physicalType: json}
       - {name: place, logicalType: integer}
+      - {name: x, logicalType: string}
+      - {name: nth, logicalType: string}
 """
 SUMS = """
   - name: sums
@@ -62,7 +70,7 @@ SUMS = """
       - {name: tenant, logicalType: string, required: true, primaryKey: true}
       - {name: total, logicalType: number, physicalType: "decimal(28,2)", required: true, transformLogic: sum(amount)}
 """
-START = 1_700_000_000_000  # ms
+START = int(time.time() - 600) * 1_000  # ms: retention would remove older messages
 
 
 def new_pipeline(world: World, folder: Path, disposition: str, *, text: str = "", transform: Any = None) -> Pipeline:
@@ -114,7 +122,7 @@ def test_an_append_table_has_metadata_and_an_accumulate_groups_by_a_header(world
     world.drain(pipeline)
     table = pipeline.contract.row_table.name
     rows = world.rows(f"SELECT * FROM {table} ORDER BY sent_at")
-    assert [(row["tenant"], row["message_key"], row["sent_at"].timestamp() * 1000 - START) for row in rows] == [
+    assert [(row["tenant"], row["message_key"], row["sent_at"].timestamp() * 1_000 - START) for row in rows] == [
         ("a", "k1", 0),
         ("b", None, 1_000),
         ("a", "", 5_000),
@@ -180,6 +188,8 @@ def from_metadata(messages: DataFrame) -> DataFrame:
         F.decode("_key", "UTF-8").alias("message_key"),
         F.to_json(F.transform("_headers", lambda header: header["key"])).alias("headers"),
         F.length(last["value"]).cast("bigint").alias("place"),
+        "x",
+        "nth",
         "_partition",
         "_offset",
     )
@@ -191,7 +201,7 @@ def test_a_transform_gets_the_key_the_timestamp_and_the_headers(world: World, tm
     send(world, pipeline, [(b'{"amount": 1}', headers, f"k{number}".encode()) for number in range(4)])
     world.drain(pipeline)
     rows = world.rows(f"SELECT * FROM {pipeline.contract.row_table.name} ORDER BY sent_at")
-    assert [(row["message_key"], row["place"], row["sent_at"].timestamp() * 1000 - START) for row in rows] == [
+    assert [(row["message_key"], row["place"], row["sent_at"].timestamp() * 1_000 - START) for row in rows] == [
         ("k1", 3, 1_000),
         ("k2", 3, 2_000),
         ("k3", 3, 3_000),
