@@ -19,7 +19,7 @@ from pyspark import cloudpickle
 from platform_defs.errors import OtherInstall
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-DECODING = ("contract", "engine", "formats")  # the rooms whose code decides what a message becomes
+DECODING = ("contract", "engine", "formats", "offered_columns.py")  # whose code decides what a message becomes
 LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and those that do with them
 
 
@@ -55,7 +55,9 @@ def _sources(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
     """The Python files of DECODING, by their path within the package."""
     for item in folder.iterdir():
         path = f"{above}{item.name}"
-        if item.is_dir() and (above or item.name in DECODING):
+        if not above and item.name not in DECODING:
+            continue
+        if item.is_dir():
             yield from _sources(item, f"{path}/")
-        elif above and item.name.endswith(".py"):
+        elif item.name.endswith(".py"):
             yield path, item.read_bytes()
