@@ -45,6 +45,13 @@ CONTRACT = Section(
             "domain", "The folder under assets/, and the asset group in Dagster.", "the folder's name", REQUIRED, "bank"
         ),
         Key("description", "purpose is shown in Dagster.", "{purpose: text}", "", "{purpose: Transfers.}"),
+        Key(
+            "team",
+            "Who owns the tables in Dagster: the team's name, and the members whose username is an e-mail address.",
+            "{name: text, members: [{username: text}]}, or a list of members",
+            "",
+            "{name: payments, members: [{username: ada@example.org}]}",
+        ),
         Key("servers", "The format of the messages; see Server.", "a list of one", REQUIRED),
         Key("schema", "One message (physicalType: topic) and its tables (physicalType: table).", "a list", REQUIRED),
         Key(
@@ -56,7 +63,7 @@ CONTRACT = Section(
         Key("customProperties", "Limits and the like; see Custom properties.", "a list", "the defaults of each"),
     ),
     (
-        *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "team", "roles", "context"),
+        *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "roles", "context"),
         *("authoritativeDefinitions", "contractCreatedTs"),
     ),
 )

@@ -237,6 +237,7 @@ class Contract:
     # How the topic is kept: no part of what rows are, so that it makes no other contract.
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
+    owners: tuple[str, ...] = field(default=(), compare=False)  # e-mail addresses and team:NAME, as Dagster has them
     metadata_fields: tuple[Field, ...] = ()  # whose value is the message's key, timestamp, a header or the like
 
     @property

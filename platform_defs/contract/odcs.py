@@ -17,6 +17,7 @@ from platform_defs.contract.names import checked_name, custom_values
 from platform_defs.contract.node import Node, one_of
 from platform_defs.contract.producing import read_producing
 from platform_defs.contract.publication import refuse_undirect
+from platform_defs.contract.reader.owners import read_owners
 from platform_defs.contract.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.schema_keys import MESSAGE
 from platform_defs.contract.tables import read_tables, refuse_empty_groups
@@ -62,6 +63,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         publication=read_publication(document),
         topic_keys=read_topic_keys(of_topic),
         producing=read_producing(of_topic),
+        owners=read_owners(document),
         metadata_fields=tuple(item for item in fields if item.source),
     )
     _refuse_duplicates(contract, tables)

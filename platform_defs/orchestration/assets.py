@@ -13,6 +13,7 @@ from typing import Any
 import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
+from platform_defs.contract.own_columns import target_columns
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
@@ -20,7 +21,16 @@ from platform_defs.orchestration.checks import check_specs
 from platform_defs.orchestration.continuous import Around, Continuous, RunBudget
 from platform_defs.orchestration.goals import EverythingThere, OtherRuns, WhatIsDue
 from platform_defs.orchestration.halts import halt_metadata
-from platform_defs.orchestration.keys import BESIDE, HANDS_OVER, LEAVE, PIPELINE_TAG, is_row_table, table_key, topic_key
+from platform_defs.orchestration.keys import (
+    BESIDE,
+    FAILED,
+    HANDS_OVER,
+    LEAVE,
+    PIPELINE_TAG,
+    is_row_table,
+    table_key,
+    topic_key,
+)
 from platform_defs.orchestration.memory import sensor_memory
 from platform_defs.orchestration.rounds import HANDS, in_rounds
 from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
@@ -108,8 +118,16 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
         survey.close()
     if spark.has_ended():
         context.log.error(ENDED)
+    if failures:
+        context.instance.add_run_tags(own, {FAILED: _some_names(sorted(failures))})
     if failure := ends_with(failures, turns.taken, spark_ended=spark.has_ended(), staying=stays(context.run)):
         raise failure
+
+
+def _some_names(names: Sequence[str]) -> str:
+    """Return the names, at most ten: a tag is one line."""
+    more = f" and {len(names) - 10} more" if len(names) > 10 else ""
+    return f"{', '.join(names[:10])}{more}"
 
 
 def _goal(
@@ -208,10 +226,13 @@ def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
         group_name=contract.domain,
         kinds={"kafka", "pyspark", "postgres"},
         tags={PIPELINE_TAG: contract.pipeline, "tidegate/disposition": table.disposition},
+        owners=contract.owners,
         metadata={
-            "dagster/column_schema": _schema(table),
+            "dagster/column_schema": _schema(contract, table),
             "dagster/table_name": table.name,
-            "contract_version": contract.version,
+            "contract version": contract.version,
+            "dead letters": f"tidegate dlq list {contract.pipeline}",
+            **_files(contract),
         },
         code_version=contract.version,
         freshness_policy=dg.FreshnessPolicy.time_window(
@@ -230,20 +251,59 @@ def _description(contract: Contract, table: Table) -> str:
     return f"{what} ({table.disposition}: {how}, from {contract.topic}.)".strip()
 
 
-def _schema(table: Table) -> dg.TableSchema:
-    sums = {item.column: f"{item.function}({item.source or '*'})" for item in table.aggregates}
-    keys = dict.fromkeys(table.group_by, "group by")
-    return dg.TableSchema(
-        columns=[
-            dg.TableColumn(
-                column.name,
-                column.type.postgres,
-                description=column.description or sums.get(column.name) or keys.get(column.name),
-                constraints=dg.TableColumnConstraints(
-                    nullable=not column.required, unique=table.group_by == (column.name,)
-                ),
-                tags={"classification": column.classification} if column.classification else {},
-            )
-            for column in table.columns
-        ]
-    )
+def _files(contract: Contract) -> dict[str, dg.MetadataValue[Any]]:
+    """Return the paths of the contract and of its transform, as far as there are files."""
+    files = {"contract": contract.path, "transform": contract.transform_path}
+    return {name: dg.MetadataValue.path(str(path.resolve())) for name, path in files.items() if path and path.exists()}
+
+
+_OWN_COLUMNS = {
+    "_partition": "The partition of the message that the row came from.",
+    "_offset": "The offset of the message that the row came from.",
+    "_batch_id": "The batch that wrote the row: tidegate.batch in the ledger.",
+    "_key": "The key of the message that the row came from, as text. It identifies the row.",
+}
+
+
+def _schema(contract: Contract, table: Table) -> dg.TableSchema:
+    """Return every column with a description, Tidegate's own included."""
+    described = _descriptions(contract, table)
+    columns = [
+        dg.TableColumn(
+            column.name,
+            column.type.postgres,
+            description=described[column.name],
+            constraints=dg.TableColumnConstraints(
+                nullable=not column.required, unique=table.group_by == (column.name,)
+            ),
+            tags={"classification": column.classification} if column.classification else {},
+        )
+        for column in table.columns
+    ]
+    own = [
+        dg.TableColumn(
+            name,
+            kind.postgres,
+            description=_OWN_COLUMNS[name],
+            constraints=dg.TableColumnConstraints(nullable=False, unique=name == "_key"),
+        )
+        for name, kind in target_columns(table)
+    ]
+    return dg.TableSchema(columns=[*columns, *own])
+
+
+def _descriptions(contract: Contract, table: Table) -> dict[str, str]:
+    """Return each column's description: its own, that of the message's field, or where its values come from."""
+    fields = {item.name: item for item in contract.message_fields}
+    sums = {
+        item.column: f"{item.function}({item.source or '*'}) over {contract.row_table.name}"
+        for item in table.aggregates
+    }
+    found = dict[str, str]()
+    for column in table.columns:
+        field = fields.get(column.name) if table == contract.row_table else None
+        origin = f"{field.place} of the message" if field else "Computed by the transform"
+        if table != contract.row_table:
+            origin = sums.get(column.name, f"Group by {column.name} of {contract.row_table.name}")
+        found[column.name] = column.description or (field.description if field else "") or f"{origin}."
+    return found

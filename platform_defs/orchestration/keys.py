@@ -11,6 +11,7 @@ BESIDE = "tidegate/beside"  # of such a run: the ids of those that do the work w
 CONTINUOUS = "tidegate/continuous"  # of such a run: it stays, for the pipelines whose latency is a few seconds
 HANDS_OVER = "tidegate/hands_over"  # of a run that stays: why it asks for another in its place
 LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one
+FAILED = "tidegate/failed"  # of a run that failed: its pipelines that did
 VERIFIES = "tidegate/verifies"  # of a run that a schedule started: the pipeline that it verifies
 DRAIN_JOB = "drain"
 VERIFY_JOB = "verify"

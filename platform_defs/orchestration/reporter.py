@@ -147,7 +147,7 @@ class Reporter:
         if self.batches > 1:
             for tally in self.tallies.values():
                 if tally.failed_batches or not scheduled(self.context.run):  # the sensor's run comes again soon
-                    self._log(evaluation(tally))
+                    self._log(evaluation(self.contract, tally))
         self._with_warning(self._show_progress)
         self._send_lineage()
 
@@ -176,7 +176,7 @@ class Reporter:
         """Report these as one materialization of each table. Raises LedgerAway where not all of it was heard."""
         batch = together(batches)
         positions = self.ledger.positions(self.contract.pipeline)
-        lag = None if batch.view is None else sum(offsets.lag(positions, batch.view).values())
+        lag = None if batch.view is None else offsets.lag(positions, batch.view)
         counts = {t.name: row_count(self.ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
         count = len(batches) if self._collects else None
         heard = [self._log(event) for event in materializations(self.contract, batch, lag, counts, count)]
@@ -213,7 +213,7 @@ class Reporter:
         self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
 
     def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
-        return self._log(evaluation(self.tallies[result.table, result.name], published=published))
+        return self._log(evaluation(self.contract, self.tallies[result.table, result.name], published=published))
 
     def _report_halt(self) -> None:
         try:

@@ -6,6 +6,7 @@ from datetime import date
 from typing import Any
 from uuid import uuid4
 
+import dagster as dg
 import psutil
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
@@ -156,9 +157,11 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     assert Ledger(registered.endpoints.postgres_url).first_named(batch) == [*batch.schemas]
     named = SchemaAnswers(registered.endpoints.postgres_url, batch.registry).named(pipeline.name)
     assert [one.messages for one in named] == [8], "values alone"
-    (row_table, *_) = materializations(pipeline.contract, batch, 0, {})
-    numbers = {name: item.value for name, item in row_table.metadata.items()}
-    assert (numbers[f"messages_of_schema_{key}"], numbers[f"keys_of_schema_{key}"]) == (8, 8)
+    (row_table, *_) = materializations(pipeline.contract, batch, {}, {})
+    shown = row_table.metadata["schemas"]
+    assert isinstance(shown, dg.TableMetadataValue)
+    counted = sorted((record.data["schema"], record.data["of"], record.data["messages"]) for record in shown.records)
+    assert counted == [(key, "key", 8), (key, "value", 8)]
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 

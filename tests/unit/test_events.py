@@ -1,15 +1,18 @@
 """What Dagster hears of a run of several batches."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import dagster as dg
 
 from assets import find_pipeline
-from platform_defs.contract.model import CheckResult, Contract
+from platform_defs.contract.model import CheckResult
 from platform_defs.engine.ports import Published
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 from platform_defs.orchestration.events import Tally, evaluation, materializations
 from platform_defs.orchestration.topics import _observation
+
+CONTRACT = find_pipeline("bank_transfers").contract
 
 
 def result(passed: bool, failed: int = 0) -> CheckResult:
@@ -29,9 +32,9 @@ def test_a_later_batch_does_not_paint_over_a_failure() -> None:
     tally = Tally(result(True))
     for batch_id, found in enumerate([result(True), result(False, 3), result(True)], start=1):
         tally.add(found, batch_id)
-    answered = evaluation(tally)
+    answered = evaluation(CONTRACT, tally)
     assert not answered.passed
-    expected = {"failed": 3, "messages": 30, "batches": 3, "failed_batches": 1, "batch_id": 2}
+    expected = {"failed": 3, "messages": 30, "batches": "3", "failed batches": "1", "batch": "2"}
     assert {name: answered.metadata[name].value for name in expected} == expected
     assert len(samples(answered)) == 3
 
@@ -40,25 +43,52 @@ def test_samples_stay_few() -> None:
     tally = Tally(result(True))
     for batch_id in range(5):
         tally.add(result(False, 4), batch_id)
-    assert len(samples(evaluation(tally))) == 10
-    assert evaluation(tally).metadata["failed"].value == 20
+    assert len(samples(evaluation(CONTRACT, tally))) == 10
+    assert evaluation(CONTRACT, tally).metadata["failed"].value == 20
 
 
-def test_of_many_partitions_an_event_has_totals_alone() -> None:
-    contract = find_pipeline("bank_transfers").contract
-    numbers = _numbers_of(contract, 20)
-    assert numbers["partition_19_until"] == 30
-    many = _numbers_of(contract, 1_000)
-    assert (many["partitions_read"], many["offsets_read"]) == (1_000, 10_000)
-    assert len(many) < len(numbers)
+def test_a_check_that_failed_says_what_happens_now_and_which_command_goes_on() -> None:
+    tally = Tally(result(False, 3))
+    tally.add(result(False, 3), 7)
+    shown = {name: value.value for name, value in evaluation(CONTRACT, tally).metadata.items()}
+    assert shown["next command"] == "tidegate dlq list bank_transfers"
+    assert "dead letters" in str(shown["what happens now"])
+    assert "CHF" in str(shown["limit"])
+    gate = CheckResult("postings_sum_to_zero", "bank.postings", "blocking", False, {"observed_value": 5})
+    stopped = Tally(gate)
+    stopped.add(gate, 7)
+    shown = {n: v.value for n, v in evaluation(CONTRACT, stopped, published=False).metadata.items()}
+    assert str(shown["what happens now"]).startswith("Batch 7 was not committed; offsets are unchanged.")
+    assert shown["next command"] == "tidegate ack bank_transfers"
+    assert shown["limit"] == "ExpectColumnSumToBeBetween(column=amount, min_value=0, max_value=0)"
 
 
-def _numbers_of(contract: Contract, partitions: int) -> dict[str, object]:
-    """What the row table's materialization says of a batch of ten offsets of so many partitions."""
-    ranges = tuple(OffsetRange(contract.topic, number, 20, 30) for number in range(partitions))
-    batch = Published(1, contract.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0})
-    first, *_ = materializations(contract, batch, None, {})
-    return {name: value.value for name, value in first.metadata.items()}
+def test_only_what_a_plot_is_of_use_for_is_a_number() -> None:
+    shown = _shown(3)
+    numbers = {name for name, value in shown.items() if isinstance(value.value, int | float)}
+    assert numbers == {"messages", "rows", "dead_letters", "messages_per_second", "seconds", "lag"}
+    assert [record.data for record in _records(shown["seconds by step"])] == [{"step": "stage", "seconds": 1.0}]
+
+
+def test_offsets_are_one_table_and_of_many_partitions_the_largest_and_a_sum() -> None:
+    (first, *_) = _records(_shown(20)["offsets"])
+    assert first.data == {"partition": "0", "from": "20", "until": "30", "offsets": 10, "lag": "2"}
+    many = _records(_shown(1_000)["offsets"])
+    assert len(many) == 21
+    assert many[-1].data == {"partition": "980 others", "from": "", "until": "", "offsets": 9_800, "lag": "1,960"}
+
+
+def _shown(partitions: int) -> Mapping[str, dg.MetadataValue[Any]]:
+    """The row table's materialization of a batch of ten offsets of so many partitions."""
+    ranges = tuple(OffsetRange(CONTRACT.topic, number, 20, 30) for number in range(partitions))
+    batch = Published(1, CONTRACT.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0})
+    first, *_ = materializations(CONTRACT, batch, dict.fromkeys(range(partitions), 2), {})
+    return first.metadata
+
+
+def _records(value: dg.MetadataValue[Any]) -> Sequence[dg.TableRecord]:
+    assert isinstance(value, dg.TableMetadataValue)
+    return value.records
 
 
 def test_an_observation_of_a_topic_with_many_partitions_has_totals_alone() -> None:
