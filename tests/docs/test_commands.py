@@ -56,9 +56,10 @@ def environment_of(home: Path) -> dict[str, str]:
 
 def _marked(command: str) -> Any:
     """A replay reads and compares everything, which takes a while."""
-    return pytest.param(command, marks=[pytest.mark.slow] if command.startswith("tidegate replay") else [])
+    return pytest.param(command, marks=[pytest.mark.longest] if command.startswith("tidegate replay") else [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [_marked(line) for line in commands() if line not in BY_NAME])
 def test_a_command_of_the_docs_does_what_it_says(newcomer: dict[str, str], command: str) -> None:
     run_command(f"uv run --no-sync {command}", newcomer)
@@ -82,6 +83,7 @@ def test_a_make_target_of_contributing_exists(name: str) -> None:
     assert re.search(rf"^{name}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: dict[str, str]) -> None:
     status = json.loads(run_command("uv run --no-sync tidegate stack status --show-password -o json", newcomer))
     with psycopg.connect(status["postgres"]["url"]) as connection:
@@ -98,6 +100,7 @@ def test_every_message_of_the_demo_is_in_the_tables_as_the_docs_say(newcomer: di
         assert strays == (0,)
 
 
+@pytest.mark.slow
 def test_the_demo_has_no_schema_registry(newcomer: dict[str, str]) -> None:
     status = json.loads(run_command("uv run --no-sync tidegate stack status -o json", newcomer))
     assert status["registry"] == {"url": None, "pid": None, "embedded": True}

@@ -35,7 +35,7 @@ def newcomer(tmp_path: Path) -> Iterator[dict[str, str]]:
     assert left_running(environment) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_one_command_each_goes_from_nothing_to_rows(newcomer: dict[str, str]) -> None:
     for target, pipeline in zip(TARGETS, SCHEMAS, strict=True):

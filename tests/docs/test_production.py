@@ -19,7 +19,7 @@ from tests.kafka_scripts import ARGUMENTS, write_scripts
 from tests.secured_kafka import ADMIN, PASSWORDS, SecuredKafka, secured_kafka
 from tests.tls_postgres import DATABASE, TlsPostgres, tls_postgres
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.longest
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "how-to" / "production.md").read_text()
 BLOCKS = re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)

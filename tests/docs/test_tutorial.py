@@ -54,7 +54,7 @@ def clone(tmp_path: Path) -> Iterator[Path]:
         _run("tidegate stack down", folder)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_the_tutorial_does_what_it_says(clone: Path) -> None:
     walk(clone, blocks())
