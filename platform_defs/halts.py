@@ -33,6 +33,11 @@ class PartitionSpan:
     from_offset: int
     until_offset: int
 
+    @property
+    def offsets(self) -> int:
+        """How many offsets it has."""
+        return self.until_offset - self.from_offset
+
     def __str__(self) -> str:
         return f"partition {self.partition} [{self.from_offset}, {self.until_offset})"
 

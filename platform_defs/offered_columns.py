@@ -1,38 +1,34 @@
-"""Columns of a message's metadata that every transform's DataFrame offers, and which of them a transform uses.
+"""Columns of a message's metadata that a transform's DataFrame has where the transform names them.
 
 They have the types of Spark's own Kafka source
-(https://spark.apache.org/docs/latest/streaming/structured-streaming-kafka-integration.html). To read keys and headers
-takes a tenth of a batch's time, so only columns that the transform uses are filled; the others are NULL.
+(https://spark.apache.org/docs/latest/streaming/structured-streaming-kafka-integration.html). Other transforms do not
+get them: they would cost time, and change what `*` means.
 """
 
+import inspect
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from platform_defs.contract.pipeline import Pipeline
 
 OFFERED: Mapping[str, pa.DataType] = {
     "_key": pa.binary(),
     "_timestamp": pa.timestamp("us", "UTC"),
     "_headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
-YEARS = -62_135_596_800_000, 253_402_300_799_999  # the first and the last ms of 0001 and 9999: other times are NULL
-_MENTIONED = re.compile(rf"\b({'|'.join(OFFERED)})#\d")
 
 
-def used_columns(frame: "DataFrame") -> frozenset[str]:
-    """Return which of OFFERED decide what is in `frame`, by the plan that Spark's optimizer makes of it."""
-    found, nodes = set[str](), [_optimized(frame)]
-    while nodes:
-        node = nodes.pop()
-        found.update(_MENTIONED.findall(node.references().toString()))
-        children = node.children()
-        nodes += [children.apply(number) for number in range(children.size())]
-    return frozenset(found)
-
-
-def _optimized(frame: Any) -> Any:
-    return frame._jdf.queryExecution().optimizedPlan()
+def named_columns(pipeline: Pipeline) -> tuple[str, ...]:
+    """Return the columns of OFFERED that the transform's file, or a file that it imports from the project, names: as a
+    whole word, in any case, since Spark resolves names so. None without a transform.
+    """
+    if pipeline.transform is None:
+        return ()
+    sources = [content.decode("utf-8", "replace") for _, content in pipeline.sources]
+    if not sources and (module := inspect.getmodule(pipeline.transform)) is not None:  # a function without a file
+        sources = [inspect.getsource(module)]
+    return tuple(
+        name for name in OFFERED if any(re.search(rf"(?<!\w){name}(?!\w)", text, re.IGNORECASE) for text in sources)
+    )

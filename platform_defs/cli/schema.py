@@ -37,7 +37,7 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     messages of it can become rows of the contract.
 
     \b
-    JSON: pipeline, subject, subject_naming (TopicNameStrategy,
+    JSON: pipeline, subject, subject_name_strategy (TopicNameStrategy,
     RecordNameStrategy, TopicRecordNameStrategy; null: a name of its own),
     unasked (the registry, the ledger), schemas:
       key           the registry's id, or a GUID
@@ -55,9 +55,9 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     for who in found.unasked:
         print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
     if output is Output.json:
-        print_json({"pipeline": pipeline, "subject_naming": contract.subject_naming, **asdict(found)})
+        print_json({"pipeline": pipeline, "subject_name_strategy": contract.subject_name_strategy, **asdict(found)})
     else:
-        _print(found, contract.subject_naming or "a name of its own")
+        _print(found, contract.subject_name_strategy or "a name of its own")
 
 
 def _print(found: SchemaSurvey, naming: str) -> None:

@@ -26,13 +26,14 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
         found = _field(item, column_name(item, fields), kind)
         others = [other for other in fields.values() if bool(other.source) == bool(found.source)]
         if found.source:
-            _refuse_same_source(item, found, others)
+            if same := next((one for one in others if one.source == found.source), None):
+                raise item.refused(f"{found.name} and {same.name} have the same source, {found.source}")
         elif wrong := _path_mistake(found, others):
             raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
         else:
             refuse_shared(item, found, others)
         fields[found.name] = found
-    if not any(not item.source for item in fields.values()):
+    if all(item.source for item in fields.values()):
         raise message.refused("a message has at least one field of its value under properties")
     return tuple(fields.values())
 
@@ -70,11 +71,6 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         path_numbers=path_numbers,
         source=source,
     )
-
-
-def _refuse_same_source(item: Node[SchemaProperty], found: Field, others: Iterable[Field]) -> None:
-    if other := next((one for one in others if one.source == found.source), None):
-        raise item.refused(f"{found.name} and {other.name} have the same source, {found.source}")
 
 
 def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:

@@ -47,7 +47,7 @@ CONTRACT = Section(
         Key("description", "purpose is shown in Dagster.", "{purpose: text}", "", "{purpose: Transfers.}"),
         Key(
             "team",
-            "Who owns the tables in Dagster: the team's name, and the members whose username is an e-mail address.",
+            "The owners of the tables in Dagster: the team's name, and members whose username is an e-mail address.",
             "{name: text, members: [{username: text}]}, or a list of members",
             "",
             "{name: payments, members: [{username: ada@example.org}]}",
@@ -60,7 +60,12 @@ CONTRACT = Section(
             "a list",
             "the defaults of each",
         ),
-        Key("customProperties", "Limits and the like; see Custom properties.", "a list", "the defaults of each"),
+        Key(
+            "customProperties",
+            "Limits, publication, evolution; see Custom properties.",
+            "a list",
+            "the defaults of each",
+        ),
     ),
     (
         *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "roles", "context"),
@@ -153,8 +158,8 @@ PIPELINE_PROPERTIES = Section(
         ),
     ),
     removed={
-        "delivery": "there is no delivery to choose: every pipeline delivers exactly once. Remove the entry. "
-        "docs/explanation/delivery.md compares the other semantics, and tidegate demo delivery shows them"
+        "delivery": "delivery was removed: every pipeline delivers exactly once. Remove this entry. See "
+        "docs/explanation/delivery.md, and tidegate demo delivery"
     },
 )
 CUSTOM_ENTRY = Section(

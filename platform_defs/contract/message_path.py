@@ -48,9 +48,3 @@ def _within_limits(path: MessagePath) -> MessagePath:
 def spell_path(path: MessagePath) -> str:
     """`path` as a physicalName: the inverse of `parse_path`."""
     return ".".join(re.sub(r"([.\\])", r"\\\1", key) or r"\e" for key in path)
-
-
-def source_path(source: str) -> MessagePath:
-    """The path of what a message has besides its value: below a key that no physicalName leads to."""
-    kind, colon, name = source.partition(":")
-    return ("\0metadata", "headers", name) if colon else ("\0metadata", kind)

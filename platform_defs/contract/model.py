@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath, source_path, spell_path
+from platform_defs.contract.message_path import MessagePath, spell_path
 from platform_defs.contract.topic import NO_KEYS, TopicKeys
 from platform_defs.producing.chosen import Producing
 from platform_defs.recent import Counted
@@ -20,6 +20,7 @@ from platform_defs.recent import Counted
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa
 
+HEADER = "header:"  # a source; the header's name follows
 SUFFIX = ".odcs.yaml"  # editors know it: SchemaStore maps *.odcs.yaml to the standard's JSON schema
 Disposition = Literal["append", "upsert", "accumulate"]
 RuleKind = Literal["required", "enum", "pattern", "minimum", "maximum", "min_length", "max_length"]
@@ -31,7 +32,7 @@ Publishing = Literal["staged", "direct"]
 Format = Literal["json", "avro", "protobuf"]
 Framing = Literal["prefix", "header", "both", "none"]
 KeyFormat = Literal["text", "avro", "protobuf", "json"]
-SubjectNaming = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
+SubjectNameStrategy = Literal["TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy"]
 OtherRecords = Literal["dead_letter", "skip"]
 
 
@@ -74,14 +75,21 @@ class Field:
 
         A path of its own for each source: that of `header:tenant` is below that of `headers`.
         """
-        if self.source:
-            return source_path(self.source)
-        return self.physical_path or (self.name,)
+        if self.header is not None:
+            return ("\0metadata", "headers", self.header)
+        return ("\0metadata", self.source) if self.source else self.physical_path or (self.name,)
+
+    @property
+    def header(self) -> str | None:
+        """The name of the header that the field holds; None for any other field."""
+        return self.source.removeprefix(HEADER) if self.source.startswith(HEADER) else None
 
     @property
     def place(self) -> str:
         """The field in a sentence: its name, and where it is in the message if that is spelled differently."""
-        spelled = self.source.replace(":", " ", 1) or spell_path(self.path)
+        spelled = spell_path(self.path)
+        if self.source:
+            spelled = self.source if self.header is None else f"header {self.header}"
         return self.name if spelled == self.name else f"{self.name} ({spelled})"
 
 
@@ -195,6 +203,7 @@ class WireFormat:
     compatibility: str = ""  # what the registry is asked to hold new versions to
     schema_file: str = ""  # beside the contract: the one schema of messages that name none
     schema_text: str = ""  # what is in it
+    keys_subject: str = ""  # where a strategy names the subject after the record; otherwise it follows from `subject`
 
     @property
     def framed(self) -> bool:
@@ -205,7 +214,7 @@ class WireFormat:
 UNFRAMED = WireFormat("none")
 
 
-def subject_by(naming: SubjectNaming, topic: str, record: str) -> str:
+def subject_name(strategy: SubjectNameStrategy, topic: str, record: str) -> str:
     """Return the subject that Confluent's serializers register a value's schema under. `record`: its full name.
 
     https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#subject-name-strategy
@@ -214,7 +223,7 @@ def subject_by(naming: SubjectNaming, topic: str, record: str) -> str:
         "TopicNameStrategy": f"{topic}-value",
         "RecordNameStrategy": record,
         "TopicRecordNameStrategy": f"{topic}-{record}",
-    }[naming]
+    }[strategy]
 
 
 @dataclass(frozen=True)
@@ -238,7 +247,7 @@ class Contract:
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
     owners: tuple[str, ...] = field(default=(), compare=False)  # e-mail addresses and team:NAME, as Dagster has them
-    metadata_fields: tuple[Field, ...] = ()  # whose value is the message's key, timestamp, a header or the like
+    metadata_fields: tuple[Field, ...] = ()  # with a `source`
 
     @property
     def transform_path(self) -> Path | None:
@@ -256,27 +265,24 @@ class Contract:
 
     @property
     def reads_keys(self) -> bool:
-        """True if the text of a message's key decides a row, or is in one."""
+        """Return True if rows depend on the text of the key."""
         of_rows = any(item.source == "key" and item.type.kind == "string" for item in self.metadata_fields)
         return of_rows or self.row_table.disposition == "upsert"
 
     @property
-    def subject_naming(self) -> SubjectNaming | None:
+    def subject_name_strategy(self) -> SubjectNameStrategy | None:
         """The strategy that gives the subject of the values; None for a subject with a name of its own, and without a
         registry.
         """
-        named = ((one, subject_by(one, self.topic, self.wire.record)) for one in get_args(SubjectNaming))
+        named = ((one, subject_name(one, self.topic, self.wire.record)) for one in get_args(SubjectNameStrategy))
         return next((one for one, subject in named if self.wire.framed and subject == self.wire.subject), None)
 
     @property
     def key_subject(self) -> str | None:
-        """The subject of the keys; None where these are not written with a schema. By a record's name only values are
-        named: a serializer of keys has a strategy of its own, which is TopicNameStrategy unless it is set.
-        """
+        """The subject of the keys; None if they have no schema."""
         if self.wire.key_format == "text":
             return None
-        by_record = self.subject_naming not in (None, "TopicNameStrategy")
-        return f"{self.topic if by_record else self.wire.subject.removesuffix('-value')}-key"
+        return self.wire.keys_subject or f"{self.wire.subject.removesuffix('-value')}-key"
 
     @cached_property
     def message_fields(self) -> tuple[Field, ...]:

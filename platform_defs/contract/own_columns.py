@@ -38,3 +38,11 @@ def target_columns(table: Table) -> tuple[OwnColumn, ...]:
     if table.disposition == "accumulate":
         return ()
     return (KEY, BATCH_ID, *PROVENANCE) if table.disposition == "upsert" else (BATCH_ID, *PROVENANCE)
+
+
+DESCRIPTIONS = {  # of the columns that a target table has, for readers
+    "_partition": "Partition of the message that the row came from.",
+    "_offset": "Offset of the message that the row came from.",
+    "_batch_id": "Id of the batch that wrote the row, in tidegate.batch.",
+    "_key": "Key of the message that the row came from, as text. It identifies the row.",
+}

@@ -12,9 +12,9 @@ from platform_defs.contract.model import (
     Framing,
     KeyFormat,
     OtherRecords,
-    SubjectNaming,
+    SubjectNameStrategy,
     WireFormat,
-    subject_by,
+    subject_name,
 )
 from platform_defs.contract.names import custom_values
 from platform_defs.contract.node import Node, one_of
@@ -23,8 +23,8 @@ from platform_defs.contract.wire_keys import SERVER, SERVER_PROPERTIES
 LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
 LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
 RECORD = {"avro": "record", "protobuf": "message"}
-_NAMING = "subjectNameStrategy"
-_OF_REGISTRY = ("subject", _NAMING, "compatibility", "keyFormat")
+_STRATEGY = "subjectNameStrategy"
+_OF_REGISTRY = ("subject", _STRATEGY, "compatibility", "keyFormat")
 _LONGEST = 4 << 20  # bytes of a schema file
 
 Properties = dict[str, Node[Any]]
@@ -56,24 +56,28 @@ def _wire(kind: Format, framing: Framing, given: Properties, topic: str) -> Wire
     file = _text(given, "schemaFile", "")
     return WireFormat(
         framing=framing,
-        subject=_subject(given, topic, record) if framed else "",
+        subject=_subject(given, kind, topic, record) if framed else "",
         record=record,
         key_format=cast("KeyFormat", _one_of(given, "keyFormat", get_args(KeyFormat), "text")),
         other_records=cast("OtherRecords", _one_of(given, "otherRecords", get_args(OtherRecords), "dead_letter")),
         compatibility=_one_of(given, "compatibility", ("NONE", *LEVELS), LEVEL[kind]) if framed else "",
         schema_file=file,
         schema_text=_schema_text(given["schemaFile"], file) if file else "",
+        # Serializers of keys use TopicNameStrategy unless set otherwise, whatever the values use.
+        keys_subject=f"{topic}-key" if framed and _STRATEGY in given else "",
     )
 
 
-def _subject(given: Properties, topic: str, record: str) -> str:
-    """The subject by its name, or by the strategy that gives it."""
-    naming = cast("SubjectNaming", _one_of(given, _NAMING, get_args(SubjectNaming), "TopicNameStrategy"))
-    if naming != "TopicNameStrategy" and not record:
-        raise given[_NAMING].refused(f"{naming} names the subject after the record: say which with record or message")
-    if _NAMING in given and "subject" in given:
-        raise given["subject"].refused(f"{_NAMING} gives the subject: leave one of the two out")
-    return _text(given, "subject", subject_by(naming, topic, record))
+def _subject(given: Properties, kind: Format, topic: str, record: str) -> str:
+    """Return the subject as given, or by the strategy. Raises BadInput for both, or if the strategy needs a record."""
+    name = _one_of(given, _STRATEGY, get_args(SubjectNameStrategy), "TopicNameStrategy")
+    strategy = cast("SubjectNameStrategy", name)
+    if strategy != "TopicNameStrategy" and not record:
+        how = f"set {RECORD[kind]}" if kind in RECORD else "a JSON message has none, so use TopicNameStrategy"
+        raise given[_STRATEGY].refused(f"{strategy} needs the record's full name: {how}")
+    if _STRATEGY in given and "subject" in given:
+        raise given["subject"].refused(f"subject and {_STRATEGY} exclude each other. Remove one")
+    return _text(given, "subject", subject_name(strategy, topic, record))
 
 
 def _server(document: Document) -> Node[Server]:

@@ -59,7 +59,9 @@ def without_words(contract: Contract) -> Contract:
         limits=Limits(),
         path=None,
         evolution="manual",
-        wire=replace(contract.wire, subject=context_of(contract.wire.subject), compatibility="", schema_file=""),
+        wire=replace(
+            contract.wire, subject=context_of(contract.wire.subject), keys_subject="", compatibility="", schema_file=""
+        ),
     )
 
 
@@ -130,7 +132,8 @@ def _server(contract: Contract) -> Document:
     standard = WireFormat("none" if kind == "json" else "prefix", f"{contract.topic}-value", compatibility=LEVEL[kind])
     written = {
         "framing": wire.framing if wire.framing != standard.framing else "",
-        "subject": wire.subject if wire.subject != standard.subject else "",
+        "subject": wire.subject if wire.subject != standard.subject and not wire.keys_subject else "",
+        "subjectNameStrategy": contract.subject_name_strategy if wire.keys_subject else "",
         RECORD.get(kind, "record"): wire.record,
         "otherRecords": wire.other_records if wire.other_records != standard.other_records else "",
         "keyFormat": wire.key_format if wire.key_format != standard.key_format else "",

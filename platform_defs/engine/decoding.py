@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model import Contract
-from platform_defs.engine.message_keys import key_texts
-from platform_defs.engine.metadata_columns import KeyColumn, with_metadata
+from platform_defs.engine.message_keys import KeyColumn, key_texts
+from platform_defs.engine.metadata_columns import with_metadata
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.engine.schema_ports import NamedSchema, Schemas
 from platform_defs.errors import InternalError
@@ -66,14 +66,14 @@ class BlockDecoder:
         where schemas have to be asked for.
         """
         contract, found = self._contract, self.read(partition, block, chosen).naming(keys)
-        decoded = check_rows(contract, found.decoded)
+        decoded = check_rows(contract.fields, found.decoded)
         if contract.metadata_fields:
             if keys is None and contract.reads_keys:
                 keys = self.keys(partition, block)
                 found = found.naming(keys)
             at = decoded.indexes if chosen is None else pc.take(chosen, decoded.indexes)
             decoded = with_metadata(contract, partition, block, keys, at, decoded)
-            decoded = check_rows(contract, decoded, contract.metadata_fields)
+            decoded = check_rows(contract.metadata_fields, decoded)
         return replace(found, decoded=decoded)
 
     def read(self, partition: int, block: Block, chosen: pa.Int64Array | None) -> DecodedBlock:

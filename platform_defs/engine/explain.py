@@ -126,7 +126,7 @@ class _Batch:
         contract = self.pipeline.contract
         if self._direct:
             yield "Each range is a batch of its own, published by its task: not all of this becomes visible at once."
-        yield "The broker is asked once more whether this is still the log that was planned on."
+        yield "Check again with the broker that the log is still the one that was planned."
         yield "In one transaction:"
         for step in STEPS:
             yield f"{step.name}: {step.does}"

@@ -26,15 +26,15 @@ SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the
 
 def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) -> None:
     """Let the ledger know what ended a run. Raises Fenced where another run took over, and Halt `keeps_failing`."""
-    known_only_here = isinstance(error, OutcomeUnknown)
-    if not known_only_here and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
+    outcome_unknown = isinstance(error, OutcomeUnknown)
+    if not outcome_unknown and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
         raise Fenced.taken_over(pipeline) from error
     if isinstance(error, Halt):
         ledger.halt(error.detail)
         return
     verdict = verdicts.of_error(error)
     tries = _back_off(ledger, error, verdict)
-    if (tries >= TRIES and not known_only_here) or verdict is Verdict.HALT:
+    if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
         said = printable(str(error))  # it may quote a message, and the ledger holds no NUL
         halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, said), _keeps_failing(tries, said))
         ledger.halt(halt.detail)

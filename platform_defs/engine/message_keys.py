@@ -1,11 +1,24 @@
-"""The keys of an upsert's messages, as the text that decides the row."""
+"""The keys of messages, as the text that decides an upsert's row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from platform_defs.contract.model import Fault
+from platform_defs.engine.schema_ports import NamedSchema
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
 from platform_defs.formats.reason import MISSING_KEY
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """The keys of a block's messages as text, null where there is a fault for one."""
+
+    texts: Column
+    faults: list[Fault]
+    schemas: Mapping[NamedSchema, int]  # messages by the schema that their keys name, if it is known
 
 
 def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:

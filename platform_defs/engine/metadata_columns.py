@@ -5,7 +5,7 @@ For contracts with fields that have a `source`; of others nothing here runs.
 
 import base64
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -16,32 +16,25 @@ import pyarrow as pa
 
 from platform_defs.contract.column_types import STRING
 from platform_defs.contract.model import Contract, Fault, Field
-from platform_defs.contract.reader.sources import HEADER
-from platform_defs.engine.schema_ports import NamedSchema
-from platform_defs.formats.arrow import ArrowField, Column, columns_of, integers, nulls, record_batch, schema_of
+from platform_defs.engine.message_keys import KeyColumn
+from platform_defs.formats.arrow import ArrowField, Column, columns_of, integers, record_batch, schema_of
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.block import MOST_BYTES, Block, Headers
+from platform_defs.formats.block import MOST_BYTES, Block, Headers, last_header
 from platform_defs.formats.budget import BlockTooLarge
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject, reader_of, wrong_type
 from platform_defs.formats.reason import MISSING_KEY, Reason
-from platform_defs.offered_columns import OFFERED, YEARS
+from platform_defs.offered_columns import OFFERED
 
 Value = Any  # of the field's Python type, None, or a Reason
 
+NO_TIMESTAMP = -1  # org.apache.kafka.common.record.RecordBatch.NO_TIMESTAMP
 TIMESTAMP_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # as kafka-console-consumer prints them
+# The first and the last ms of the years 1 to 9999.
+YEARS = -62_135_596_800_000, 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch  # as JSON writes one
-
-
-@dataclass(frozen=True)
-class KeyColumn:
-    """The keys of a block's messages as text, null where there is a fault for one."""
-
-    texts: Column
-    faults: list[Fault]
-    schemas: Mapping[NamedSchema, int]  # messages by the schema that their keys name, if it is known
 
 
 def with_metadata(
@@ -64,8 +57,7 @@ def with_metadata(
                 wrong = Fault(index, "decode", value.error_class, f"{item.place} {value.message}", item.name)
                 faults.setdefault(row, wrong)
                 values[row] = None
-        if len(values) > 1 and sum(len(value) for value in values if isinstance(value, str | bytes)) > MOST_BYTES:
-            raise BlockTooLarge
+        _refuse_too_large([len(value) for value in values if isinstance(value, str | bytes)])
         columns.append(pa.array(values, item.type.arrow))
     own: list[ArrowField] = [pa.field(item.name, item.type.arrow) for item in contract.metadata_fields]
     found = replace(decoded, rows=record_batch(columns, schema_of(decoded.rows.schema, own)))
@@ -82,34 +74,36 @@ def with_metadata(
     )
 
 
-def with_offered(rows: pa.RecordBatch, block: Block, at: pa.Int64Array, used: Collection[str]) -> pa.RecordBatch:
-    """Return `rows` with the columns of OFFERED behind them, NULL in those that are not used. `at`: as `with_metadata`.
+def with_offered(rows: pa.RecordBatch, block: Block, at: pa.Int64Array, names: Sequence[str]) -> pa.RecordBatch:
+    """Return `rows` with these columns of OFFERED behind them. `at`: as `with_metadata`.
 
     A time that is not of the years 1 to 9999, and headers that the client cannot read, are NULL. Raises BlockTooLarge
     for several messages whose headers Arrow could not hold.
     """
-    columns, own = columns_of(rows), list[ArrowField]()
-    for name, kind in OFFERED.items():
-        own.append(pa.field(name, kind))
-        columns.append(_offered(name, kind, block, at) if name in used else nulls(kind, rows.num_rows))
+    columns = [*columns_of(rows), *(_offered(name, block, at) for name in names)]
+    own: list[ArrowField] = [pa.field(name, OFFERED[name]) for name in names]
     return record_batch(columns, schema_of(rows.schema, own))
 
 
-def _offered(name: str, kind: pa.DataType, block: Block, at: pa.Int64Array) -> Column:
+def _offered(name: str, block: Block, at: pa.Int64Array) -> Column:
     if name == "_key":
         return block.keys.take(at)
     places = integers(at)
     if name == "_timestamp":
         stamps = block.timestamps()
-        low, high = YEARS
-        known = ((stamps[place][0] in TIMESTAMP_TYPES, stamps[place][1]) for place in places)
-        return pa.array([ms * 1000 if there and low <= ms <= high else None for there, ms in known], kind)
+        times = (_timestamp(*stamps[place]) for place in places)
+        return pa.array([None if isinstance(time, Reason) else time for time in times], OFFERED[name])
     headers = block.all_headers()
     chosen = [headers[place] for place in places]
-    if len(chosen) > 1 and sum(len(value or b"") for one in chosen for _, value in one or ()) > MOST_BYTES:
+    _refuse_too_large([sum(len(key) + len(value or b"") for key, value in one or ()) for one in chosen])
+    lists = [None if one is None else [{"key": key, "value": value} for key, value in one] for one in chosen]
+    return pa.array(lists, OFFERED[name])
+
+
+def _refuse_too_large(sizes: Sequence[int]) -> None:
+    """Raise BlockTooLarge for several messages with more bytes than a column of a block may have."""
+    if len(sizes) > 1 and sum(sizes) > MOST_BYTES:
         raise BlockTooLarge
-    found = [None if one is None else [{"key": key, "value": value} for key, value in one] for one in chosen]
-    return pa.array(found, kind)
 
 
 @dataclass(frozen=True)
@@ -124,8 +118,12 @@ class _Messages:
 
     def values(self, item: Field) -> list[Value]:
         """Return the field's value for each message, or a Reason."""
-        if item.source.startswith(HEADER):
-            return self._of_header(item)
+        if item.header is not None:
+            read = _header_reader(item)
+            return [
+                _NOT_READABLE if headers is None else read(last_header(headers, item.header))
+                for headers in self._headers
+            ]
         match item.source:
             case "key":
                 return self._key_bytes() if item.type.kind == "bytes" else self._key_texts()
@@ -166,19 +164,15 @@ class _Messages:
         headers = self.block.all_headers()
         return [headers[place] for place in self.places]
 
-    def _of_header(self, item: Field) -> list[Value]:
-        name, read = item.source.removeprefix(HEADER), _header_reader(item)
-        return [_NOT_READABLE if headers is None else read(dict(headers).get(name)) for headers in self._headers]
-
 
 _NOT_READABLE = Reason("InvalidUtf8", "cannot be read: the name of one of the message's headers is not UTF-8")
 
 
 def _timestamp(kind: int, milliseconds: int) -> Value:
-    if kind not in TIMESTAMP_TYPES:
+    if kind not in TIMESTAMP_TYPES or milliseconds == NO_TIMESTAMP:
         return None
     if not YEARS[0] <= milliseconds <= YEARS[1]:
-        return Reason("OutOfRange", f"is {milliseconds} ms since 1970; years run from 0001 to 9999")
+        return Reason("OutOfRange", f"is {milliseconds} ms since the epoch, outside the years 1 to 9999")
     return _EPOCH + timedelta(milliseconds=milliseconds)
 
 

@@ -33,9 +33,9 @@ class PublishStep:
     run: Callable[[Publication, BatchRecord], None]
 
 
-# 1. Before the transaction, in `publish`: the log is still the one that was planned.
+# The steps of the publishing transaction, in order. 1. is before it, in `publish`.
 STEPS = (
-    # 2. Whoever was fenced gets no further.
+    # 2. A fenced run stops here.
     PublishStep(
         "lock_as_owner",
         "lock the pipeline's row as its owner; a run that lost the pipeline stops here",

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault, Field, RowRule
+from platform_defs.contract.model import Fault, Field, RowRule
 from platform_defs.contract.predicates import broken
 from platform_defs.contract.rule_words import wanted
 from platform_defs.formats.arrow import columns_of, integers, places
@@ -20,13 +20,10 @@ from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.excerpt import excerpt
 
 
-def check_rows(contract: Contract, decoded: Decoded, fields: Sequence[Field] | None = None) -> Decoded:
-    """Return `decoded` less the rows that break a rule of `fields`, by default those of the message's value, with their
-    faults (stage `check`) added in order of index.
-
-    One fault a message: the first rule that it breaks, in the order of the fields.
+def check_rows(fields: Sequence[Field], decoded: Decoded) -> Decoded:
+    """Return `decoded` less the rows that break a rule of these fields, with their faults (stage `check`) in order of
+    index. One fault a message: the first rule that it breaks, in the order of the fields.
     """
-    fields = contract.fields if fields is None else fields
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
     columns = dict(zip(rows.schema.names, columns_of(rows), strict=True))
     spelt = {item.name: item.place for item in fields}

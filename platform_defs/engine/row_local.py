@@ -36,7 +36,7 @@ from platform_defs.engine.transform import transform_file, transformed
 from platform_defs.errors import BadInput, TransformFailed
 from platform_defs.formats.arrow import columns_of, integers
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.offered_columns import OFFERED
+from platform_defs.offered_columns import named_columns
 from platform_defs.offsets import OffsetRange, TopicView, split, whole_spans
 from platform_defs.own_session import own_session
 
@@ -94,7 +94,7 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
 
     Raises BadInput, with column and offset, where they differ, and TransformFailed where it fails on the sample.
     """
-    work = replace(batch, area=Nowhere(), ranges=sample(batch.ranges), offered=frozenset(OFFERED))
+    work = replace(batch, area=Nowhere(), ranges=sample(batch.ranges), offered=named_columns(pipeline))
     try:
         (read,) = run(spark.range(0, 1, 1, 1).mapInArrow(bound(_sampled, work), "messages binary"), work)
         call, messages = partial(_Call, spark, pipeline, work), bytes(read["messages"])

@@ -22,7 +22,8 @@ from platform_defs.engine import crash_points
 from platform_defs.engine.array_texts import array_texts, in_pieces
 from platform_defs.engine.decoding import BlockDecoder, DecodedBlock
 from platform_defs.engine.gaps import Gaps, ascend
-from platform_defs.engine.metadata_columns import KeyColumn, with_offered
+from platform_defs.engine.message_keys import KeyColumn
+from platform_defs.engine.metadata_columns import with_offered
 from platform_defs.engine.redaction import redacted
 from platform_defs.engine.schema_ports import NamedSchema, Schemas, counted
 from platform_defs.engine.task_ports import Coverage, MessagePlace, Recording, Refusal, Source, StagingArea
@@ -58,8 +59,7 @@ class TaskWork:
     cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
     set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
     schemas: Schemas | None = None  # of messages that name theirs
-    # Those of OFFERED that the transform uses; None where there is no transform, and so none of these columns.
-    offered: frozenset[str] | None = None
+    offered: tuple[str, ...] = ()  # columns of OFFERED that the transform names
     nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
 
     @property
@@ -73,10 +73,8 @@ class TaskWork:
 
     @property
     def decoded_schema(self) -> pa.Schema:
-        """The message's fields, then `_key`, `_deleted` (upsert only) or OFFERED (for a transform), `_partition`,
-        `_offset`.
-        """
-        own: list[ArrowField] = [] if self.offered is None else [pa.field(*one) for one in OFFERED.items()]
+        """The message's fields, then `_key`, `_deleted` (upsert only) or `offered`, then `_partition`, `_offset`."""
+        own: list[ArrowField] = [pa.field(name, OFFERED[name]) for name in self.offered]
         own += [pa.field(name, kind.arrow) for name, kind in decoded_columns(self.contract)]
         return schema_of(self.contract.message_schema, own)
 
@@ -190,7 +188,7 @@ def _decode(
     if chosen is not None:
         indexes: pa.Int64Array = pc.take(chosen, indexes)
         found = [replace(fault, index=kept[fault.index]) for fault in found]
-    if work.offered is not None:
+    if work.offered:
         decoded = replace(decoded, rows=with_offered(decoded.rows, block, indexes, work.offered))
     rows = _with_provenance(decoded.rows, indexes, partition, block, keys, work.decoded_schema, deleted=False)
     if tombstones:

@@ -16,19 +16,15 @@ from platform_defs.engine.task import TaskWork, read_ranges
 from platform_defs.engine.task_errors import from_envelope
 from platform_defs.engine.transform_rules import check_columns, check_row_local
 from platform_defs.errors import BadInput
-from platform_defs.offered_columns import used_columns
+from platform_defs.offered_columns import named_columns
 
 # A local property of Spark's jobs: set while the transform only describes what is to be done.
 DESCRIBING = "tidegate.describing"
-# By pipeline, the columns of OFFERED that its transform used last: most batches are described once.
-_used = dict[str, frozenset[str]]()
 
 
 def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages: InTask = read_ranges) -> DataFrame:
-    """The pipeline's own transform over the decoded messages, which a task has from `messages`. Raises BadInput unless
-    Spark's plan of it is row-local and has the right columns.
-
-    Of OFFERED, columns are filled that it uses: `work` says which, or Spark's plan of it.
+    """Return the pipeline's own transform over the decoded messages, which a task has from `messages`. Raises BadInput
+    unless Spark's plan of it is row-local and has the right columns.
     """
     where = transform_file(pipeline)
     if work.keyed:
@@ -37,22 +33,16 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
             "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
             file=where,
         )
-    known = work.offered is not None
-    if not known:
-        work = replace(work, offered=_used.get(pipeline.name, frozenset()))
+    work = replace(work, offered=named_columns(pipeline))
     decoded = numbers.mapInArrow(bound(partial(_described_only, messages), work), spark_ddl(work.decoded_schema))
     result = _described(pipeline, decoded, work, where)
     check_row_local(decoded, result, where=where)
+    result = result.drop(*work.offered)  # of a transform that passes all columns through
     staged = [name for name in work.staged_schema.names if name != "_attempt"]
     wanted = {c.name: c.type.spark for c in pipeline.contract.row_table.columns}
     wanted |= {name: kind.spark for name, kind in PROVENANCE}
     check_columns(result, wanted, where=where)
-    made = result.select(*staged)
-    used = frozenset[str]() if known else used_columns(made)
-    if work.offered is None or used <= work.offered:
-        return made
-    _used[pipeline.name] = used
-    return transformed(numbers, pipeline, replace(work, offered=used), messages)
+    return result.select(*staged)
 
 
 def transform_file(pipeline: Pipeline) -> str:

@@ -10,7 +10,7 @@ from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.rules import rule_changes
 
 _FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
-_EARLIER_ROWS = "earlier messages have it, and their rows do not: all must be made again"
+_EARLIER_ROWS = "existing rows lack it: a replay is required"
 _OTHER_RECORDS: Mapping[OtherRecords, str] = {
     "dead_letter": "messages of other records, which were only counted, become dead letters",
     "skip": "messages of other records are only counted: no dead letter shows them from now on",
@@ -123,7 +123,7 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
         sentence = f"it reads {read} of the message, as {old.name} did"
         yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
     if old.source != new.source:
-        what = f"field {name}: {old.source or 'the value'} -> {new.source or 'the value'} of the message"
+        what = f"field {name}: source {old.source or 'value'} -> {new.source or 'value'}"
         yield Change("~", what, ChangeClass.REPLAY, _EARLIER_ROWS, column=name)
     else:
         yield from _found_elsewhere(old, new)

@@ -7,7 +7,8 @@ fills Arrow's buffers itself needs no Python object per message.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Protocol, Self, TypeVar
+from operator import methodcaller
+from typing import Any, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
@@ -26,6 +27,7 @@ class Message(Protocol):
     def offset(self) -> int: ...
     def timestamp(self) -> tuple[int, int]: ...
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...
+    def set_headers(self, value: Any, /) -> None: ...
     def leader_epoch(self) -> int | None: ...
 
 
@@ -99,14 +101,10 @@ class MessageBlock:
         return pa.array([message.key() for message in self.messages], pa.binary())
 
     def headers(self, name: str) -> pa.BinaryArray:
-        try:
-            found = [_last_of(name, message.headers()) for message in self.messages]
-        except (SystemError, UnicodeDecodeError):
-            found = [_last_of(name, headers_of(message)) for message in self.messages]
-        return pa.array(found, pa.binary())
+        return pa.array([last_header(readable_headers(message), name) for message in self.messages], pa.binary())
 
     def all_headers(self) -> "Sequence[Headers | None]":
-        return [_readable_headers(message) for message in self.messages]
+        return [readable_headers(message) for message in self.messages]
 
     def timestamps(self) -> Sequence[tuple[int, int]]:
         return [message.timestamp() for message in self.messages]
@@ -154,23 +152,35 @@ def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Blo
 
 
 def headers_of(message: Message) -> Headers:
-    """The message's headers, in order. The client gives none of them where the name of one is not UTF-8."""
-    found = _readable_headers(message)
-    return [("tidegate: a header's name is not UTF-8, so none could be read", None)] if found is None else found
+    """Return the message's headers, in order; one that says why, if the client cannot read them."""
+    found = readable_headers(message)
+    return _UNREADABLE if found is None else found
 
 
-def _readable_headers(message: Message) -> Headers | None:
+def readable_headers(message: Message) -> Headers | None:
+    """Return the message's headers, in order; None if the name of one is not UTF-8.
+
+    confluent-kafka 2.16 then returns a list with a null pointer in it, with an exception set, and keeps it for the next
+    call. To read that name ends the process, so the message gets other headers.
+    """
     try:
-        return message.headers() or []
+        found = _headers(message) or []
     except (SystemError, UnicodeDecodeError):
+        message.set_headers(_UNREADABLE)
         return None
+    return None if found is _UNREADABLE else found
 
 
-def _last_of(name: str, headers: list[tuple[str, bytes | None]] | None) -> bytes | None:
-    """The value of the last header of this name; serializers put it at the end."""
+# Not `message.headers()`: where CPython 3.11 has specialized that call, it does not see that an exception is set.
+_headers = methodcaller("headers")
+_UNREADABLE: Headers = [("tidegate: a header's name is not UTF-8, so none could be read", None)]
+
+
+def last_header(headers: Headers | None, name: str) -> bytes | None:
+    """Return the value of the last header of this name; None if there is none, or no value in it."""
     if not headers:
         return None
-    last, value = headers[-1]
+    last, value = headers[-1]  # serializers put it at the end
     return value if last == name else dict(headers).get(name)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.own_columns import target_columns
+from platform_defs.contract.own_columns import DESCRIPTIONS, target_columns
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.contract.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
@@ -39,6 +39,7 @@ from platform_defs.orchestration.turns import Turns
 from platform_defs.words import plural
 from resources.dagster.run_memory import resident_bytes
 from resources.dagster.run_session import RunSession
+from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import connection
 from resources.postgres.auditor import warm_up
 from resources.spark.session import SparkResource
@@ -119,15 +120,18 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     if spark.has_ended():
         context.log.error(ENDED)
     if failures:
-        context.instance.add_run_tags(own, {FAILED: _some_names(sorted(failures))})
+        _tag_failed(context, sorted(failures))
     if failure := ends_with(failures, turns.taken, spark_ended=spark.has_ended(), staying=stays(context.run)):
         raise failure
 
 
-def _some_names(names: Sequence[str]) -> str:
-    """Return the names, at most ten: a tag is one line."""
+def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None:
+    """Name up to ten failed pipelines in a tag of the run. Dagster's storage may not answer: the failure counts."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    return f"{', '.join(names[:10])}{more}"
+    try:
+        context.instance.add_run_tags(context.run.run_id, {FAILED: f"{', '.join(names[:10])}{more}"})
+    except STORAGE_AWAY as error:
+        context.log.warning(f"the tag {FAILED} was not set: {error}")
 
 
 def _goal(
@@ -230,8 +234,8 @@ def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
         metadata={
             "dagster/column_schema": _schema(contract, table),
             "dagster/table_name": table.name,
-            "contract version": contract.version,
-            "dead letters": f"tidegate dlq list {contract.pipeline}",
+            "contract_version": contract.version,
+            "show_dead_letters": f"tidegate dlq list {contract.pipeline}",
             **_files(contract),
         },
         code_version=contract.version,
@@ -257,22 +261,13 @@ def _files(contract: Contract) -> dict[str, dg.MetadataValue[Any]]:
     return {name: dg.MetadataValue.path(str(path.resolve())) for name, path in files.items() if path and path.exists()}
 
 
-_OWN_COLUMNS = {
-    "_partition": "The partition of the message that the row came from.",
-    "_offset": "The offset of the message that the row came from.",
-    "_batch_id": "The batch that wrote the row: tidegate.batch in the ledger.",
-    "_key": "The key of the message that the row came from, as text. It identifies the row.",
-}
-
-
 def _schema(contract: Contract, table: Table) -> dg.TableSchema:
     """Return every column with a description, Tidegate's own included."""
-    described = _descriptions(contract, table)
     columns = [
         dg.TableColumn(
             column.name,
             column.type.postgres,
-            description=described[column.name],
+            description=column.description or _origin(contract, table, column.name),
             constraints=dg.TableColumnConstraints(
                 nullable=not column.required, unique=table.group_by == (column.name,)
             ),
@@ -284,7 +279,7 @@ def _schema(contract: Contract, table: Table) -> dg.TableSchema:
         dg.TableColumn(
             name,
             kind.postgres,
-            description=_OWN_COLUMNS[name],
+            description=DESCRIPTIONS[name],
             constraints=dg.TableColumnConstraints(nullable=False, unique=name == "_key"),
         )
         for name, kind in target_columns(table)
@@ -292,18 +287,12 @@ def _schema(contract: Contract, table: Table) -> dg.TableSchema:
     return dg.TableSchema(columns=[*columns, *own])
 
 
-def _descriptions(contract: Contract, table: Table) -> dict[str, str]:
-    """Return each column's description: its own, that of the message's field, or where its values come from."""
-    fields = {item.name: item for item in contract.message_fields}
-    sums = {
-        item.column: f"{item.function}({item.source or '*'}) over {contract.row_table.name}"
-        for item in table.aggregates
-    }
-    found = dict[str, str]()
-    for column in table.columns:
-        field = fields.get(column.name) if table == contract.row_table else None
-        origin = f"{field.place} of the message" if field else "Computed by the transform"
-        if table != contract.row_table:
-            origin = sums.get(column.name, f"Group by {column.name} of {contract.row_table.name}")
-        found[column.name] = column.description or (field.description if field else "") or f"{origin}."
-    return found
+def _origin(contract: Contract, table: Table, name: str) -> str:
+    """Return where a column's values come from, for a column without a description."""
+    if table != contract.row_table:
+        sums = {item.column: f"{item.function}({item.source or '*'})" for item in table.aggregates}
+        return f"{sums.get(name, f'Grouping column {name}')} of {contract.row_table.name}."
+    field = next((item for item in contract.message_fields if item.name == name), None)
+    if field is None:
+        return "Computed by the transform."
+    return field.description or f"{field.place} of the message."

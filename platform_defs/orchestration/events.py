@@ -12,18 +12,17 @@ from typing import Any
 import dagster as dg
 
 from platform_defs.contract.model import CheckResult, Contract, Table
-from platform_defs.engine.audit import SAMPLES
+from platform_defs.engine.audit import SAMPLES, row_check_descriptions
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import whole_spans
 from platform_defs.orchestration.keys import is_row_table, table_key
 from platform_defs.words import plural
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
-MOST_SCHEMAS = 20  # whose messages a batch counts apart
-MOST_PARTITIONS = 20  # with rows of their own: Dagster stores and loads each
+MAX_SCHEMAS = 20  # whose messages a batch counts apart
+MAX_PARTITIONS = 20  # with rows of their own: Dagster stores and loads each
 
 
 @dataclass
@@ -37,13 +36,14 @@ class Tally:
     failed: int = 0
     samples: list[dict[str, Any]] = field(default_factory=list)
     batch_id: int = 0  # of the last batch that failed; if none has, of the last one
+    published: bool = True  # True if that batch was committed
 
-    def add(self, result: CheckResult, batch_id: int) -> None:
+    def add(self, result: CheckResult, batch_id: int, *, published: bool = True) -> None:
         self.batches += 1
         self.messages += result.observed.get("messages", 0)
         if result.passed and self.failed_batches:
             return  # keep showing the batch that failed
-        self.latest, self.batch_id = result, batch_id
+        self.latest, self.batch_id, self.published = result, batch_id, published
         self.failed_batches += not result.passed
         self.failed += result.observed.get("failed", 0)
         self.samples = (self.samples + (result.observed.get("samples") or []))[:SAMPLES]
@@ -56,10 +56,10 @@ def materializations(
     row_counts: Mapping[str, int | None],
     batches: int | None = None,
 ) -> list[dg.AssetMaterialization]:
-    """Return one for each table of the pipeline: they commit together. Dagster plots numbers, so that only what a plot
-    is of use for is one; the rest is text and tables.
+    """Return one materialization for each table; they commit together. Dagster plots every number, so only measures are
+    numbers; ids are text, offsets and timings are tables.
 
-    `lags`: unread messages by partition. `batches`: of so many, where several are reported together as one `batch`.
+    `lags`: unread offsets by partition. `batches`: of so many, where several are reported together as one `batch`.
     """
     what = f"Batch {batch.batch_id}" if (batches or 1) == 1 else f"{batches} batches up to {batch.batch_id}"
     lag = None if lags is None else sum(lags.values())
@@ -67,9 +67,9 @@ def materializations(
         dg.AssetMaterialization(
             table_key(table.name),
             description=f"{what}: {plural(batch.messages, 'message')} of {contract.topic}",
-            metadata=_of_batch(contract, table, batch, lags or {})
-            | _known(
+            metadata=_known(
                 {
+                    **_of_batch(contract, table, batch, lags or {}),
                     "lag": lag,
                     "dagster/row_count": row_counts.get(table.name),
                     "batches": None if batches is None else str(batches),
@@ -93,51 +93,48 @@ def sentence(batches: Sequence[Published]) -> str:
     )
 
 
-def evaluation(contract: Contract, tally: Tally, *, published: bool = True) -> dg.AssetCheckEvaluation:
-    """Return the check for this run so far. One that failed has what is required and what was observed, samples with
-    their partitions and offsets, what becomes of the batch now, and the command and the page that go on from there.
-    """
+def evaluation(contract: Contract, tally: Tally) -> dg.AssetCheckEvaluation:
+    """Return the check for this run so far. If it failed, with samples of what did: their partitions and offsets."""
     result, failed = tally.latest, tally.failed_batches
     shown: dict[str, Any] = {
         "failed": tally.failed if "failed" in result.observed else None,
         "messages": tally.messages or None,
         "observed_value": result.observed.get("observed_value"),
         "batches": str(tally.batches),
-        "failed batches": str(failed),
-        "batch": str(tally.batch_id),
+        "failed_batches": str(failed),
+        "batch_id": str(tally.batch_id),
         "samples": samples_table(tally.samples) if tally.samples else None,
         "rule": result.observed.get("rule") or None,
     }
-    if failed:
-        shown |= _what_now(contract, tally, published=published)
     return dg.AssetCheckEvaluation(
         asset_key=table_key(result.table),
         check_name=result.name,
         passed=not failed,
         severity=SEVERITIES[result.severity],
-        description=_sentence(tally, published=published),
-        metadata=_known(shown),
+        description=_sentence(tally),
+        metadata=_known(shown | (_remedy(contract, tally) if failed else {})),
     )
 
 
-def _what_now(contract: Contract, tally: Tally, *, published: bool) -> dict[str, Any]:
-    """What a person on call needs after what failed."""
-    result, batch_id = tally.latest, tally.batch_id
-    rule = next((rule for rule in contract.batch_rules if rule.name == result.name), None)
-    if rule is None:  # of single messages
-        limit = next((rule.description for rule in contract.row_rules if rule.name == result.name), None)
-        now = "The messages are dead letters. The others of the batch were committed, and the pipeline goes on."
+def _remedy(contract: Contract, tally: Tally) -> dict[str, Any]:
+    """Return the limit of a failed check, what became of the batch, and the next command with its page."""
+    result, batch = tally.latest, f"Batch {tally.batch_id}"
+    of_messages = row_check_descriptions(contract)
+    of_batch = {(rule.table, rule.name): rule for rule in contract.batch_rules}.get((result.table, result.name))
+    given = ", ".join(f"{name}={value}" for name, value in of_batch.arguments.items()) if of_batch else ""
+    limit = f"{of_batch.expectation}({given})" if of_batch else of_messages.get(result.name)
+    command, page = None, "docs/how-to/failed-check.md"
+    if not tally.published:
+        now = f"{batch} was not committed; its offsets are unchanged. The next run checks it again."
+        command = f"tidegate ack {contract.pipeline}"
+    elif result.name in of_messages:
+        now = "The messages became dead letters. The other messages of the batch were committed."
         command, page = f"tidegate dlq list {contract.pipeline}", "docs/how-to/dead-letters.md"
+    elif result.severity == "blocking":
+        now = f"{batch} was committed: tidegate ack accepted it despite this check."
     else:
-        limit = f"{rule.expectation}({', '.join(f'{name}={value}' for name, value in rule.arguments.items())})"
-        page = "docs/how-to/failed-check.md"
-        if result.severity == "blocking" and not published:
-            now = f"Batch {batch_id} was not committed; offsets are unchanged. The next run checks the same rows again."
-            command = f"tidegate ack {contract.pipeline}"
-        else:
-            now = f"Batch {batch_id} was committed, and the pipeline goes on: this check only warns."
-            command = None
-    return {"limit": limit, "what happens now": now, "next command": command, "page": page}
+        now = f"{batch} was committed: the check has severity warning."
+    return {"limit": limit, "what_happens_now": now, "next_command": command, "page": page}
 
 
 def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
@@ -150,67 +147,72 @@ def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue
 
 
 def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[int, int]) -> dict[str, Any]:
-    seconds = sum(batch.timings.values())
-    found: dict[str, Any] = {"messages": batch.messages}
-    if is_row_table(contract, table):
-        found |= {"rows": batch.rows, "dead_letters": batch.dead_letters}
-        if batch.dead_letters:
-            found |= {"show dead letters": f"tidegate dlq list {contract.pipeline}"}
-        if batch.unknown_fields:
-            found |= {"messages with unknown fields": f"{batch.unknown_fields:,}"}
-        if batch.skipped_records:
-            found |= {"skipped records": f"{batch.skipped_records:,}"}
-        if batch.schemas:
-            found |= {"schemas": _schemas_table(batch)}
-    found |= {"messages_per_second": round(batch.messages / seconds) if seconds else 0, "seconds": round(seconds, 3)}
-    found |= {"seconds by step": _steps_table(batch), "offsets": _offsets_table(batch, lags)}
-    found |= {"batch": str(batch.batch_id), "contract version": batch.contract_version}
-    return found | {"contract digest": batch.contract_digest or "not recorded"}
-
-
-def _steps_table(batch: Published) -> dg.TableMetadataValue:
-    records = [dg.TableRecord({"step": step, "seconds": float(taken)}) for step, taken in batch.timings.items()]
-    return _table(records, step="string", seconds="float")
+    seconds, rows = sum(batch.timings.values()), is_row_table(contract, table)
+    return {
+        "messages": batch.messages,
+        "rows": batch.rows if rows else None,
+        "dead_letters": batch.dead_letters if rows else None,
+        "show_dead_letters": f"tidegate dlq list {contract.pipeline}" if rows and batch.dead_letters else None,
+        "unknown_fields": f"{batch.unknown_fields:,}" if rows and batch.unknown_fields else None,
+        "skipped_records": f"{batch.skipped_records:,}" if rows and batch.skipped_records else None,
+        "schemas": _schemas_table(batch) if rows and batch.schemas else None,
+        "messages_per_second": round(batch.messages / seconds) if seconds else 0,
+        "seconds": round(seconds, 3),
+        "seconds_by_step": _table(
+            {"step": "string", "seconds": "float"},
+            [{"step": step, "seconds": float(taken)} for step, taken in batch.timings.items()],
+        ),
+        "offsets": _offsets_table(batch, lags),
+        "batch_id": str(batch.batch_id),
+        "contract_version": batch.contract_version,
+        "contract_digest": batch.contract_digest or "not recorded",
+    }
 
 
 def _offsets_table(batch: Published, lags: Mapping[int, int]) -> dg.TableMetadataValue:
-    """From where to where each partition was read, `until` excluded, and what is unread behind it. Of more than
-    MOST_PARTITIONS those with the most messages, and a row of all others.
+    """Return from where to where each partition was read, `until` excluded, and how many offsets are unread after it.
+    Of more than MAX_PARTITIONS, those with the most offsets, and one row for all others.
     """
-    spans = sorted(whole_spans(batch.ranges), key=_length, reverse=True)
-    shown, others = sorted(spans[:MOST_PARTITIONS], key=lambda span: span.partition), spans[MOST_PARTITIONS:]
-    records = [
-        _offsets_row(str(s.partition), str(s.from_offset), str(s.until_offset), _length(s), lags.get(s.partition))
-        for s in shown
+    spans = sorted(whole_spans(batch.ranges), key=lambda span: -span.offsets)
+    rows: list[dict[str, str | int]] = [
+        {
+            "partition": str(span.partition),
+            "from": str(span.from_offset),
+            "until": str(span.until_offset),
+            "offsets": span.offsets,
+            "lag": f"{lags[span.partition]:,}" if span.partition in lags else "",
+        }
+        for span in sorted(spans[:MAX_PARTITIONS], key=lambda span: span.partition)
     ]
-    if others:
-        left = sum(lags.get(span.partition, 0) for span in others) if lags else None
-        records.append(_offsets_row(f"{len(others):,} others", "", "", sum(map(_length, others)), left))
-    return _table(records, partition="string", **{"from": "string"}, until="string", offsets="int", lag="string")
-
-
-def _length(span: PartitionSpan) -> int:
-    return span.until_offset - span.from_offset
-
-
-def _offsets_row(partition: str, start: str, until: str, offsets: int, lag: int | None) -> dg.TableRecord:
-    unread = "" if lag is None else f"{lag:,}"
-    return dg.TableRecord({"partition": partition, "from": start, "until": until, "offsets": offsets, "lag": unread})
+    if others := spans[MAX_PARTITIONS:]:
+        rows.append(
+            {
+                "partition": plural(len(others), "other"),
+                "from": "",
+                "until": "",
+                "offsets": sum(span.offsets for span in others),
+                "lag": f"{sum(lags.get(span.partition, 0) for span in others):,}" if lags else "",
+            }
+        )
+    kinds = {"partition": "string", "from": "string", "until": "string", "offsets": "int", "lag": "string"}
+    return _table(kinds, rows)
 
 
 def _schemas_table(batch: Published) -> dg.TableMetadataValue:
-    """How many messages name each schema, of the most frequent ones; the others together."""
+    """Return how many messages name each of the most frequent schemas, and all others."""
     most = sorted(batch.schemas, key=lambda item: -item.messages)
-    named = [(schema_name(item), item.part, item.messages) for item in most[:MOST_SCHEMAS]]
-    if rest := sum(item.messages for item in most[MOST_SCHEMAS:]):
-        named.append((f"{len(most) - MOST_SCHEMAS} others", "", rest))
-    records = [dg.TableRecord({"schema": name, "of": part, "messages": count}) for name, part, count in named]
-    return _table(records, schema="string", of="string", messages="int")
+    rows: list[dict[str, str | int]] = [
+        {"schema": schema_name(item), "of": item.part, "messages": item.messages} for item in most[:MAX_SCHEMAS]
+    ]
+    if others := most[MAX_SCHEMAS:]:
+        total = sum(item.messages for item in others)
+        rows.append({"schema": plural(len(others), "other"), "of": "", "messages": total})
+    return _table({"schema": "string", "of": "string", "messages": "int"}, rows)
 
 
-def _table(records: Sequence[dg.TableRecord], **columns: str) -> dg.TableMetadataValue:
+def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str | int | float]]) -> dg.TableMetadataValue:
     schema = dg.TableSchema(columns=[dg.TableColumn(name, kind) for name, kind in columns.items()])
-    return dg.MetadataValue.table(records, schema)
+    return dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in rows], schema)
 
 
 def schema_name(named: SchemaCount) -> str:
@@ -218,7 +220,7 @@ def schema_name(named: SchemaCount) -> str:
     return named.key if named.generation == 1 else f"{named.key}_generation_{named.generation}"
 
 
-def _sentence(tally: Tally, *, published: bool) -> str:
+def _sentence(tally: Tally) -> str:
     result = tally.latest
     if not tally.failed_batches:
         return f"Passed in {plural(tally.batches, 'batch', 'batches')} of this run."
@@ -226,9 +228,7 @@ def _sentence(tally: Tally, *, published: bool) -> str:
     seen = f"{tally.failed:,} failed" if "failed" in result.observed else f"observed {value}"
     batches = plural(tally.batches, "batch", "batches")
     where = f"in {tally.failed_batches} of {batches} of this run, last in batch {tally.batch_id}"
-    if result.severity == "blocking" and not published:
-        return f"{seen}, {where}: nothing of that batch was published, and its offsets stay."
-    return f"{seen}, {where}."
+    return f"{seen}, {where}." if tally.published else f"{seen}, {where}, which was not committed."
 
 
 def _cell(value: Any) -> str | int | float | bool:

@@ -62,7 +62,7 @@ def observation(
             "format": schema.format,
             "pipeline": contract.pipeline,
             "contract_version": contract.version,
-            "batch_id": batch.batch_id,
+            "batch_id": str(batch.batch_id),
             **({"subject": places[0][0], "version": places[0][1]} if places else {}),
             **_compared(contract, schema, named),
         },

@@ -126,9 +126,9 @@ class Reporter:
     def _report_gate(self, failed: GateFailed) -> None:
         pending = self.outside.ledger.pending()
         for result in failed.results:
-            self._tally(result, pending.batch_id if pending else 0)
+            self._tally(result, pending.batch_id if pending else 0, published=False)
         for result in failed.results:
-            self._log_check(result, published=False)
+            self._log_check(result)
 
     def turn_ended(self, at: Mapping[int, int]) -> None:
         """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
@@ -209,11 +209,12 @@ class Reporter:
                 self._tally(result, batch.batch_id)
         self._tallied.append(batch.batch_id)
 
-    def _tally(self, result: CheckResult, batch_id: int) -> None:
-        self.tallies.setdefault((result.table, result.name), Tally(result)).add(result, batch_id)
+    def _tally(self, result: CheckResult, batch_id: int, *, published: bool = True) -> None:
+        tally = self.tallies.setdefault((result.table, result.name), Tally(result))
+        tally.add(result, batch_id, published=published)
 
-    def _log_check(self, result: CheckResult, *, published: bool = True) -> bool:
-        return self._log(evaluation(self.contract, self.tallies[result.table, result.name], published=published))
+    def _log_check(self, result: CheckResult) -> bool:
+        return self._log(evaluation(self.contract, self.tallies[result.table, result.name]))
 
     def _report_halt(self) -> None:
         try:

@@ -9,7 +9,7 @@ import dagster as dg
 
 from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.offsets import TopicView
-from platform_defs.orchestration.events import MOST_PARTITIONS
+from platform_defs.orchestration.events import MAX_PARTITIONS
 from platform_defs.orchestration.halts import shows_otherwise
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.survey import kept_survey
@@ -135,6 +135,6 @@ def observations(topics: Sequence[str], kafka: KafkaTopics) -> Observed:
 def _observation(view: TopicView, facts: Mapping[str, int | str]) -> dg.AssetObservation:
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}
     offsets, total = sum(held.end - held.low for held in view.partitions.values()), sum(ends.values())
-    each = ends if len(ends) <= MOST_PARTITIONS else {}
+    each = ends if len(ends) <= MAX_PARTITIONS else {}
     metadata = {**facts, "messages": offsets, "end_offsets": total, **each, "topic_id": view.topic_id}
     return dg.AssetObservation(topic_key(view.topic), metadata=metadata)

@@ -12,8 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.model import Contract, Field
-from platform_defs.contract.reader.sources import HEADER
+from platform_defs.contract.model import HEADER, Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
@@ -54,7 +53,7 @@ class Samples:
         self._metadata = {
             item.source: FieldSamples(contract, replace(item, source=""), self._random)
             for item in contract.metadata_fields
-            if item.source == "key" or item.source.startswith(HEADER)
+            if item.header is not None or (item.source == "key" and not self._keyed)
         }
         self._texts = {
             source: [_text_of(column.item, one) for one in column.pool()] for source, column in self._metadata.items()
@@ -83,7 +82,8 @@ class Samples:
 
     def _sample(self, key: Json, value: Json) -> Sample:
         if not self._keyed:
-            return Sample(self._random.choice(self._texts.get("key", [None])), value, headers=self._headers())
+            key_of = self._random.choice(self._texts["key"]) if "key" in self._texts else None
+            return Sample(key_of, value, headers=self._headers())
         deletes = self._random.random() < TOMBSTONES
         return Sample(key.strip(b'"'), None if deletes else value, headers=self._headers())
 
@@ -192,7 +192,7 @@ def _text_of(item: Field, value: Json) -> bytes | None:
     """Return a made-up value as a key or a header has it: the text of a number or of true and false, a string without
     its quotes, bytes as they are.
     """
-    document = json.loads(value)
+    document = json.loads(value, parse_float=str)
     if document is None or item.type.kind in ("integer", "double", "boolean"):
         return None if document is None else value
     return base64.b64decode(document) if item.type.kind == "bytes" else str(document).encode()

@@ -12,7 +12,7 @@ from platform_defs.contract.classified import NOT_SHOWN, classified
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, SparkAway
-from platform_defs.offered_columns import OFFERED
+from platform_defs.offered_columns import named_columns
 from platform_defs.verification.differences import offsets_of
 from platform_defs.verification.eras import Eras
 from platform_defs.verification.json_columns import canonical_columns
@@ -47,6 +47,7 @@ class Expected:
 
     The transform is that of the contract's file: it gets the fields that the file has now, NULL in those that an older
     contract did not have, and makes the file's columns. `retyped`: what is wrong with columns that cannot be compared.
+    `offered`: columns of OFFERED that `rows` takes besides the fields.
     `not_compared`: columns of the contract in force in which the rows are not compared.
     `other_transform`: it is not the one that made the rows, or may not be.
     """
@@ -62,6 +63,7 @@ class Expected:
     ) -> None:
         contract, now = eras.contract(pinned.contract), eras.now(pinned)
         self._pipeline, self._spark, self._contract = pipeline, spark, contract
+        self.offered = named_columns(pipeline)
         self._is_other = other_transform or _fields(contract) != _fields(pipeline.contract)
         self._names = now.names  # of columns in what is made of a message, and in the table
         self.not_compared = now.not_compared
@@ -91,33 +93,6 @@ class Expected:
         made, failed = self._transformed(messages, names)
         table = pa.concat_tables([self._typed(piece) for piece in made]) if made else self.schema.empty_table()
         return Rows(table, np.sort(failed))
-
-    def used_columns(self) -> frozenset[str]:
-        """Return which columns of OFFERED the transform uses; all where it raises, which is reported for its messages.
-        Raises SparkAway where the session is gone.
-        """
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-        from pyspark.sql.pandas.types import from_arrow_schema
-
-        from platform_defs.offered_columns import used_columns
-        from platform_defs.own_session import own_session
-
-        transform = self._pipeline.transform
-        assert transform is not None  # noqa: S101  # the caller has looked
-        fields = ((item.name, item.type.arrow) for item in self._pipeline.contract.message_fields)
-        schema: Any = pa.schema([*fields, *OFFERED.items(), *OWN])
-        spark = self._spark()
-        try:
-            with own_session(spark) as session:
-                # Never run. The optimizer would replace a DataFrame of known rows by its result.
-                frame = session.range(1).mapInArrow(lambda batches: batches, from_arrow_schema(schema))
-                return used_columns(transform(frame).select(*self._names, *(name for name, _ in OWN)))
-        except (PySparkException, Py4JError, OSError) as error:
-            _require_session(spark, error)
-        except Exception:  # noqa: BLE001, S110  # a user's code may raise anything, and will do so again
-            pass
-        return frozenset(OFFERED)
 
     def _typed(self, made: pa.Table) -> pa.Table:
         return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
@@ -201,10 +176,9 @@ class Expected:
         for item in now:
             was = found.get(item.path) or (item.name if item.name in others else None)
             columns.append(_cast(messages, was, item.type.arrow))
-        for name, kind in OFFERED.items():
-            columns.append(_cast(messages, name if name in messages.column_names else None, kind))
-        columns += [messages[name] for name, _ in OWN]
-        names = [*(item.name for item in now), *OFFERED, *(name for name, _ in OWN)]
+        own = [*self.offered, *(name for name, _ in OWN)]
+        columns += [messages[name] for name in own]
+        names = [*(item.name for item in now), *own]
         return pa.Table.from_arrays(columns, names=names)
 
 

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import methodcaller
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -23,7 +24,8 @@ PATIENCE = 30.0  # seconds without progress after which BrokerAway is raised
 POLL = 0.2  # seconds
 SILENT = {"log_level": 2}  # what librdkafka would log of a broker that is away is in the error raised
 MOST = 20_000  # messages taken from the consumer at once
-MOST_BYTES = 64 << 20  # of values in a chunk; it ends where it has as many
+MOST_BYTES = 64 << 20  # of values and headers in a chunk; it ends where it has as many
+_HEADER = 200  # bytes that a header takes in Python
 
 
 Headers = list[tuple[str, bytes | None]]
@@ -69,10 +71,11 @@ class Chunk:
 class Topic:
     """Reads committed messages of one topic. To be closed."""
 
-    def __init__(self, options: Mapping[str, Any], topic: str, *, headers: bool = False) -> None:
-        """`headers`: read those that name schemas as well."""
-        self.topic, self._headers, self._options = topic, headers, options
-        self.metadata = False  # chunks that are read from now on have all headers and timestamps
+    def __init__(
+        self, options: Mapping[str, Any], topic: str, *, headers: bool = False, metadata: bool = False
+    ) -> None:
+        """`headers`: read those that name schemas as well. `metadata`: read all headers, and timestamps."""
+        self.topic, self._headers, self._metadata, self._options = topic, headers, metadata, options
         self._reading: Mapping[str, Any] = {
             **options,
             "group.id": "tidegate-verify",
@@ -154,14 +157,16 @@ class Topic:
         chunk.offsets.extend(message.offset() for message in messages)
         chunk.keys.extend(message.key() for message in messages)
         chunk.values.extend(values)
-        headers = [_headers_of(message) for message in messages] if self._headers or self.metadata else []
+        headers = [_headers_of(message) for message in messages] if self._headers or self._metadata else []
         none = [None] * len(messages)
         chunk.names.extend([last_header(one or [], "__value_schema_id") for one in headers] or none)
         chunk.key_names.extend([last_header(one or [], "__key_schema_id") for one in headers] or none)
-        if self.metadata:
+        size = sum(map(len, filter(None, values)))
+        if self._metadata:
             chunk.headers.extend(headers)
             chunk.timestamps.extend(message.timestamp() for message in messages)
-        return sum(map(len, filter(None, values)))
+            size += sum(_HEADER + len(value or b"") for one in headers for _, value in one or ())
+        return size
 
     def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
         """How far the log was read, by what is no message of the range."""
@@ -208,10 +213,16 @@ def _again() -> Retrying:
     return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)
 
 
+_headers = methodcaller("headers")
+
+
 def _headers_of(message: Any) -> Headers | None:
-    """Return the message's headers; None if the name of one is not UTF-8: the client returns none of them then."""
+    """Return the message's headers; None if the name of one is not UTF-8.
+
+    confluent-kafka 2.16 returns a list with an exception set. Only a call from C, such as methodcaller's, always fails.
+    """
     try:
-        return message.headers() or []
+        return _headers(message) or []
     except (SystemError, UnicodeDecodeError):
         return None
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from platform_defs.contract.model import Contract, Field
-from platform_defs.contract.reader.sources import HEADER
 from platform_defs.verification.documents import Document, NotTheType, Number, Pairs, check_jsonb, compact, parse
 from platform_defs.verification.judge import JudgedField, NoRow, Row
 from platform_defs.verification.key_judges import KeyJudge
@@ -41,13 +40,13 @@ class MetadataJudge:
         return NoRow(rule) if rule else row
 
     def _value(self, item: Field, read: Callable[[Any], Any], chunk: Chunk, place: int) -> Any:
-        if item.source.startswith("header"):
+        if item.source == "headers" or item.header is not None:
             headers = chunk.headers[place]
             if headers is None:
                 raise NotTheType("InvalidUtf8")
-            if item.source == "headers":
+            if item.header is None:
                 return _as_json(headers)
-            value = last_header(headers, item.source.removeprefix(HEADER))
+            value = last_header(headers, item.header)
             return None if value is None else _typed(value, item.type.kind, read)
         match item.source:
             case "key":
@@ -72,7 +71,7 @@ class MetadataJudge:
 
 
 def _time(kind: int, milliseconds: int) -> datetime | None:
-    if kind not in _KINDS:
+    if kind not in _KINDS or milliseconds == -1:
         return None
     try:
         return _ORIGIN + timedelta(milliseconds=milliseconds)

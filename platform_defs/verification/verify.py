@@ -24,6 +24,7 @@ from platform_defs.contract.digest import transform_digest
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from platform_defs.offered_columns import named_columns
 from platform_defs.verification.accumulates import Accumulated
 from platform_defs.verification.ahead import ahead, threads_of
 from platform_defs.verification.compare import AppendComparison, Era, Step
@@ -80,7 +81,7 @@ def verify(
         if not snapshot.partitions:
             return findings.report(time.monotonic() - started, "")
         refuse_unlike(snapshot)
-        with closing(topic_of(endpoints, snapshot.eras)) as topic:
+        with closing(topic_of(endpoints, snapshot.eras, pipeline)) as topic:
             same_topic(topic, snapshot)
             coverage(snapshot, findings)
             compared = Compared(snapshot, topic, findings, progress or (lambda _done, _total: None))
@@ -149,22 +150,19 @@ class Compared:
         other = pinned.transform != digest
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
         expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
-        used = frozenset[str]()
         if pipeline.transform is not None:
             spark()  # here, and not when a thread asks: signals are for the main thread
-            used = expected.used_columns()
-        return Era(self._judge(eras.contract(pinned.contract), used), expected, doubt)
+        return Era(self._judge(eras.contract(pinned.contract), expected.offered), expected, doubt)
 
     def _keyed_judge(self, pinned: Pinned) -> KeyedJudge:
         eras, schemas = self.snapshot.eras, self.snapshot.schemas
         contract = eras.contract(pinned.contract)
         return KeyedJudge(eras, pinned, self._judge(contract), key_judge_of(contract, schemas))
 
-    def _judge(self, contract: Contract, offered: frozenset[str] = frozenset()) -> ChunkJudge:
-        """`offered`: columns that a transform uses of the message's metadata."""
+    def _judge(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkJudge:
+        """Return the judge of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
         schemas = self.snapshot.schemas
         metadata = MetadataJudge(contract, key_judge_of(contract, schemas)) if contract.metadata_fields else None
-        self.topic.metadata |= metadata is not None or bool(offered)
         return ChunkJudge(contract, judge_of(contract, schemas), metadata, offered)
 
     def _read(self, comparison: AppendComparison | UpsertComparison, chunk: int) -> None:
@@ -211,10 +209,14 @@ def cover(part: Partition, findings: Findings) -> None:
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
-def topic_of(endpoints: "Endpoints", eras: Eras) -> Topic:
-    """The topic, to be closed; with the headers that name schemas, where a contract has any."""
-    headers = any(contract.wire.framing in ("header", "both") for contract in eras.contracts.values())
-    return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers)
+def topic_of(endpoints: "Endpoints", eras: Eras, pipeline: Pipeline) -> Topic:
+    """Return the topic, to be closed; with the headers that name schemas, and the metadata that contracts and the
+    transform read.
+    """
+    contracts = eras.contracts.values()
+    headers = any(contract.wire.framing in ("header", "both") for contract in contracts)
+    metadata = any(contract.metadata_fields for contract in contracts) or bool(named_columns(pipeline))
+    return Topic(endpoints.kafka_options(), eras.in_force.topic, headers=headers, metadata=metadata)
 
 
 def refuse_unlike(snapshot: Snapshot) -> None:

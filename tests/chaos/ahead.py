@@ -28,7 +28,7 @@ from tests.chaos.moments import (
     before_the_rules_are_judged,
     play,
 )
-from tests.chaos.runs import Run, changed_as, joined, shipped
+from tests.chaos.runs import Run, joined, limited, shipped
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.tables import with_impossible_sum
 from tests.logs import create_again
@@ -173,9 +173,9 @@ class Killing:
 
 
 def _play_killed(
-    name: str, changed: int, _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
+    name: str, batch_messages: int, _point: None, _how: str, _forever: bool, mouth: Connection, gateway: Any
 ) -> None:
-    pipeline, there = changed_as(shipped(name), changed), joined(gateway)
+    pipeline, there = limited(shipped(name), batch_messages), joined(gateway)
     with open_run(pipeline, connection(), lambda: there) as outside:
         source = Killing(outside.source, SIZE // 4, os.getpid())
         for batch in drain(pipeline, replace(outside, source=source)):

@@ -16,7 +16,7 @@ from resources.local import kafka, postgres, stack
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported
 from tests.chaos.kills import Trickle
-from tests.chaos.runs import Run, changed_as, joined, shipped
+from tests.chaos.runs import Run, joined, limited, shipped
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.dagster_runs import execute, table_keys
 from tests.waiting import BOUND, wait_for
@@ -70,10 +70,10 @@ def Postgres_and_Kafka_away_for_random_seconds_beside_a_continuous_run(chaos: Ch
 
 
 def play_continuous(
-    name: str, changed: Any, _point: None, _how: str, _forever: bool, _mouth: Any, gateway: Any
+    name: str, batch_messages: int, _point: None, _how: str, _forever: bool, _mouth: Any, gateway: Any
 ) -> None:
     """What the process of such a run does, until it is killed."""
-    pipeline = changed_as(shipped(name), changed, lag_seconds=1.0)
+    pipeline = limited(shipped(name), batch_messages, lag_seconds=1.0)
     session = joined(gateway)
 
     class Joined(KeptSpark):

@@ -112,37 +112,36 @@ def loosened(contract: Contract) -> Contract:
 
 
 def play_apply(
-    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+    name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
     """What the process of an apply does."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    _apply(loosened(given(name, changed)))
+    _apply(loosened(given(name, batch_messages)))
     mouth.send(("done",))
 
 
 def play_not_null(
-    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+    name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
     """Set NOT NULL, in the process of a command."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    evolve.set_not_null(connection().postgres_url, given(name, changed))
+    evolve.set_not_null(connection().postgres_url, given(name, batch_messages))
     mouth.send(("done",))
 
 
 def play_begin(
-    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+    name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
     """What the process of a run does before its first batch."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    Ledger(connection().postgres_url).acquire(additive(given(name, changed))).close()
+    Ledger(connection().postgres_url).acquire(additive(given(name, batch_messages))).close()
     mouth.send(("done",))
 
 
-def given(name: str, changed: Any) -> Contract:
-    """The contract that a process is told of by its pipeline's name and what was changed."""
+def given(name: str, batch_messages: int) -> Contract:
+    """Return the contract of a pipeline with this name, and so many messages a batch."""
     contract = renamed(declassified(find_pipeline("bank_transfers").contract), name)
-    limits = replace(contract.limits, batch_messages=changed)
-    return replace(contract, limits=limits)
+    return replace(contract, limits=replace(contract.limits, batch_messages=batch_messages))
 
 
 def _apply(contract: Contract) -> None:

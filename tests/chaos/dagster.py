@@ -71,7 +71,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
 
 def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstance, batch_id: int) -> None:
     """Dagster has every batch of the ledger, and this one once."""
-    ids = Counter(int(item["batch"]) for item in reported(instance, AssetKey(["web", "page_views"])))
+    ids = Counter(int(item["batch_id"]) for item in reported(instance, AssetKey(["web", "page_views"])))
     committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
     assert set(ids) == {row["batch_id"] for row in committed}
     assert ids[batch_id] == 1, ids

@@ -14,25 +14,19 @@ COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments 
 When = Literal["before", "after"]
 
 
-def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
-    """Cuts the publishing connection once, at its `nth` COMMIT: before it reaches Postgres, or after Postgres has done
-    it.
+def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
+    """Cuts the publishing connection once, at its COMMIT: before it reaches Postgres, or after Postgres has done it.
 
     With `then_away`, it lets no connection through from then on.
     """
     publishing: set[Link] = set()
     fired: list[Link] = []
-    left = nth
 
     def rule(link: Link, data: bytes, said: bool) -> Fault | None:
-        nonlocal left
         if fired:
             return "cut" if then_away else None
         if said and link in publishing and COMMIT in data:
-            left -= 1
             publishing.discard(link)
-            if left:
-                return None
             fired.append(link)
             if when == "after":
                 link.server.sendall(data)
@@ -48,7 +42,7 @@ def commit_cutter(when: When, *, then_away: bool = False, nth: int = 1) -> Rule:
 class CommitCutter(Proxy):
     """A proxy before the Postgres at `url` that cuts its publishing connection once (`commit_cutter`)."""
 
-    def __init__(self, url: str, when: When, *, then_away: bool = False, nth: int = 1) -> None:
+    def __init__(self, url: str, when: When, *, then_away: bool = False) -> None:
         given = urlsplit(url)
-        super().__init__(given.hostname or "", given.port or 5432, commit_cutter(when, then_away=then_away, nth=nth))
+        super().__init__(given.hostname or "", given.port or 5432, commit_cutter(when, then_away=then_away))
         self.url = self.lead(url)

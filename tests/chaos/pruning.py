@@ -56,11 +56,11 @@ def _all_is_old(world: World, pipeline: Pipeline) -> None:
 
 
 def play_prune(
-    name: str, changed: Any, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+    name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
     """What the process of a prune does."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    _prune(given(name, changed))
+    _prune(given(name, batch_messages))
     mouth.send(("done",))
 
 

@@ -52,9 +52,7 @@ class Run:
         spark: SparkSession | None = None,
     ) -> None:
         self._ear, mouth = FORKS.Pipe(duplex=False)
-        contract = pipeline.contract
-        changed = contract.limits.batch_messages
-        given = (pipeline.name, changed, point, how, forever, mouth, _gateway(spark))
+        given = (pipeline.name, pipeline.contract.limits.batch_messages, point, how, forever, mouth, _gateway(spark))
         there = {name: os.environ[name] for name in (SERVERS, POSTGRES) if name in os.environ}
         self.process = FORKS.Process(target=_led_to, args=(there, play or play_run, given))
         self.process.start()
@@ -138,7 +136,7 @@ def _led_to(there: dict[str, str], play: Callable[..., None], given: tuple[Any, 
 
 def play_run(
     name: str,
-    changed: int,
+    batch_messages: int,
     point: str | None,
     how: str,
     forever: bool,
@@ -150,7 +148,7 @@ def play_run(
     """What the process of a run does: batches until caught up, each of them said. `made`: the pipeline of this name."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    pipeline = changed_as(made(name), changed)
+    pipeline = limited(made(name), batch_messages)
     say: Any = mouth.send
     if gateway:
         there = joined(gateway)
@@ -168,10 +166,10 @@ def play_run(
         say(("failed", type(error).__name__, str(error)))
 
 
-def changed_as(pipeline: Pipeline, changed: int, **limits: Any) -> Pipeline:
+def limited(pipeline: Pipeline, batch_messages: int, **limits: Any) -> Pipeline:
     """Return the pipeline with so many messages a batch, and other `limits`."""
-    limited = replace(pipeline.contract.limits, batch_messages=changed, **limits)
-    return replace(pipeline, contract=replace(pipeline.contract, limits=limited))
+    changed = replace(pipeline.contract.limits, batch_messages=batch_messages, **limits)
+    return replace(pipeline, contract=replace(pipeline.contract, limits=changed))
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:

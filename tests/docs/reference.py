@@ -23,7 +23,7 @@ from platform_defs.contract.expectations import EXPECTATIONS
 from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
 from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.odcs import load
-from platform_defs.contract.reader.sources import KINDS
+from platform_defs.contract.reader.sources import SOURCES
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.exchange.exporting import export_schema
 from resources.settings import SETTINGS
@@ -81,21 +81,9 @@ def contract_types() -> str:
     return table(heads, rows)
 
 
-_SOURCES = {
-    "key": "the key: `string` as `keyFormat` says, `bytes` as it is; null where there is none",
-    "timestamp": "the timestamp, in ms; null where the message has none",
-    "timestampType": "`CreateTime` (set by the producer) or `LogAppendTime` (set by the broker)",
-    "topic": "the topic",
-    "partition": "the partition's number",
-    "offset": "the offset",
-    "headers": "all headers in order: a list of `{name, value}`, empty where there are none",
-    "header:NAME": "the value of the header NAME",
-}
-
-
 def contract_sources() -> str:
     """The sources of fields, with the types of each."""
-    rows = ((code(name), ", ".join(map(code, kinds)), _SOURCES[name]) for name, kinds in KINDS.items())
+    rows = ((code(name), ", ".join(map(code, one.kinds)), one.meaning) for name, one in SOURCES.items())
     return table(("source", "types", "what the field holds"), rows)
 
 

@@ -89,8 +89,8 @@ def test_each_schema_is_observed_once_with_the_line_that_would_read_what_is_new_
     assert tuple(first[name] for name in names) == (key, subject, 1, "avro", "yes", 0, pipeline.name)
     assert [column.name for column in first["dagster/column_schema"].columns][:2] == ["transfer_id", "debit_account"]
     (batch,) = reported(instance, table_keys(pipeline)[0])
-    assert (batch["contract version"], batch["contract digest"]) == (contract.version, contract_digest(contract))
-    assert batch[f"messages_of_schema_{key}"] == 8
+    assert (batch["contract_version"], batch["contract_digest"]) == (contract.version, contract_digest(contract))
+    assert [record.data for record in batch["schemas"].records] == [{"schema": key, "of": "value", "messages": 8}]
     newer = schema({"name": "channel", "type": "string"}, without="memo")
     typed = [{**document, "channel": "app"} for document in read(documents(4, 8))]
     registered.send(pipeline, [*values, *avro_values(client(registered), contract.topic, newer, typed)])

@@ -1,6 +1,6 @@
 """Keys, timestamps and headers of messages as columns: with the real broker, Postgres and Spark, and verified.
 
-Columns are called x, nth and place, as statements of a replay once called theirs.
+The columns x, nth and place have the names that the statements of a replay once used as aliases.
 """
 
 import time
@@ -10,9 +10,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-import psycopg
 import pytest
 from confluent_kafka import Producer
+from kafka import KafkaProducer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -73,10 +73,12 @@ SUMS = """
 START = int(time.time() - 600) * 1_000  # ms: retention would remove older messages
 
 
-def new_pipeline(world: World, folder: Path, disposition: str, *, text: str = "", transform: Any = None) -> Pipeline:
+def new_pipeline(
+    world: World, folder: Path, disposition: str, *, text: str = CONTRACT, transform: Any = None
+) -> Pipeline:
     path = folder / "shop" / "events.odcs.yaml"
     path.parent.mkdir(exist_ok=True)
-    path.write_text((text or CONTRACT).replace("DISPOSITION", disposition), encoding="utf-8")
+    path.write_text(text.replace("DISPOSITION", disposition), encoding="utf-8")
     pipeline = Pipeline(renamed(load(path), f"t{token_hex(5)}"), transform)
     compacts = {"cleanup.policy": "compact"} if disposition == "upsert" else {}
     world.create_topic(pipeline.contract.topic, 2, compacts)
@@ -94,8 +96,7 @@ def send(world: World, pipeline: Pipeline, messages: Sequence[tuple[bytes | None
 
 def spoiled(world: World, pipeline: Pipeline, statement: str) -> dict[str, Any]:
     """What verify reports after the statement on the pipeline's row table."""
-    with psycopg.connect(world.endpoints.postgres_url, autocommit=True) as connection:
-        connection.execute(statement.format(table=pipeline.contract.row_table.name))  # type: ignore[arg-type]
+    world.rows(statement.format(table=pipeline.contract.row_table.name))
     return verify(pipeline, world.endpoints, world.spark).to_json()
 
 
@@ -163,6 +164,49 @@ def test_verify_finds_the_timestamp_of_another_message(world: World, tmp_path: P
     assert spoiled(world, pipeline, later)["wrong"] == 1
     other = "UPDATE {table} SET headers = '[]' WHERE _partition = 1 AND _offset = 1"
     assert spoiled(world, pipeline, other)["wrong"] == 2
+
+
+class NotUtf8(str):
+    """The name of a header that is the byte 0xff."""
+
+    __slots__ = ()
+
+    def encode(self, *_: object) -> bytes:
+        return b"\xff"
+
+
+def test_a_header_whose_name_is_not_utf_8_makes_a_dead_letter_and_the_next_message_a_row(
+    world: World, tmp_path: Path
+) -> None:
+    pipeline = new_pipeline(world, tmp_path, "append")
+    servers = world.endpoints.kafka_options()["bootstrap.servers"]
+    producer = KafkaProducer(bootstrap_servers=servers)  # librdkafka's encodes names itself
+    for name in (NotUtf8("x"), "y"):
+        producer.send(pipeline.contract.topic, b'{"amount": 1}', partition=0, headers=[(name, b"b"), ("tenant", b"a")])
+    producer.close()
+    world.drain(pipeline)
+    letters = world.rows(
+        "SELECT stage, error_class, headers::text FROM tidegate.dead_letter WHERE pipeline = %s", pipeline.name
+    )
+    assert [(row["stage"], row["error_class"]) for row in letters] == [("decode", "InvalidUtf8")]
+    assert "not UTF-8" in letters[0]["headers"]
+    rows = world.rows(f"SELECT _offset FROM {pipeline.contract.row_table.name}")
+    assert [row["_offset"] for row in rows] == [1]
+    assert verify(pipeline, world.endpoints, world.spark).ok
+
+
+def passed_through(messages: DataFrame) -> DataFrame:
+    """Return all columns; `_key` is named, so that it is among them."""
+    return messages.where(F.col("_KEY").isNotNull())
+
+
+def test_a_transform_may_pass_all_columns_through_and_write_names_in_any_case(world: World, tmp_path: Path) -> None:
+    pipeline = new_pipeline(world, tmp_path, "append", transform=passed_through)
+    send(world, pipeline, [(b'{"amount": 1}', [("tenant", b"a")], key) for key in (b"k", None, b"")])
+    world.drain(pipeline)
+    rows = world.rows(f"SELECT message_key FROM {pipeline.contract.row_table.name}")
+    assert sorted(row["message_key"] for row in rows) == ["", "k"]
+    assert verify(pipeline, world.endpoints, world.spark).ok
 
 
 def test_an_upsert_keeps_the_metadata_of_the_newest_message(world: World, tmp_path: Path) -> None:

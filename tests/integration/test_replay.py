@@ -121,7 +121,7 @@ def test_upserts_are_replayed_whole(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_a_replay_repairs_rows_that_are_there_twice(world: World) -> None:
+def test_a_replay_removes_duplicated_rows(world: World) -> None:
     pipeline = bank(world, batches=1)
     table = pipeline.contract.row_table.name
     world.rows(f"insert into {table} select * from {table}")

@@ -217,7 +217,7 @@ def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     assert [item["messages"] for item in reported(instance, table_keys(pipeline)[0])] == [4, 4]
     assert world.ledger.unreported(pipeline.contract) == []
     assert check(instance, renamed, "debits_equal_credits").passed
-    assert reported(instance, table_keys(pipeline)[0])[1]["batch"] == str(batch.batch_id)
+    assert reported(instance, table_keys(pipeline)[0])[1]["batch_id"] == str(batch.batch_id)
 
 
 def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(

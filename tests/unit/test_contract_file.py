@@ -104,10 +104,10 @@ def test_json_is_neither_grouped_by_nor_summed(tmp_path: Path) -> None:
     assert "rows cannot be grouped by it" in str(refusal(tmp_path, text))
 
 
-def test_a_delivery_is_refused_and_still_read_from_the_ledger(tmp_path: Path) -> None:
+def test_delivery_is_refused_in_a_file_and_ignored_in_the_ledger(tmp_path: Path) -> None:
     for value in ("at_least_once", "exactly_once"):
         text = GOOD.replace("property: batchMessages, value: 1000", f"property: delivery, value: {value}")
-        assert "every pipeline delivers exactly once. Remove the entry" in str(refusal(tmp_path, text))
+        assert "every pipeline delivers exactly once. Remove this entry" in str(refusal(tmp_path, text))
         kept = load(write(tmp_path, text), accepted=True)
         assert contract_digest(kept) == contract_digest(load(write(tmp_path, GOOD)))
 

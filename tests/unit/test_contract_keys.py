@@ -19,7 +19,7 @@ from platform_defs.contract.model import (
     OtherRecords,
     Publishing,
     Severity,
-    SubjectNaming,
+    SubjectNameStrategy,
 )
 from platform_defs.contract.section import Section
 
@@ -69,7 +69,7 @@ def test_the_values_are_those_that_the_reader_takes() -> None:
         ("framing", Framing),
         ("keyFormat", KeyFormat),
         ("otherRecords", OtherRecords),
-        ("subjectNameStrategy", SubjectNaming),
+        ("subjectNameStrategy", SubjectNameStrategy),
     ):
         assert keys.SERVER_PROPERTIES[name].values == ", ".join(get_args(known))
     assert schema_keys.TABLE_PROPERTIES["disposition"].values == ", ".join(get_args(Disposition))

@@ -6,6 +6,7 @@ import pytest
 
 from platform_defs.contract.model import UNFRAMED, Contract, WireFormat
 from platform_defs.contract.odcs import load
+from platform_defs.contract.written import text
 from platform_defs.errors import BadInput
 from tests.unit.contract_mistakes import GOOD
 
@@ -70,7 +71,7 @@ def test_everything_that_is_said_of_schemas_is_read(tmp_path: Path) -> None:
             "TopicRecordNameStrategy",
             "shop.orders-key",
         ),
-        (("subject, value: shop.Order",), "shop.Order", "RecordNameStrategy", "shop.orders-key"),
+        (("subject, value: shop.Order",), "shop.Order", "RecordNameStrategy", "shop.Order-key"),
         (("subject, value: other",), "other", None, "other-key"),
     ],
 )
@@ -78,14 +79,15 @@ def test_a_subject_is_named_by_a_strategy_or_by_itself(
     tmp_path: Path, properties: tuple[str, ...], subject: str, naming: str | None, keys: str
 ) -> None:
     made = contract(tmp_path, "avro", "record, value: shop.Order", "keyFormat, value: avro", *properties)
-    assert (made.wire.subject, made.subject_naming, made.key_subject) == (subject, naming, keys)
+    assert (made.wire.subject, made.subject_name_strategy, made.key_subject) == (subject, naming, keys)
+    assert load(tmp_path / "kept.odcs.yaml", text(made)).wire == made.wire
 
 
 def test_a_subject_by_the_record_needs_its_name_and_no_other_subject(tmp_path: Path) -> None:
     strategy = "subjectNameStrategy, value: RecordNameStrategy"
-    with pytest.raises(BadInput, match="say which with record or message"):
+    with pytest.raises(BadInput, match="needs the record's full name: set record"):
         contract(tmp_path, "avro", strategy)
-    with pytest.raises(BadInput, match="leave one of the two out"):
+    with pytest.raises(BadInput, match="exclude each other"):
         contract(tmp_path, "avro", strategy, "record, value: shop.Order", "subject, value: other")
     with pytest.raises(BadInput, match="did you mean 'RecordNameStrategy'"):
         contract(tmp_path, "avro", "subjectNameStrategy, value: RecordName", "record, value: shop.Order")

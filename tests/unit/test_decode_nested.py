@@ -135,7 +135,7 @@ def test_a_rule_on_a_nested_field_goes_by_its_name_and_shows_its_path() -> None:
     rule = RowRule("city_min_length", "city", "min_length", 2, "")
     city = Field("city", column_type("string"), required=False, rules=(rule,), physical_path=("user", "city"))
     checked = Contract("p", "1", "d", "", "t", "json", fields=(city,), tables=())
-    found = check_rows(checked, decoded(checked, b'{"user":{"city":"Ulm"}}', b'{"user":{"city":"U"}}'))
+    found = check_rows(checked.fields, decoded(checked, b'{"user":{"city":"Ulm"}}', b'{"user":{"city":"U"}}'))
     assert [(f.index, f.error_class, f.field) for f in found.faults] == [(1, "city_min_length", "city")]
     assert found.faults[0].message.startswith("city (user.city) is U; the contract requires")
 
@@ -144,7 +144,7 @@ def test_required_goes_for_json_columns_too() -> None:
     rule = RowRule("payload_required", "payload", "required", None, "")
     payload = Field("payload", column_type("json"), required=True, rules=(rule,))
     checked = Contract("p", "1", "d", "", "t", "json", fields=(payload,), tables=())
-    found = check_rows(checked, decoded(checked, b'{"payload":[null]}', b'{"payload":null}', b"{}"))
+    found = check_rows(checked.fields, decoded(checked, b'{"payload":[null]}', b'{"payload":null}', b"{}"))
     assert [(f.index, f.error_class) for f in found.faults] == [(1, "payload_required"), (2, "payload_required")]
 
 

@@ -90,6 +90,9 @@ def test_a_table_shows_its_columns_with_types_and_classification() -> None:
     assert columns["amount"].type == "numeric(18,2)"
     assert not columns["amount"].constraints.nullable
     assert columns["account"].tags == {"classification": "confidential"}
+    assert all(column.description for column in columns.values())
+    assert columns["_offset"].description == "Offset of the message that the row came from."
+    assert str(spec.metadata["transform"].value).endswith("assets/bank/transfers.py")
     assert spec.freshness_policy is not None
 
 

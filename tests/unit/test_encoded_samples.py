@@ -64,7 +64,7 @@ def test_good_messages_are_rows_and_bad_ones_are_dead_letters_as_foretold(
     names = pa.array([dict(samples.headers).get(HEADERS["value"])] * 200, pa.binary())
     reader = FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
     reader = reader if contract.wire.framed else reader_of_file(contract)
-    found = check_rows(contract, reader.read(pa.array([one.value for one in taken], pa.binary()), names).decoded)
+    found = check_rows(contract.fields, reader.read(pa.array([one.value for one in taken], pa.binary()), names).decoded)
     assert {fault.index: fault.error_class for fault in found.faults} == {
         place: one.reason for place, one in enumerate(taken) if one.reason
     }

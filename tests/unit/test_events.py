@@ -1,9 +1,11 @@
 """What Dagster hears of a run of several batches."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import dagster as dg
+import pytest
 
 from assets import find_pipeline
 from platform_defs.contract.model import CheckResult
@@ -34,7 +36,7 @@ def test_a_later_batch_does_not_paint_over_a_failure() -> None:
         tally.add(found, batch_id)
     answered = evaluation(CONTRACT, tally)
     assert not answered.passed
-    expected = {"failed": 3, "messages": 30, "batches": "3", "failed batches": "1", "batch": "2"}
+    expected = {"failed": 3, "messages": 30, "batches": "3", "failed_batches": "1", "batch_id": "2"}
     assert {name: answered.metadata[name].value for name in expected} == expected
     assert len(samples(answered)) == 3
 
@@ -47,27 +49,52 @@ def test_samples_stay_few() -> None:
     assert evaluation(CONTRACT, tally).metadata["failed"].value == 20
 
 
-def test_a_check_that_failed_says_what_happens_now_and_which_command_goes_on() -> None:
-    tally = Tally(result(False, 3))
-    tally.add(result(False, 3), 7)
-    shown = {name: value.value for name, value in evaluation(CONTRACT, tally).metadata.items()}
-    assert shown["next command"] == "tidegate dlq list bank_transfers"
-    assert "dead letters" in str(shown["what happens now"])
-    assert "CHF" in str(shown["limit"])
-    gate = CheckResult("postings_sum_to_zero", "bank.postings", "blocking", False, {"observed_value": 5})
-    stopped = Tally(gate)
-    stopped.add(gate, 7)
-    shown = {n: v.value for n, v in evaluation(CONTRACT, stopped, published=False).metadata.items()}
-    assert str(shown["what happens now"]).startswith("Batch 7 was not committed; offsets are unchanged.")
-    assert shown["next command"] == "tidegate ack bank_transfers"
-    assert shown["limit"] == "ExpectColumnSumToBeBetween(column=amount, min_value=0, max_value=0)"
+GATE = CheckResult("postings_sum_to_zero", "bank.postings", "blocking", False, {"observed_value": 5})
+LARGE = CheckResult("postings_of_usual_size", "bank.postings", "warning", False, {"observed_value": 5})
+
+
+@pytest.mark.parametrize(
+    ("failed", "published", "limit", "now", "command"),
+    [
+        (result(False, 3), True, "one of CHF", "The messages became dead letters.", "tidegate dlq list bank_transfers"),
+        (result(False, 3), False, "one of CHF", "Batch 7 was not committed", "tidegate ack bank_transfers"),
+        (GATE, False, "ExpectColumnSumToBeBetween(column=amount,", "its offsets are unchanged", "tidegate ack bank"),
+        (GATE, True, "min_value=0, max_value=0)", "tidegate ack accepted it despite this check", None),
+        (LARGE, True, "ExpectColumnMaxToBeBetween", "the check has severity warning", None),
+        (LARGE, False, "ExpectColumnMaxToBeBetween", "Batch 7 was not committed", "tidegate ack bank_transfers"),
+    ],
+)
+def test_a_failed_check_shows_its_limit_the_outcome_for_the_batch_and_the_next_command(
+    failed: CheckResult, published: bool, limit: str, now: str, command: str | None
+) -> None:
+    tally = Tally(failed)
+    tally.add(failed, 7, published=published)
+    shown = {name: str(value.value) for name, value in evaluation(CONTRACT, tally).metadata.items()}
+    assert limit in shown["limit"]
+    assert now in shown["what_happens_now"]
+    assert shown.get("next_command", "none").startswith(command or "none")
+
+
+def test_a_batch_that_was_not_committed_stays_so_in_the_report_of_the_whole_run() -> None:
+    tally = Tally(GATE)
+    tally.add(replace(GATE, passed=True), 6)
+    tally.add(GATE, 7, published=False)
+    tally.add(replace(GATE, passed=True), 8)
+    assert "Batch 7 was not committed" in str(evaluation(CONTRACT, tally).metadata["what_happens_now"].value)
+
+
+def test_a_renamed_rule_has_no_limit() -> None:
+    gone = replace(LARGE, name="gone")
+    tally = Tally(gone)
+    tally.add(gone, 7)
+    assert "limit" not in evaluation(CONTRACT, tally).metadata
 
 
 def test_only_what_a_plot_is_of_use_for_is_a_number() -> None:
     shown = _shown(3)
     numbers = {name for name, value in shown.items() if isinstance(value.value, int | float)}
     assert numbers == {"messages", "rows", "dead_letters", "messages_per_second", "seconds", "lag"}
-    assert [record.data for record in _records(shown["seconds by step"])] == [{"step": "stage", "seconds": 1.0}]
+    assert [record.data for record in _records(shown["seconds_by_step"])] == [{"step": "stage", "seconds": 1.0}]
 
 
 def test_offsets_are_one_table_and_of_many_partitions_the_largest_and_a_sum() -> None:

@@ -36,7 +36,7 @@ def _read(change: Change, values: Sequence[bytes]) -> Decoded:
         return {key: schemas[key] for key in keys}
 
     found = FramedReader(change.contract, find).read(pa.array(values, pa.binary()), None)
-    return check_rows(change.contract, found.decoded)
+    return check_rows(change.contract.fields, found.decoded)
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)

@@ -46,7 +46,7 @@ RULED = contract(
 
 def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
     """What the engine makes of `values`: a tuple, or the error class of the fault."""
-    decoded = check_rows(contract, decode(contract, pa.array(values, pa.binary())))
+    decoded = check_rows(contract.fields, decode(contract, pa.array(values, pa.binary())))
     outcome: dict[int, Any] = {fault.index: NoRow(fault.error_class) for fault in decoded.faults}
     rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
     indexes: list[Any] = decoded.indexes.to_pylist()

@@ -37,7 +37,7 @@ def contract(*rules: RowRule, of: str) -> Contract:
 def check(kind: Any, argument: Any, of: str, values: list[Any]) -> Decoded:
     checked = contract(RowRule(f"a_{kind}", "a", kind, argument, ""), of=of)
     rows = pa.RecordBatch.from_arrays([pa.array(values, checked.fields[0].type.arrow)], schema=checked.arrow_schema)
-    return check_rows(checked, Decoded(rows, pa.array(range(len(values)), pa.int64()), [], 0))
+    return check_rows(checked.fields, Decoded(rows, pa.array(range(len(values)), pa.int64()), [], 0))
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_a_rule_keeps_and_breaks(kind: str, argument: Any, of: str, keep: list[A
     ],
 )
 def test_a_fault_says_the_value_and_the_rule(change: tuple[bytes, bytes], message: str) -> None:
-    checked = check_rows(BANK, decode_block(BANK, [SOUND, SOUND.replace(*change)]))
+    checked = check_rows(BANK.fields, decode_block(BANK, [SOUND, SOUND.replace(*change)]))
     assert [fault.message for fault in checked.faults] == [message]
     assert checked.indexes.to_pylist() == [0]
 
 
 def test_a_message_that_breaks_several_rules_is_one_fault_of_the_first() -> None:
     wrong = SOUND.replace(b"EUR", b"DEM").replace(b"12.34", b"-1").replace(b"A00002", b"")
-    (fault,) = check_rows(BANK, decode_block(BANK, [wrong])).faults
+    (fault,) = check_rows(BANK.fields, decode_block(BANK, [wrong])).faults
     assert fault.error_class == "credit_account_pattern"
 
 
 def test_faults_of_both_stages_stand_in_the_order_of_the_block() -> None:
     values = [b"x", SOUND, SOUND.replace(b"EUR", b"DEM"), b'{"amount":"x"}', SOUND, b"{}"]
-    checked = check_rows(BANK, decode_block(BANK, values))
+    checked = check_rows(BANK.fields, decode_block(BANK, values))
     assert [(fault.index, fault.stage) for fault in checked.faults] == [
         (0, "decode"),
         (2, "check"),
@@ -111,7 +111,7 @@ def test_faults_of_both_stages_stand_in_the_order_of_the_block() -> None:
 
 
 def test_a_block_without_rows_passes() -> None:
-    checked = check_rows(BANK, decode_block(BANK, [b"x"]))
+    checked = check_rows(BANK.fields, decode_block(BANK, [b"x"]))
     assert (checked.rows.num_rows, len(checked.faults)) == (0, 1)
 
 
@@ -125,7 +125,7 @@ def test_every_message_is_either_a_row_or_one_fault(values: list[str | None], lo
     )
     checked = contract(*rules, of="string")
     rows = pa.RecordBatch.from_arrays([pa.array(values, pa.string())], schema=checked.arrow_schema)
-    result = check_rows(checked, Decoded(rows, pa.array(range(len(values)), pa.int64()), [], 0))
+    result = check_rows(checked.fields, Decoded(rows, pa.array(range(len(values)), pa.int64()), [], 0))
     keeps = [index for index, value in enumerate(values) if value is not None and low <= len(value) <= high]
     assert result.indexes.to_pylist() == keeps
     assert result.rows.column("a").to_pylist() == [values[index] for index in keeps]

@@ -30,14 +30,21 @@ def test_a_task_with_another_installation_refuses_before_it_unpickles_anything(m
 
 def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_install.resources, "files", lambda _: tmp_path)
-    for name in ("engine/task.py", "formats/json/decode.py", "cli/main.py", "engine/notes.txt", "top.py"):
+    for name in (
+        "engine/task.py",
+        "formats/json/decode.py",
+        "cli/main.py",
+        "engine/notes.txt",
+        "top.py",
+        "offered_columns.py",
+    ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("first")
     before = _fresh()
     for name in ("cli/main.py", "engine/notes.txt", "top.py"):
         (tmp_path / name).write_text("second")
     assert _fresh() == before
-    for name in ("engine/task.py", "formats/json/decode.py"):
+    for name in ("engine/task.py", "formats/json/decode.py", "offered_columns.py"):
         (tmp_path / name).write_text("second")
         assert _fresh() != before
         (tmp_path / name).write_text("first")

@@ -15,6 +15,7 @@ def read_owners(document: Document) -> tuple[str, ...]:
     """
     team = document.value.team
     members = (team.members if isinstance(team, Team) else team) or []
-    named = [f"team:{team.name}"] if isinstance(team, Team) and team.name else []
+    name = " ".join(team.name.split()) if isinstance(team, Team) and team.name else ""
+    named = [f"team:{name}"] if name else []
     emails = [one.username for one in members if one.username and _EMAIL.fullmatch(one.username)]
     return tuple(dict.fromkeys([*named, *emails]))

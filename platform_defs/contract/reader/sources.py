@@ -1,25 +1,38 @@
-"""Fields whose value is the message's key, timestamp, a header or the like: the sources, and the types of each."""
+"""Fields that read the message's key, timestamp, headers or position: the sources, and the types of each."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
 from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model import HEADER
 from platform_defs.contract.node import Node, one_of
 
-HEADER = "header:"  # and the header's name
-# By source, the kinds of its types. Of a header that is no text, the value is the text of a number, a date and so on.
-KINDS: Mapping[str, tuple[str, ...]] = {
-    "key": ("string", "bytes"),
-    "timestamp": ("timestamp",),
-    "timestampType": ("string",),
-    "topic": ("string",),
-    "partition": ("integer",),
-    "offset": ("integer",),
-    "headers": ("json",),
-    f"{HEADER}NAME": (
-        *("string", "bytes", "integer", "double", "decimal", "boolean", "date", "timestamp", "time", "uuid"),
+
+@dataclass(frozen=True)
+class Source:
+    """What a field may hold. `kinds`: of its types."""
+
+    kinds: tuple[str, ...]
+    meaning: str
+
+
+ONE_HEADER = f"{HEADER}NAME"  # in SOURCES, for every name
+SOURCES: Mapping[str, Source] = {
+    "key": Source(
+        ("string", "bytes"), "the key: `string` as `keyFormat` says, `bytes` as it is; null if there is none"
+    ),
+    "timestamp": Source(("timestamp",), "the timestamp, in ms; null if there is none"),
+    "timestampType": Source(("string",), "`CreateTime` (set by the producer) or `LogAppendTime` (set by the broker)"),
+    "topic": Source(("string",), "the topic"),
+    "partition": Source(("integer",), "the partition"),
+    "offset": Source(("integer",), "the offset"),
+    "headers": Source(("json",), "all headers in order: a list of `{name, value}`, empty if there are none"),
+    ONE_HEADER: Source(
+        ("string", "bytes", "integer", "double", "decimal", "boolean", "date", "timestamp", "time", "uuid"),
+        "the value of the header NAME",
     ),
 }
 _VALUE_ONLY = ("aliases", "fieldNumber", "pathNumbers")
@@ -33,19 +46,18 @@ def read_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, 
     if "source" not in given:
         return ""
     node = given["source"]
-    source = node.value
-    known = f"{HEADER}NAME" if isinstance(source, str) and source.startswith(HEADER) else source
-    if not isinstance(known, str) or known not in KINDS or source == f"{HEADER}NAME":
-        raise node.refused(f"unknown source {source!r}; {one_of(KINDS, str(source))}, with a header's name for NAME")
+    source = str(node.value)
+    known = SOURCES.get(ONE_HEADER if source.startswith(HEADER) else source)
+    if known is None:
+        raise node.refused(f"unknown source {node.value!r}; {one_of(SOURCES, source)}")
     name = source.removeprefix(HEADER)
-    if not name or len(name) > _MAX_NAME or "\0" in name or not name.isprintable():
-        raise node.refused(f"{name!r} is not the name of a header: 1 to {_MAX_NAME:,} printable characters")
-    if of.kind not in KINDS[known]:
-        raise node.refused(f"source {source} is of type {' or '.join(KINDS[known])}, not {of.name}")
+    if not name.isprintable() or not 1 <= len(name) <= _MAX_NAME:
+        raise node.refused(f"a header name has 1 to {_MAX_NAME:,} printable characters; {name!r} does not")
+    if of.kind not in known.kinds:
+        raise node.refused(f"source {source} requires type {', '.join(known.kinds)}; this field is {of.name}")
     if item.value.physicalName is not None:
-        wrong = "physicalName is the key in the message's value, and a field with a source is not there: leave it out"
-        raise item.child("physicalName").refused(wrong)
+        raise item.child("physicalName").refused("physicalName does not apply to a field with a source. Remove it")
     for key in _VALUE_ONLY:
         if key in given:
-            raise given[key].refused(f"{key} is for fields of the message's value, and this one has a source")
+            raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")
     return source

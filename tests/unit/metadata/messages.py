@@ -1,6 +1,6 @@
 """Messages with metadata, and a contract that reads all of it."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
@@ -55,6 +55,7 @@ class Sent:
     stamp: tuple[int, int] = (1, 1_700_000_000_123)
     value_: bytes | None = b'{"n":1}'
     named: bool = True
+    instead: list[list[tuple[str, bytes | None]]] = field(default_factory=list)
 
     def key(self) -> bytes | None:
         return self.key_
@@ -69,9 +70,14 @@ class Sent:
         return self.stamp
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
+        if self.instead:
+            return self.instead[0]
         if not self.named:
             raise SystemError("returned a result with an exception set")  # as confluent_kafka does
         return list(self.headers_) or None
+
+    def set_headers(self, value: list[tuple[str, bytes | None]]) -> None:
+        self.instead.append(value)
 
     def leader_epoch(self) -> int | None:
         return 0
