@@ -51,6 +51,20 @@ class BrokenContract:
         """The pipeline's name; where it could not be read, the folder and the file: `bank/transfers`."""
         return self.contract.pipeline if self.contract else f"{self.domain}/{stem(self.path)}"
 
+    def is_called(self, name: str) -> bool:
+        """Return True if a user may mean this contract by the name: bank_transfers also where no id could be read."""
+        return name in (self.name, f"{self.domain}_{stem(self.path)}")
+
+    def may_read(self, topic: str) -> bool:
+        """Return False if the contract certainly does not read the topic: the file does not contain its name."""
+        if self.contract is not None:
+            return self.contract.topic == topic
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return True
+        return re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w.-])", text) is not None
+
 
 @dataclass(frozen=True)
 class Contracts:
@@ -113,7 +127,7 @@ def find_contract(name: str, folder: Path = ASSETS) -> Contract:
         if contract.pipeline == name:
             return contract
     for item in found.broken:
-        if item.name == name or name == f"{item.domain}_{stem(item.path)}":
+        if item.is_called(name):
             raise item.error
     raise _unknown(name, found)
 

@@ -78,16 +78,19 @@ class Topics:
         return Moves(self.admin.options, self.home, self.ledger)
 
     def declared(self) -> Declarations:
-        """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares."""
+        """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares, or
+        a contract that cannot be used.
+        """
         found = read_contracts(self.folder)
         said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
         if not self.only:
             return replace(said, refused=(*said.refused, *map(_broken, found.broken)))
         known = {**said.topics, **said.undeclared}
-        if missing := [name for name in self.only if name not in known]:
-            raise BadInput(
-                f"nothing is declared of {missing[0]}, neither in a contract nor in {NAME}", field=missing[0]
-            )
+        for missing in (name for name in self.only if name not in known):
+            for item in found.broken:
+                if item.may_read(missing):
+                    raise item.error
+            raise BadInput(f"nothing is declared of {missing}, neither in a contract nor in {NAME}", field=missing)
         topics = {name: one for name, one in said.topics.items() if name in self.only}
         undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
         refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)
