@@ -10,15 +10,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka import (
+    ElectionType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
+from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
 
+from platform_defs import verdicts
 from platform_defs.cluster.observed import Broker, Partition
-from platform_defs.errors import BrokerAway, TopicMissing
+from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
+from platform_defs.kafka.topic_description import Setting, Source
+from platform_defs.offsets import PartitionView
+from platform_defs.verdicts import Verdict
 from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right, on_cluster
+from resources.kafka.rights import Right, on_cluster, to_describe
 from resources.kafka.throttles import FOLLOWER, LEADER
 
 ANSWER = 3.0  # seconds in which a broker answers, or is silent
@@ -53,11 +65,14 @@ class KafkaPartitions:
     options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 8.0
 
-    def topics(self, names: Iterable[str] | None = None) -> Topics:
-        """These topics, or all of them. Raises TopicMissing for one of `names`."""
+    def topics(self, names: Iterable[str] | None = None, needed: Right | None = None) -> Topics:
+        """These topics, or all of them. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
+        may not describe; the error names the right `needed`, without it Describe.
+        """
         said = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
         wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
         if missing := [name for name in wanted if name not in said.topics]:
+            self.topic_ids(missing[:1], needed)  # metadata leaves out what may not be described; this is refused
             raise TopicMissing.named(missing[0])
         return Topics(
             said.cluster_id,
@@ -92,8 +107,47 @@ class KafkaPartitions:
 
         return self._answer(f"to describe topics ({MINIMUM})", ask)
 
-    def topic_ids(self, topics: Sequence[str]) -> dict[str, str]:
-        """The id of each topic that exists."""
+    def settings(self, topic: str) -> tuple[Setting, ...]:
+        """Return every setting that holds for a topic, by name. Needs the ACL DescribeConfigs on the topic."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        needed = to_describe(topic, configured=True)
+        place = f"to describe the settings of {topic}"
+
+        def ask(client: Any) -> tuple[Setting, ...]:
+            entries = client.describe_configs([resource], request_timeout=self._each)[resource].result()
+            return tuple(
+                Setting(name=name, value=entry.value, source=_source(entry.source))
+                for name, entry in sorted(entries.items())
+            )
+
+        return self._answer(place, ask, needed)
+
+    def bounds(self, partitions: Sequence[Partition], needed: Right) -> dict[int, PartitionView | TidegateError]:
+        """Return low watermark, last stable offset and high watermark of partitions of one topic, by number; BrokerAway
+        for one whose leader does not answer. `needed`: the right that the error names where it is missing.
+        """
+        found: dict[int, PartitionView | TidegateError] = {
+            item.number: BrokerAway(f"{item} has no leader at the moment") for item in partitions
+        }
+        left: list[Any] = [TopicPartition(item.topic, item.number) for item in partitions if item.leader is not None]
+        each = {"request_timeout": self._each}
+
+        def ask(client: Any) -> dict[int, PartitionView | TidegateError]:
+            latest: dict[TopicPartition, Any] = dict.fromkeys(left, OffsetSpec.latest())
+            earliest: dict[TopicPartition, Any] = dict.fromkeys(left, OffsetSpec.earliest())
+            ends = client.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, **each)
+            highs = client.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, **each)
+            lows = client.list_offsets(earliest, **each)
+            return {at.partition: _view(at, lows[at], ends[at], highs[at]) for at in left}
+
+        for _ in range(TRIES):  # a leader may have moved just now
+            if left:
+                found |= self._answer(f"to list offsets of {left[0].topic}", ask, needed)
+                left = [at for at in left if isinstance(found[at.partition], TidegateError)]
+        return found
+
+    def topic_ids(self, topics: Sequence[str], needed: Right | None = None) -> dict[str, str]:
+        """The id of each topic that exists. Raises AccessDenied for one that this user may not describe."""
         if not topics:
             return {}
 
@@ -102,7 +156,7 @@ class KafkaPartitions:
             found = {name: _unless(_MISSING, future) for name, future in asked.items()}
             return {name: str(item.topic_id) for name, item in found.items() if item is not None}
 
-        return self._answer("to describe topics", ask)
+        return self._answer("to describe topics", ask, needed or to_describe(topics[0]))
 
     def elect(self, partitions: Sequence[Partition], *, unclean: bool) -> dict[tuple[str, int], str]:
         """Let the first replica of each lead, or with `unclean` any replica there is; what Kafka refuses, with why.
@@ -169,6 +223,25 @@ def _unless(codes: Sequence[int], future: Any) -> Any:
         if error.args[0].code() in codes:
             return None
         raise
+
+
+def _source(number: int) -> Source:
+    if number == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
+        return "topic"
+    return "default" if number == ConfigSource.DEFAULT_CONFIG.value else "broker"  # dynamic or in its file
+
+
+def _view(place: TopicPartition, low: Any, end: Any, high: Any) -> PartitionView | TidegateError:
+    """Return what the leader answers; BrokerAway where it does not. Raises KafkaException for a refusal."""
+    try:
+        first, last, written = low.result(), end.result(), high.result()
+    except KafkaException as error:
+        if verdicts.of_kafka(error.args[0].name()) is not Verdict.AWAY:
+            raise
+        return BrokerAway(f"the leader of {place.topic}[{place.partition}] does not answer: {error.args[0].str()}")
+    if min(first.offset, last.offset, written.offset) < 0:  # OFFSET_INVALID: the leader died just now
+        return BrokerAway(f"the leader of {place.topic}[{place.partition}] does not answer")
+    return PartitionView(first.offset, last.offset, last.leader_epoch, written.offset)
 
 
 def _partition(topic: str, item: Any) -> Partition:
