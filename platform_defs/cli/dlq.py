@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from dataclasses import asdict, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from platform_defs.cli.dlq_unsent import OutcomeChoice, discard, list_unsent, send
+from platform_defs.cli.kafka.content import content_json
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
 from platform_defs.errors import BadInput
 from platform_defs.words import plural
@@ -124,7 +124,7 @@ def show(
     if hidden:
         found = _redacted(contract, found)
     if output is Output.json:
-        exact = partial(_exact, hidden=hidden)
+        exact = partial(content_json, hidden=hidden)
         headers = [{"name": name, "value": exact(content)} for name, content in found.headers]
         content = {"key": exact(found.key), "value": exact(found.value), "headers": headers}
         print_json({**_facts(found), **content, "hidden": hidden})
@@ -162,19 +162,6 @@ def _ledger(pipeline: str) -> Ledger:
 
     find_contract(pipeline)
     return outside().ledger
-
-
-def _exact(content: bytes | None, *, hidden: bool) -> dict[str, Any] | None:
-    """As base64, which is exact, and as text if it is UTF-8; how long it is alone, where it is hidden."""
-    if content is None:
-        return None
-    if hidden:
-        return {"bytes": len(content)}
-    document: dict[str, Any] = {"base64": base64.b64encode(content).decode(), "bytes": len(content)}
-    try:
-        return {**document, "text": content.decode()}
-    except UnicodeDecodeError:
-        return document
 
 
 def _readable(content: bytes | None, *, hidden: bool) -> str | None:

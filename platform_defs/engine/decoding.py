@@ -13,7 +13,7 @@ from platform_defs.contract.model import Contract
 from platform_defs.engine.message_keys import KeyColumn, key_texts
 from platform_defs.engine.metadata_columns import with_metadata
 from platform_defs.engine.row_checks import check_rows
-from platform_defs.engine.schema_ports import NamedSchema, Schemas
+from platform_defs.engine.schema_ports import NamedSchema, SchemaFinder
 from platform_defs.errors import InternalError
 from platform_defs.formats.arrow import Column, columns_of
 from platform_defs.formats.arrow import kernels as pc
@@ -52,7 +52,7 @@ class _Cut:
 class BlockDecoder:
     """Decodes the blocks of one task."""
 
-    def __init__(self, contract: Contract, schemas: Schemas | None) -> None:
+    def __init__(self, contract: Contract, schemas: SchemaFinder | None) -> None:
         self._contract, self._schemas = contract, schemas
         self._readers: dict[tuple[Part, int], FramedReader] = {}
 
@@ -157,7 +157,7 @@ class BlockDecoder:
         return DecodedBlock(Decoded(*in_order(schema, pieces), faults, unknown), schemas, skipped)
 
     @property
-    def _known(self) -> Schemas:
+    def _known(self) -> SchemaFinder:
         if self._schemas is None:
             raise InternalError.of("decoding", f"{self._contract.pipeline} has nowhere to find schemas")
         return self._schemas

@@ -35,16 +35,24 @@ def counted(found: Mapping[NamedSchema, int]) -> tuple[SchemaCount, ...]:
     return tuple(SchemaCount(number, key, messages, part) for (number, key, part), messages in sorted(found.items()))
 
 
-class Schemas(Protocol):
-    """Finds the schemas that messages name. Travels to the workers, where each task has one of its own."""
+class SchemaFinder(Protocol):
+    """Finds the schemas that messages name."""
+
+    def generations(self, partition: int) -> Sequence[tuple[int, int]]:
+        """(offset, generation), ascending: from that offset on, ids are those of that generation. The first is 0."""
+        ...
+
+    def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """Return the schema of each key; None for one that nobody has."""
+        ...
+
+
+class Schemas(SchemaFinder, Protocol):
+    """As a run finds schemas. Travels to the workers, where each task has one of its own."""
 
     @property
     def registry(self) -> str:
         """The registry's name in the ledger."""
-        ...
-
-    def generations(self, partition: int) -> Sequence[tuple[int, int]]:
-        """(offset, generation), ascending: from that offset on, ids are those of that generation. The first is 0."""
         ...
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:

@@ -53,11 +53,7 @@ class RegistrySchemas:
 
     def generations(self, partition: int) -> list[tuple[int, int]]:
         """See engine.schema_ports.Schemas."""
-        starts = {0: 1}  # of generations that begin at the same offset, the newest
-        for one in self.opened:
-            here = one.topic_id is not None and one.topic_id == self.topic_id
-            starts[one.from_offsets.get(partition, 0) if here else 0] = one.number
-        return sorted(starts.items())
+        return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """See engine.schema_ports.Schemas."""
@@ -161,6 +157,15 @@ class RegistrySchemas:
 
     def _place(self, generation: int, key: str) -> tuple[str, str, int, str]:
         return self.ledger.url, self.ledger.registry, generation, key
+
+
+def generations_of(opened: Iterable[Generation], topic_id: str | None, partition: int) -> list[tuple[int, int]]:
+    """See engine.schema_ports.Schemas."""
+    starts = {0: 1}  # of generations that begin at the same offset, the newest
+    for one in opened:
+        here = one.topic_id is not None and one.topic_id == topic_id
+        starts[one.from_offsets.get(partition, 0) if here else 0] = one.number
+    return sorted(starts.items())
 
 
 def schemas_of(

@@ -1,0 +1,109 @@
+"""`tidegate peek`: messages of a topic, without a consumer group."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_error
+
+if TYPE_CHECKING:
+    from platform_defs.kafka.peek_ranges import Start
+
+app = typer.Typer(add_completion=False)
+
+LIMIT = 20  # messages, where neither --limit, --last nor --follow is given
+Partitions = Annotated[
+    list[int] | None,
+    typer.Option("--partition", min=0, help="Only this partition; may be given several times.", show_default="all"),
+]
+
+
+@app.command()
+def peek(
+    source: Annotated[str, typer.Argument(metavar="TOPIC|PIPELINE", help="Such as bank.transfers or bank_transfers.")],
+    partition: Partitions = None,
+    offset: int | None = typer.Option(None, min=0, help="Start at this offset of each partition."),
+    at: str | None = typer.Option(
+        None, metavar="TIME", help="Start at the first message of this time, such as 2026-11-01T10:00Z, or later."
+    ),
+    last: int | None = typer.Option(None, min=1, help="Start so many messages before the end of each partition."),
+    limit: int | None = typer.Option(
+        None, min=1, help="Show at most so many messages.", show_default=f"{LIMIT}; all with --last or --follow"
+    ),
+    key: str | None = typer.Option(None, help="Only messages with this key."),
+    where: str | None = typer.Option(
+        None, metavar="EXPR", help='Only messages for which this SQL expression is true: "amount > 100".'
+    ),
+    follow: bool = typer.Option(
+        False, "--follow", help="Go on with new messages until Ctrl-C; without a start, show these alone."
+    ),
+    raw: bool = typer.Option(False, "--raw", help="Show keys and values as bytes, decoded by no contract."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show messages of a topic, decoded and checked by its contract.
+
+    It starts at the first message of each partition. It joins no consumer
+    group, commits no offset and writes nothing. Messages of transactions that
+    are open or were aborted are not shown. A message that would be a dead
+    letter is shown with the reason and its first bytes. A topic without a
+    contract is shown as bytes. If several contracts read it, name a pipeline.
+    Classified fields are masked, and with them key, header values and bytes.
+
+    --where takes an expression of DuckDB's SQL over the contract's fields and
+    _key, _partition, _offset, _timestamp, _size (bytes of the value) and
+    _error (the class of a dead letter); without a contract, _value as text.
+
+    \b
+    JSON (with --follow: a line for each message, as in messages):
+      topic, pipeline  null without a contract
+      format      json, avro, protobuf or raw
+      hidden      whether key, header values and bytes are masked
+      read        messages that were looked at
+      messages    partition, offset
+        timestamp_ms, timestamp_type  create_time or log_append_time; or null
+        key       null, or base64, bytes (the length) and, as far as there is
+                  one, text
+        headers   name, value (as key)
+        tombstone    whether it has no value
+        fields       null, or the contract's fields
+        value        null, or as key; of a decoded message its length alone
+        dead_letter  null, or stage, error_class, error_message, field
+        other_record  whether it is of a record that the contract skips
+    """
+    from assets import read_contracts
+    from platform_defs.cli.kafka.peek_answer import print_all, print_each
+    from platform_defs.kafka.chosen_topic import choose_topic
+    from platform_defs.operations.kafka.peek import Peek, filter_of
+    from resources.endpoints import kafka_alone
+
+    start = _start(offset, at, last)
+    chosen = choose_topic(source, read_contracts(), raw=raw)
+    options = kafka_alone()
+    selected = filter_of(chosen, options, key, where, print_error)
+    bounded = limit or (None if last is not None or follow else LIMIT)
+    found = Peek(options, selected, start, print_error, tuple(partition or ()), bounded)
+    if follow:
+        print_each(found, output)
+    else:
+        print_all(found, output)
+
+
+def _start(offset: int | None, at: str | None, last: int | None) -> Start:
+    """Raises typer.BadParameter for more than one start, and for a time that is not ISO 8601."""
+    from platform_defs.kafka.peek_ranges import Start
+
+    if sum(one is not None for one in (offset, at, last)) > 1:
+        raise typer.BadParameter("give one of --offset, --at and --last")
+    return Start(offset=offset, at_ms=None if at is None else _milliseconds(at), last=last)
+
+
+def _milliseconds(text: str) -> int:
+    """Return the time in milliseconds since the epoch; one without a zone is in UTC."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--at {text} is not a time in ISO 8601, such as 2026-11-01T10:00:00Z") from error
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -1,0 +1,47 @@
+"""Which topic a name means, and which contract reads its messages."""
+
+from dataclasses import dataclass
+
+from platform_defs.contract.catalogue import Contracts
+from platform_defs.contract.classified import classified
+from platform_defs.contract.model import Contract
+from platform_defs.errors import BadInput
+
+
+@dataclass(frozen=True)
+class ChosenTopic:
+    """A topic, and the contract by which its messages are decoded; without one they are bytes.
+
+    `hides`: a contract of the topic classifies fields, so that no key, header or undecoded value is shown.
+    """
+
+    topic: str
+    contract: Contract | None
+    hides: bool
+
+
+def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
+    """Return the topic of the pipeline called `name`, else the topic of that name.
+
+    Raises BadInput where several contracts read the topic, where its contract cannot be used, and for `raw` where a
+    contract classifies fields, or may do so.
+    """
+    pipeline = next((one for one in found.good if one.pipeline == name), None)
+    if pipeline is None and (called := next((item for item in found.broken if item.is_called(name)), None)):
+        raise called.error
+    topic = pipeline.topic if pipeline else name
+    readers = [one for one in found.good if one.topic == topic]
+    broken = [item for item in found.broken if item.may_read(topic)]
+    classifying = [one.pipeline for one in readers if classified(one).any]
+    if raw and classifying:
+        raise BadInput(
+            f"messages of {topic} are not shown as bytes: the contract of {classifying[0]} classifies fields. Without "
+            "--raw their values are masked"
+        )
+    if broken and (raw or not readers):
+        raise broken[0].error
+    if not raw and pipeline is None and len(readers) > 1:
+        names = ", ".join(one.pipeline for one in readers)
+        raise BadInput(f"{topic} is read by several contracts: {names}. Name one of these pipelines in its place")
+    contract = None if raw else pipeline or next(iter(readers), None)
+    return ChosenTopic(topic, contract, hides=bool(classifying or broken))

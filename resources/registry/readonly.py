@@ -1,0 +1,74 @@
+"""The schemas that messages name, for a command that only looks: nothing is kept, and no ledger is needed."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from platform_defs.contract.model import Contract
+from platform_defs.contract.written import context_of
+from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
+from platform_defs.formats.writer_schema import WriterSchema
+from resources.postgres.schema_ledger import Generation, SchemaLedger
+from resources.registry.address import Registry
+from resources.registry.client import client_of, is_possible, name_in_ledger
+from resources.registry.schemas import generations_of
+
+
+@dataclass(frozen=True)
+class ReadOnlySchemas:
+    """See engine.schema_ports.SchemaFinder. Asks the ledger, where there is one, then the registry."""
+
+    contract: Contract
+    address: Registry | None  # None: there is no registry to ask
+    ledger: SchemaLedger | None = None
+    opened: tuple[Generation, ...] = ()  # of the pipeline, ascending; none without a ledger
+    topic_id: str | None = None
+
+    def generations(self, partition: int) -> Sequence[tuple[int, int]]:
+        """See engine.schema_ports.SchemaFinder."""
+        return generations_of(self.opened, self.topic_id, partition)
+
+    def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        """See engine.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput where a schema is not in
+        the ledger and there is no registry.
+        """
+        found: dict[str, WriterSchema | None] = dict.fromkeys(keys)
+        if self.ledger is not None:
+            found |= self.ledger.known(generation, keys)
+        missing = [key for key, schema in found.items() if schema is None and is_possible(key)]
+        newest = self.opened[-1].number if self.opened else 1
+        if missing and generation == newest:  # a registry that was replaced cannot be asked
+            found |= self._asked(missing)
+        return found
+
+    def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        if self.address is None:
+            raise BadInput(
+                f"messages name schema {keys[0]}, which is not in the ledger, and there is no schema registry to ask: "
+                "set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack up --registry)"
+            )
+        subject = self.contract.wire.subject
+        return client_of(self.address).schemas(keys, subject if context_of(subject) else None)
+
+
+def readonly_schemas(
+    contract: Contract,
+    name: str,
+    address: Registry | None,
+    ledger_url: str | None,
+    topic_id: str | None,
+    note: Callable[[str], None],
+) -> ReadOnlySchemas:
+    """Return where messages of the contract find their schemas. `name`: of the registry in the ledger.
+
+    `note` gets a sentence where the ledger cannot be asked; the registry alone is then.
+    """
+    alone = ReadOnlySchemas(contract, address)
+    if ledger_url is None:
+        return alone
+    ledger = SchemaLedger(ledger_url, name_in_ledger(name, contract.wire.subject))
+    try:
+        opened = ledger.generations(contract.pipeline)
+    except (LedgerAway, LedgerMissing, LedgerOutdated) as error:
+        note(f"schemas come from the registry alone: {error}")
+        return alone
+    return replace(alone, ledger=ledger, opened=opened, topic_id=topic_id)
