@@ -7,9 +7,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from platform_defs.contract.catalogue import Contracts
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import AccessDenied, TidegateError
+from platform_defs.kafka.chosen_topic import ChosenTopic
+from platform_defs.kafka.peek_ranges import Start
 from platform_defs.offsets import OffsetRange
+from platform_defs.operations.kafka.describe_topic import TopicLook
+from platform_defs.operations.kafka.peek import Peek, filter_of
 from platform_defs.operations.observe_cluster import Look
 from platform_defs.producing.message import Message
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
@@ -119,6 +124,21 @@ def resend(at: Place) -> None:
 
 def look(at: Place) -> None:
     assert TopicAdmin(at.options).observe([at.topic]).topics[at.topic].effective
+
+
+def describe_topic(at: Place) -> None:
+    """As `tidegate topics describe`, which shows what it may not see as unknown."""
+    found = TopicLook(at.options, at.topic).describe(Contracts((), ()))
+    if found.unknown:
+        raise AccessDenied(found.unknown[0])
+    assert found.settings
+    assert found.partitions[0].size is not None
+
+
+def peek(at: Place) -> None:
+    chosen = ChosenTopic(at.topic, at.pipeline.contract, hides=True)
+    selected = filter_of(chosen, at.options, None, None, print)
+    assert len(list(Peek(at.options, selected, Start(at_ms=0), print).messages())) == 8
 
 
 def change(at: Place) -> None:

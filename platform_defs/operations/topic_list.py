@@ -1,7 +1,8 @@
 """Topics one by one: listed beside what is declared, imported as a declaration, deleted."""
 
 import os
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,6 +10,7 @@ from platform_defs.contract.digest import fingerprint_of
 from platform_defs.contract.topics_file import NAME, read_topics_file
 from platform_defs.contract.yaml_scalar import yaml_scalar
 from platform_defs.errors import BadInput, TidegateError, TopicMissing
+from platform_defs.operations.observe_cluster import Look
 from platform_defs.operations.topic_evidence import Witness
 from platform_defs.operations.topic_plan import Topics
 from platform_defs.topics.declared import Declared
@@ -37,6 +39,7 @@ class ListedTopic:
     config: dict[str, str] = field(default_factory=dict[str, str])
     changes: tuple[str, ...] = ()
     problem: str | None = None
+    size: int | None = None  # bytes of all its replicas
 
     @property
     def where(self) -> str | None:
@@ -50,6 +53,7 @@ class TopicList:
 
     cluster_id: str
     topics: tuple[ListedTopic, ...]
+    sizes_unknown: str | None = None  # why no size is known
 
     def to_json(self) -> dict[str, Any]:
         """What `tidegate topics list -o json` prints."""
@@ -107,11 +111,19 @@ def list_topics(topics: Topics) -> TopicList:
     names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
     observed, refused = topics.admin.observe_all([*known, *names])
     every = {**known, **{name: Declared(name) for name in names if name in observed.topics or name in refused}}
+    bytes_of, why = Look(topics.admin.options).sizes(sorted(observed.brokers))
+    sizes = Counter[str]()
+    for (name, _, _), size in (bytes_of or {}).items():
+        sizes[name] += size
     found = (
         _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in said.topics)
         for name, one in every.items()
     )
-    return TopicList(observed.cluster_id, tuple(found))
+    sized = (
+        replace(one, size=sizes[one.topic]) if bytes_of is not None and one.topic_id is not None else one
+        for one in found
+    )
+    return TopicList(observed.cluster_id, tuple(sized), why[0] if why else None)
 
 
 def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:

@@ -6,8 +6,10 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -114,6 +116,38 @@ def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> Non
     assert [one.pid for one in again.brokers if one.id != leader] == others
     assert again.address == running.kafka.address
     wait_for(lambda: in_sync(running, "one.killed") == {1, 2, 3}, "all three have the message")
+
+
+def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> None:
+    """Of one replica on the dead broker, and of three."""
+    new_topic(running, "described.of.three")
+    admin = AdminClient({**options(running)})
+    admin.create_topics([NewTopic("described.alone", 2, replica_assignment=[[2], [3]])])["described.alone"].result(20)
+    kill(running.kafka.brokers[1].pid)
+    try:
+        wait_for(lambda: in_sync(running, "described.of.three") == {1, 3}, "the broker is missed")
+        began = time.monotonic()
+        spread, alone = described("described.of.three"), described("described.alone")
+        assert time.monotonic() - began < 60
+        (partition,) = spread["partitions"]
+        replicas = {one["broker"]: (one["in_sync"], one["size"] is None) for one in partition["replicas"]}
+        assert replicas == {1: (True, False), 2: (False, True), 3: (True, False)}
+        assert (partition["leader"] in {1, 3}, partition["latest"]) == (True, 1)
+        assert all(one["segments"] for one in partition["replicas"]), "files are there whether a broker runs or not"
+        lost, led = alone["partitions"]
+        assert (lost["leader"], lost["latest"], lost["messages"]) == (None, None, None)
+        assert (led["leader"], led["latest"]) == (3, 0)
+        assert "described.alone[0] has no leader" in " ".join(alone["unknown"])
+        peeked = subprocess.run([*TIDEGATE, "peek", "described.alone"], capture_output=True, text=True, check=False)
+        assert "To read others: --partition 1" in peeked.stderr
+    finally:
+        stack.up()
+    wait_for(lambda: in_sync(running, "described.of.three") == {1, 2, 3}, "the broker is back")
+
+
+def described(topic: str) -> Any:
+    command = [*TIDEGATE, "topics", "describe", topic, "-o", "json"]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.mark.longest

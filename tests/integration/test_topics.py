@@ -1,6 +1,7 @@
 """`tidegate topics` on a real broker: planned, applied, refused, and never more than was declared."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,8 @@ from resources.kafka.topic_admin import TopicAdmin
 from resources.postgres.topics_ledger import TopicsLedger
 from tests.world import World
 
-SHIPPED = (ASSETS / "web" / "page_views.odcs.yaml").read_text()
+DECLARED = re.compile(r"    customProperties:.*\n      - \{property: partitions.*\n      - \{property: config.*\n")
+SHIPPED = DECLARED.sub("", (ASSETS / "web" / "page_views.odcs.yaml").read_text())
 TOPIC = "    physicalName: web.page_views\n    properties:\n      - name: event_id\n"
 
 
@@ -65,7 +67,7 @@ class Site:
 
     def declare_upsert(self, config: str) -> Path:
         """The shipped contract of an upsert in place of the other one, with these settings of its topic as YAML."""
-        text = (ASSETS / "crm" / "customers.odcs.yaml").read_text()
+        text = DECLARED.sub("", (ASSETS / "crm" / "customers.odcs.yaml").read_text())
         topic = "    physicalName: crm.customers\n    properties:\n"
         assert text.count(topic) == 1
         keys = f"    customProperties: [{{property: config, value: {config}}}]\n"
@@ -188,6 +190,70 @@ def test_what_is_not_declared_is_left_alone_and_drift_of_what_is_declared_is_sho
     site.declare(config="{max.message.bytes: null}")
     assert site.run("apply", "--yes").code == 0
     assert site.look().overrides == {"retention.ms": "604800000"}
+
+
+def test_the_plan_of_one_topic_names_the_mistake_in_its_contract(site: Site) -> None:
+    path = site.declare(partitions="1")
+    text = path.read_text()
+    line = 1 + text.splitlines().index(f"    physicalName: {site.topic}")
+    path.write_text(text.replace(f"    physicalName: {site.topic}", f"    physicalName: {site.topic}\n   - ["))
+    done = site.run("plan", "--topic", site.topic)
+    assert done.code == 1
+    assert f"{path}:{line + 1}" in done.said
+    assert "nothing is declared" not in done.said
+    assert "nothing is declared of another.topic" in site.run("plan", "--topic", "another.topic").said
+
+
+def test_the_list_shows_bytes_overrides_and_who_reads_each_topic(site: Site) -> None:
+    site.declare(partitions="2", config="{retention.ms: 604800000}")
+    assert site.run("apply", "--yes").code == 0
+    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
+    document = site.run("list", "-o", "json").json
+    listed = {one["topic"]: one for one in document["topics"]}[site.topic]
+    assert (listed["partitions"], listed["config"], document["sizes_unknown"]) == (
+        2,
+        {"retention.ms": "604800000"},
+        None,
+    )
+    assert listed["size"] > 1_000
+    shown = site.run("list").said
+    assert f"{site.topic} overrides retention.ms 604800000" in shown
+
+
+def test_a_topic_is_described_with_its_files_settings_and_readers(site: Site) -> None:
+    site.declare(partitions="2", config="{retention.ms: 604800000, segment.ms: 60000}")
+    assert site.run("apply", "--yes").code == 0
+    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
+    broken = site.folder / "web" / "broken.odcs.yaml"
+    broken.write_text(f"physicalName: {site.topic}\n- [")
+    found = site.run("describe", site.topic, "-o", "json").json
+    assert (found["topic"], found["topic_id"], found["unknown"]) == (site.topic, site.look().topic_id, [])
+    first, second = found["partitions"]
+    assert (first["leader"], first["earliest"], first["latest"] + second["latest"]) == (1, 0, 30)
+    assert first["last_stable"] == first["latest"] == first["messages"]
+    (replica,) = first["replicas"]
+    assert replica == {
+        "broker": 1,
+        "in_sync": True,
+        "size": replica["size"],
+        "segments": [{"name": "00000000000000000000.log", "size": replica["size"]}],
+    }
+    assert replica["size"] > 500
+    settings = {one["name"]: (one["value"], one["source"]) for one in found["settings"]}
+    assert settings["retention.ms"] == ("604800000", "topic")
+    assert settings["min.insync.replicas"] == ("1", "broker")
+    assert settings["cleanup.policy"] == ("delete", "default")
+    assert [(one["pipeline"], one["disposition"]) for one in found["contracts"]] == [
+        (site.name, "append"),
+        ("web/broken", None),
+    ]
+    shown = site.run("describe", site.topic).said
+    assert "segment.ms" in shown
+    assert "flush.messages" not in shown
+    assert "flush.messages" in site.run("describe", site.topic, "--all").said
+    assert "web/broken" in shown
+    assert max(map(len, shown.splitlines()[:10])) <= 80
+    assert "nowhere does not exist" in site.run("describe", "nowhere").said
 
 
 def test_a_plan_in_a_file_is_applied_once_and_not_after_somebody_changed_the_topic(site: Site) -> None:

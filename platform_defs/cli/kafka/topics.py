@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from platform_defs.cli.kafka.topics_describe import describe
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
 from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 from platform_defs.errors import BadInput
@@ -59,13 +60,14 @@ def list_(output: OutputOption = Output.human) -> None:
     Internal topics are left out: those whose names begin with two underscores.
 
     \b
-    JSON: cluster_id, topics, a list:
+    JSON: cluster_id, sizes_unknown (null, or why), topics, a list:
       topic, topic_id (null: does not exist)
       state       as_declared, differs, missing, not_declared, or hidden (Kafka
                   does not let this user describe it)
       file, line  where it is declared; null where nothing is
       pipelines   that read it
       partitions, replication_factor  as they are
+      size        bytes of all its replicas; null where brokers do not say
       config      its overrides
       changes     what tidegate topics apply would do, as sentences
       problem     why it is hidden, as a sentence; else null
@@ -75,6 +77,9 @@ def list_(output: OutputOption = Output.human) -> None:
 
     listed = list_topics(_topics())
     print_json(listed.to_json()) if output is Output.json else print_topics(listed)
+
+
+app.command()(describe)
 
 
 @app.command()

@@ -35,13 +35,26 @@ def judged_json(judged: Judged) -> dict[str, Any]:
 
 
 def print_topics(listed: TopicList) -> None:
-    """One line a topic, then what differs."""
-    heads = ["topic", "state", "partitions", "replicas", "declared in"]
+    """Print a line for each topic, then its overrides, and what differs."""
+    heads = ["topic", "state", "partitions", "replicas", "bytes", "contract"]
     rows = [
-        (one.topic, one.state.replace("_", " "), one.partitions, one.replication_factor, one.where)
+        (
+            one.topic,
+            one.state.replace("_", " "),
+            one.partitions,
+            one.replication_factor,
+            one.size,
+            ", ".join(one.pipelines) or one.where,
+        )
         for one in listed.topics
     ]
     print_table(heads, rows)
+    for one in listed.topics:
+        if one.config:
+            overrides = ", ".join(f"{name} {value}" for name, value in sorted(one.config.items()))
+            print_line(f"{one.topic} overrides {overrides}")
+    if listed.sizes_unknown:
+        print_error(f"bytes are not known: {listed.sizes_unknown}")
     for one in listed.topics:
         for change in one.changes:
             print_line(f"{one.topic}: {change}")

@@ -1,0 +1,117 @@
+"""`tidegate topics describe`: one topic, from its partitions' leaders to the groups that read it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_error,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+)
+from platform_defs.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.kafka.topic_description import DescribedPartition, TopicDescription
+
+MAX_SEGMENTS = 20  # that are shown without --all
+
+
+def describe(
+    topic: str = typer.Argument(help="A topic that exists."),
+    every: bool = typer.Option(False, "--all", help="Show every setting and segment file, Kafka's defaults too."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show one topic: partitions, files, settings, and what reads it.
+
+    What cannot be asked, since a broker is down or a right is missing, is
+    shown as unknown, and why. Segment files are those of the embedded brokers.
+
+    \b
+    JSON (null: not known):
+      topic, topic_id, cluster_id
+      partitions, a list:
+        partition, leader (null: it has none)
+        replicas   broker, in_sync, size (bytes on disk), segments (null, or
+                   name and size)
+        earliest, latest (the high watermark), last_stable: offsets
+        messages   offsets from earliest to latest: compaction and control
+                   records make the messages fewer
+      settings     name, value, source (topic, broker or default)
+      contracts    pipeline, file, disposition; problem: null, or why it cannot
+                   be used, so that it may read the topic
+      groups       group, state, members, lag, partitions (with committed
+                   offsets)
+      unknown      sentences about what could not be asked
+    """
+    from assets import read_contracts
+    from platform_defs.operations.kafka.describe_topic import TopicLook
+    from resources.endpoints import kafka_alone
+
+    found = TopicLook(kafka_alone(), topic).describe(read_contracts())
+    if output is Output.json:
+        print_json(found.to_json())
+        return
+    print_fields({"topic": found.topic, "id": found.topic_id, "cluster": found.cluster_id})
+    heads = ["partition", "leader", "replicas", "in sync", "earliest", "latest", "messages", "bytes"]
+    print_table(heads, [_row(one) for one in found.partitions])
+    _print_segments(found, every=every)
+    _print_settings(found, every=every)
+    _print_readers(found)
+    for sentence in found.unknown:
+        print_error(f"unknown: {sentence}")
+
+
+def _row(one: DescribedPartition) -> tuple[object, ...]:
+    """A row of the table of partitions; a dash is unknown."""
+    held = one.held
+    offsets = (None, None, None) if held is None else (held.low, held.written, one.messages)
+    return (one.number, one.leader, _list(one.brokers), _list(one.in_sync), *offsets, one.size)
+
+
+def _list(brokers: tuple[int, ...]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _print_segments(found: TopicDescription, *, every: bool) -> None:
+    rows = [
+        (one.number, replica.broker, segment.name, segment.size)
+        for one in found.partitions
+        for replica in one.replicas
+        for segment in replica.segments or ()
+    ]
+    if rows:
+        print_table(["partition", "broker", "segment", "bytes"], rows if every else rows[:MAX_SEGMENTS])
+    if len(rows) > MAX_SEGMENTS and not every:
+        print_line(f"and {plural(len(rows) - MAX_SEGMENTS, 'more segment file')} (--all)")
+
+
+def _print_settings(found: TopicDescription, *, every: bool) -> None:
+    settings = [one for one in found.settings or () if one.shown or every]
+    if settings:
+        print_table(["setting", "value", "from"], [(one.name, one.value, one.source) for one in settings])
+    left = len(found.settings or ()) - len(settings)
+    if left:
+        print_line(f"and {plural(left, 'setting')} with Kafka's default (--all)")
+
+
+def _print_readers(found: TopicDescription) -> None:
+    if found.contracts:
+        rows = [(one.pipeline, one.disposition or "broken", one.file) for one in found.contracts]
+        print_table(["contract", "table", "file"], rows)
+    else:
+        print_line("No contract reads it.")
+    for one in found.contracts:
+        if one.problem:
+            print_error(one.problem)
+    if found.groups:
+        rows = [(one.group, one.state, one.members, one.partitions, one.lag) for one in found.groups]
+        print_table(["group", "state", "members", "partitions", "lag"], rows)
+    elif found.groups is not None:
+        print_line("No consumer group has committed offsets in it.")

@@ -1,0 +1,124 @@
+"""One look at a topic: its partitions, files and settings, and what reads it. What Kafka does not answer is unknown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from platform_defs.cluster.observed import Partition
+from platform_defs.contract.catalogue import Contracts
+from platform_defs.errors import TidegateError
+from platform_defs.kafka.topic_description import (
+    DescribedPartition,
+    DescribedReplica,
+    ReadingContract,
+    Segment,
+    TopicDescription,
+)
+from platform_defs.offsets import PartitionView
+from resources.kafka.cluster import KafkaCluster
+from resources.kafka.partitions import KafkaPartitions
+from resources.kafka.rights import to_describe
+from resources.local import stack
+from resources.local.segments import segments_of
+
+PATIENCE = 6.0  # seconds for the log folders of a broker: one that has just died does not answer
+Found = TypeVar("Found")
+Sizes = Mapping[tuple[int, int], int]  # bytes by broker and partition
+
+
+@dataclass(frozen=True)
+class TopicLook:
+    """Asks the cluster at `options`, librdkafka's, about one topic."""
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    topic: str
+
+    def describe(self, contracts: Contracts) -> TopicDescription:
+        """Return the topic. Raises TopicMissing, and BrokerAway where no broker answers at all."""
+        kafka, unknown = KafkaPartitions(self.options), list[str]()
+        found = kafka.topics([self.topic])
+        alive = {broker.id for broker in found.brokers}
+        hosts = sorted({broker for one in found.partitions for broker in one.replicas} & alive)
+        with ThreadPoolExecutor(4) as pool:
+            settings = pool.submit(kafka.settings, self.topic)
+            ids = pool.submit(kafka.topic_ids, [self.topic])
+            bounds = pool.submit(kafka.bounds, found.partitions, to_describe(self.topic))
+            folders = pool.submit(self._sizes, hosts)
+            held = _or_unknown(bounds.result, unknown) or {}
+            unknown += dict.fromkeys(str(view) for view in held.values() if isinstance(view, TidegateError))
+            sizes, without = folders.result()
+            unknown += without
+            return TopicDescription(
+                topic=self.topic,
+                topic_id=(_or_unknown(ids.result, unknown) or {}).get(self.topic),
+                cluster_id=found.cluster_id,
+                partitions=tuple(_partition(one, held.get(one.number), sizes) for one in found.partitions),
+                settings=_or_unknown(settings.result, unknown),
+                contracts=_reading(contracts, self.topic),
+                groups=(),
+                unknown=tuple(unknown),
+            )
+
+    def _sizes(self, brokers: Sequence[int]) -> tuple[Sizes, Sequence[str]]:
+        """Return the bytes of each replica, and why they are not known of some brokers."""
+        sizes, why = dict[tuple[int, int], int](), list[str]()
+        for broker, answer in KafkaCluster(self.options, PATIENCE).log_dirs(brokers).items():
+            if isinstance(answer, TidegateError):
+                why.append(str(answer))
+                continue
+            sizes |= {
+                (broker, one.partition): one.size
+                for folder in answer
+                for one in folder.replicas
+                if one.topic == self.topic and not one.moves_here
+            }
+        return sizes, why
+
+
+def _or_unknown(ask: Callable[[], Found], unknown: list[str]) -> Found | None:
+    try:
+        return ask()
+    except TidegateError as error:
+        unknown.append(str(error))
+        return None
+
+
+def _partition(one: Partition, held: PartitionView | TidegateError | None, sizes: Sizes) -> DescribedPartition:
+    segments = _segments(one)
+    return DescribedPartition(
+        number=one.number,
+        leader=one.leader,
+        replicas=tuple(
+            DescribedReplica(
+                broker=broker,
+                in_sync=broker in one.in_sync,
+                size=sizes.get((broker, one.number)),
+                segments=segments.get(broker),
+            )
+            for broker in one.replicas
+        ),
+        held=held if isinstance(held, PartitionView) else None,
+    )
+
+
+def _segments(one: Partition) -> Mapping[int, tuple[Segment, ...]]:
+    """Return the segments of each replica where the brokers are embedded, else nothing."""
+    running = stack.status()
+    if not running.kafka.embedded:
+        return {}
+    return {broker: segments_of(running.home, broker, one.topic, one.number) for broker in one.replicas}
+
+
+def _reading(found: Contracts, topic: str) -> tuple[ReadingContract, ...]:
+    good = (
+        ReadingContract(pipeline=one.pipeline, file=str(one.path), disposition=one.row_table.disposition)
+        for one in found.good
+        if one.topic == topic
+    )
+    broken = (
+        ReadingContract(pipeline=one.name, file=str(one.path), problem=str(one.error))
+        for one in found.broken
+        if one.may_read(topic)
+    )
+    return (*good, *broken)
