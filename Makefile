@@ -33,6 +33,7 @@ EXAMPLE = TIDEGATE_CONTRACTS=docs/examples $(RUN)
 
 example-avro: install  ## orders in Avro, by Confluent's serializer, into tables (docs/examples/shop)
 	@$(EXAMPLE) tidegate stack up
+	@$(EXAMPLE) tidegate topics apply --yes --topic shop.orders
 	@$(EXAMPLE) tidegate contract register shop_orders --file docs/examples/shop/orders.avsc
 	@$(EXAMPLE) python docs/examples/shop/produce.py
 	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"shop"'
@@ -40,6 +41,7 @@ example-avro: install  ## orders in Avro, by Confluent's serializer, into tables
 
 example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/fleet)
 	@$(EXAMPLE) tidegate stack up
+	@$(EXAMPLE) tidegate topics apply --yes --topic fleet.vehicles
 	@$(EXAMPLE) python docs/examples/fleet/produce.py
 	@$(EXAMPLE) dagster asset materialize -m platform_defs.definitions --select 'group:"fleet"'
 	@$(EXAMPLE) tidegate verify fleet_vehicles

@@ -92,7 +92,7 @@ def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -
 def test_materializing_the_broken_one_fails_with_file_line_and_field(world: World, project: Path) -> None:
     ran = dagster(project, "asset", "materialize", "--select", f'key:"{BROKEN}"')
     assert ran.returncode == 1
-    assert "page_views.odcs.yaml:42 (page_views.viewed_at.logicalType)" in ran.stderr
+    assert "page_views.odcs.yaml:45 (page_views.viewed_at.logicalType)" in ran.stderr
 
 
 @pytest.mark.longest

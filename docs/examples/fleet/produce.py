@@ -9,8 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -41,11 +39,6 @@ def vehicle(of: Any, number: int) -> Any:
     return message
 
 
-def create_topic(admin: AdminClient) -> None:
-    if TOPIC not in admin.list_topics(timeout=10).topics:
-        admin.create_topics([NewTopic(TOPIC, 4)])[TOPIC].result()
-
-
 def main() -> None:
     status = json.loads(subprocess.check_output(["tidegate", "stack", "status", "-o", "json"]))
     registry, of = SchemaRegistryClient({"url": status["registry"]["url"]}), generated()
@@ -56,7 +49,6 @@ def main() -> None:
     settings = {"auto.register.schemas": False, "skip.known.types": True, "subject.name.strategy.type": "TOPIC"}
     serialize: Any = ProtobufSerializer(of.Vehicle, registry, conf=settings)
     servers = {"bootstrap.servers": status["kafka"]["bootstrap_servers"]}
-    create_topic(AdminClient(servers))
     producer = Producer(servers)
     for number in range(1_000):
         message = vehicle(of, number)

@@ -8,8 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -31,11 +29,6 @@ def order(number: int) -> dict[str, Any]:
     }
 
 
-def create_topic(admin: AdminClient) -> None:
-    if TOPIC not in admin.list_topics(timeout=10).topics:
-        admin.create_topics([NewTopic(TOPIC, 4)])[TOPIC].result()
-
-
 def main() -> None:
     status = json.loads(subprocess.check_output(["tidegate", "stack", "status", "-o", "json"]))
     registry = SchemaRegistryClient({"url": status["registry"]["url"]})
@@ -43,7 +36,6 @@ def main() -> None:
     settings = {"auto.register.schemas": False, "use.latest.version": True, "subject.name.strategy.type": "TOPIC"}
     serialize: Any = AvroSerializer(registry, conf=settings)
     servers = {"bootstrap.servers": status["kafka"]["bootstrap_servers"]}
-    create_topic(AdminClient(servers))
     producer = Producer(servers)
     for number in range(1_000):
         producer.produce(TOPIC, serialize(order(number), SerializationContext(TOPIC, MessageField.VALUE)))
