@@ -5,42 +5,34 @@ file. Of bad messages, verify's judge says beforehand which reason a dead letter
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import UNFRAMED, Contract, Field, RowRule
+from platform_defs.encoding.documents import CannotEncode
+from platform_defs.encoding.messages import Headers, MessageSchemas, framing, key_encoder
 from platform_defs.errors import BadInput
+from platform_defs.exchange.found import FoundField
 from platform_defs.exchange.importing import read_message
 from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.samples.samples import Sample, Samples
-from platform_defs.samples.values import json_text
-from platform_defs.samples.values_at import CannotWriteError, ValuesAt, parsed, places_of
+from platform_defs.samples.values_at import ValuesAt, parsed, places_of
 from platform_defs.verification.framed import FramedJudge
 from platform_defs.verification.judge import NoRow
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
-
-Headers = tuple[tuple[str, bytes], ...]
-
-
-@dataclass(frozen=True)
-class Outlet:
-    """What messages are written with."""
-
-    value: WriterSchema
-    key: WriterSchema | None = None  # where keys are written with a schema
 
 
 class EncodedSamples:
     """As `Samples`, in bytes of the contract's format. Raises BadInput where its schema has no way to write them."""
 
-    def __init__(self, contract: Contract, outlet: Outlet, seed: int | None = None) -> None:
-        bare = replace(contract, format="json", wire=UNFRAMED, fields=_narrowed(contract, outlet.value))
-        self._contract, self._outlet, self._plain = contract, outlet, Samples(bare, seed)
-        self._write, index = _writer(contract, outlet.value)
-        self._before, self.headers = _framing(contract, outlet, index)
-        self._key = _key_writer(contract, outlet.key)
+    def __init__(self, contract: Contract, schemas: MessageSchemas, seed: int | None = None) -> None:
+        bare = replace(contract, format="json", wire=UNFRAMED, fields=_narrowed(contract, schemas.value))
+        self._contract, self._schemas, self._plain = contract, schemas, Samples(bare, seed)
+        self._write, index = _writer(contract, schemas.value)
+        self._before, self.headers = framing(contract, schemas, index)
+        self._key = _key_writer(contract, schemas.key)
         self._spare = next(one for one in self._plain.good(_POOL) if one.value is not None)
         self._bytes = self._written(self._spare)
         self._faults = list(self._find_faults())
@@ -64,15 +56,15 @@ class EncodedSamples:
     def _written(self, sample: Sample) -> bytes:
         try:
             return self._before + self._write(sample.value or b"")
-        except CannotWriteError as wrong:
+        except CannotEncode as wrong:
             raise BadInput(
-                f"schema {self._outlet.value.key} has no way to write a message of the contract: {wrong}",
+                f"schema {self._schemas.value.key} has no way to write a message of the contract: {wrong}",
                 field=self._contract.pipeline,
             ) from None
 
     def _find_faults(self) -> Iterator[tuple[bytes, str]]:
         """A message for each way to spoil one, with its reason; of those with the same reason, the first."""
-        judge, found = _judge(self._contract, self._outlet.value), set[str]()
+        judge, found = _judge(self._contract, self._schemas.value), set[str]()
         for value in self._spoiled():
             judged = judge(value, self.headers)
             if isinstance(judged, NoRow) and judged.reason not in found:
@@ -87,7 +79,7 @@ class EncodedSamples:
             spoiled = self._plain.bad(number, self._spare)
             try:
                 yield self._before + self._write(spoiled.value or b"")
-            except (CannotWriteError, ValueError):  # it cannot be wrong in that way
+            except (CannotEncode, ValueError):  # it cannot be wrong in that way
                 continue
 
 
@@ -95,20 +87,25 @@ _POOL = 1_000
 
 
 def _narrowed(contract: Contract, schema: WriterSchema) -> tuple[Field, ...]:
-    """The fields; those that are enums in the schema with its symbols, where the contract does not say any."""
+    """The fields, as far as the schema has values of them: those that it requires are never null, and an enum has its
+    symbols where the contract does not say any.
+    """
     try:
-        found = read_message(schema, contract.wire.record if contract.format != "json" else "").fields
+        message = read_message(schema, contract.wire.record if contract.format != "json" else "")
     except BadInput:  # more fields than a table has columns, say
         return contract.fields
-    symbols = {item.path: item.symbols for item in found if item.symbols}
-    return tuple(_with_symbols(item, symbols) for item in contract.fields)
+    found = {item.path: item for item in message.fields}
+    return tuple(_narrowed_field(item, found) for item in contract.fields)
 
 
-def _with_symbols(item: Field, symbols: Mapping[MessagePath, tuple[str, ...]]) -> Field:
-    here = next((symbols[path] for path in (item.path, *item.aliases) if path in symbols), ())
-    if not here or item.type.kind != "string" or any(rule.kind == "enum" for rule in item.rules):
+def _narrowed_field(item: Field, found: Mapping[MessagePath, FoundField]) -> Field:
+    here = next((found[path] for path in (item.path, *item.aliases) if path in found), None)
+    if here is None:
         return item
-    rule = RowRule(f"{item.name}_enum", item.name, "enum", here, "")
+    item = replace(item, required=item.required or here.required)
+    if not here.symbols or item.type.kind != "string" or any(rule.kind == "enum" for rule in item.rules):
+        return item
+    rule = RowRule(f"{item.name}_enum", item.name, "enum", here.symbols, "")
     return replace(item, rules=(*item.rules, rule))
 
 
@@ -130,54 +127,19 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
     return (lambda document: made.payload(ValuesAt(parsed(document), places))), index
 
 
-def _framing(contract: Contract, outlet: Outlet, index: bytes) -> tuple[bytes, Headers]:
-    """What stands before each payload, and the headers of each message."""
-    if not contract.wire.framed:
-        return b"", ()
-    named = _id(outlet.value) + index
-    if contract.wire.framing != "header":
-        return named, ()
-    keys = ((HEADERS["key"], _id(outlet.key)),) if outlet.key else ()
-    return b"", ((HEADERS["value"], named), *keys)
-
-
-def _id(schema: WriterSchema) -> bytes:
-    return b"\0" + int(schema.key).to_bytes(4, "big")
-
-
 def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[bytes], bytes]:
     """What makes a key of a text. Raises BadInput where the keys' schema has no place for one."""
     if schema is None:
         return lambda key: key
-    before = _id(schema) if contract.wire.framing != "header" else b""
-    write = _TEXT_KEYS[contract.wire.key_format]
+    encode = key_encoder(contract, schema, alone=False)
     try:
-        write(schema, "")
-    except CannotWriteError:
+        encode("")
+    except CannotEncode:
         raise BadInput(
             f"schema {schema.key}, of the keys, is not of a text, and only keys that are texts are made up",
             field=contract.pipeline,
         ) from None
-    return lambda key: before + write(schema, key.decode())
-
-
-def _json_key(_: WriterSchema, key: str) -> bytes:
-    return json_text(key)
-
-
-def _avro_key(schema: WriterSchema, key: str) -> bytes:
-    from platform_defs.samples.avro_writer import text_key
-
-    return text_key(schema, key)
-
-
-def _protobuf_key(schema: WriterSchema, key: str) -> bytes:
-    from platform_defs.samples.protobuf_writer import text_key
-
-    return text_key(schema, key)
-
-
-_TEXT_KEYS = {"json": _json_key, "avro": _avro_key, "protobuf": _protobuf_key}
+    return lambda key: encode(key.decode())
 
 
 def _judge(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:

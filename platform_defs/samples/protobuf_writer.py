@@ -7,14 +7,13 @@ from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict, ParseError
-from google.protobuf.message_factory import GetMessageClass
 
 from platform_defs.contract.model import Field
 from platform_defs.contract.node import as_list, as_mapping
-from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.protobuf.message_index import spellings, types_of
+from platform_defs.encoding.documents import CannotEncode, shown
+from platform_defs.encoding.protobuf import protobuf_encoder
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.samples.values_at import CannotWriteError, ValuesAt
+from platform_defs.samples.values_at import ValuesAt
 
 _BIAS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)  # a value that does not fit
 
@@ -27,7 +26,7 @@ class ProtobufWriter:
     index: bytes  # which message of its file it is, as a framed payload begins
 
     def payload(self, values: ValuesAt) -> bytes:
-        """The message, without its index. Raises CannotWriteError where a value does not fit the schema."""
+        """The message, without its index. Raises CannotEncode where a value does not fit the schema."""
         message = self.made_of()
         for path, item in values.places.fields.items():
             if path != item.path:  # an alias of it
@@ -40,26 +39,8 @@ class ProtobufWriter:
 
 def protobuf_writer(writer: WriterSchema, record: str) -> ProtobufWriter:
     """What writes the message of the schema, which is known to fit a contract; the file's first where none is named."""
-    types = types_of(file_of(writer))
-    indexes, of = next(
-        (indexes, of) for indexes, found in types.items() for of in found if record in ("", of.full_name)
-    )
-    return ProtobufWriter(GetMessageClass(of), spellings(indexes)[0])
-
-
-def text_key(writer: WriterSchema, key: str) -> bytes:
-    """A key whose first text is `key`, with its index. Raises CannotWriteError where the message has no text."""
-    made = protobuf_writer(writer, "")
-    message = made.made_of()
-    found = next((one for one in message.DESCRIPTOR.fields if _is_text(one)), None)
-    if found is None:
-        raise CannotWriteError(f"{message.DESCRIPTOR.full_name} has no field of a text")
-    setattr(message, found.name, key)
-    return made.index + message.SerializeToString(deterministic=True)
-
-
-def _is_text(found: FieldDescriptor) -> bool:
-    return found.type == FieldDescriptor.TYPE_STRING and not found.is_repeated
+    encoder = protobuf_encoder(writer, record)
+    return ProtobufWriter(encoder.message_class, encoder.index)
 
 
 def _put(message: Any, item: Field, value: Any) -> None:
@@ -91,7 +72,7 @@ def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> 
             ParseDict({found.json_name: _plain(value)}, message)
     except _BIAS as wrong:
         if not is_json:
-            raise CannotWriteError(f"{value!r} is not what {found.full_name} takes") from wrong
+            raise CannotEncode(f"{shown(value)} is not what {found.full_name} takes") from wrong
         message.ClearField(found.name)
 
 

@@ -12,10 +12,6 @@ from platform_defs.contract.model import Field
 MISSING = object()  # instead of a value: the contract has no such field
 
 
-class CannotWriteError(ValueError):
-    """A value that the schema has no way to write."""
-
-
 @dataclass(frozen=True)
 class Places:
     """Where a writer's schema may have the fields of a contract."""

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model import Column, Contract, Table
 from platform_defs.contract.odcs import load
+from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.exchange.avro import avro_schema
 from platform_defs.exchange.importing import Wanted, import_schema, read_message
 from platform_defs.exchange.json_schema import json_schema
@@ -25,7 +26,7 @@ from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import decode
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
-from platform_defs.samples.encoded import EncodedSamples, Outlet
+from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.avro import AvroJudge
 from platform_defs.verification.documents import NotTheType
@@ -120,7 +121,7 @@ def test_made_up_arrays_are_rows_in_json_and_in_avro() -> None:
     values = [sample.value for sample in Samples(with_table(plain), 1).good(40)]
     assert len(decode(plain, pa.array(values, pa.binary())).rows) == 40
     contract = replace(avro_contract(types), tables=with_table(plain).tables)
-    made = EncodedSamples(contract, Outlet(WriterSchema("1", "avro", avro_schema(contract), ())), 1)
+    made = EncodedSamples(contract, MessageSchemas(WriterSchema("1", "avro", avro_schema(contract), ())), 1)
     payloads = [(sample.value or b"")[5:] for sample in made.good(40)]
     readers = Readers(contract, json.loads(avro_schema(contract)))
     assert agree(readers, payloads) == 40
@@ -131,7 +132,7 @@ def test_made_up_arrays_are_rows_in_protobuf() -> None:
     fields = tuple(replace(item, number=place) for place, item in enumerate(plain.fields, 1))
     contract = with_table(replace(plain, fields=fields))
     text = proto_text(contract)
-    made = EncodedSamples(contract, Outlet(WriterSchema("1", "protobuf", text, ())), 1)
+    made = EncodedSamples(contract, MessageSchemas(WriterSchema("1", "protobuf", text, ())), 1)
     payloads = [(sample.value or b"")[6:] for sample in made.good(40)]
     assert len(protobuf_decoded(ProtobufReader(contract, protobuf_schema(text)), payloads).rows) == 40
 

@@ -1,25 +1,31 @@
 """Made-up messages in Avro, Protobuf and framed JSON: the good ones become rows, the bad ones say what was foretold."""
 
+import io
 import json
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from assets import find_contract
 from platform_defs.contract.column_types import FIXED, column_type
 from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
+from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.engine.row_checks import check_rows
 from platform_defs.errors import BadInput
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.samples.encoded import EncodedSamples, Outlet
+from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.mixture import Mixture
 from tests.registered import AVRO, PROTOBUF
 from tests.unit.avro_messages import fixed, logical
 
+DAY = logical("int", "date")
 ODD = json.loads(AVRO)  # everything in another way than a contract exports it
 ODD["fields"] = [
     {"name": "unknown", "type": ["null", "bytes"]},
@@ -58,7 +64,7 @@ def test_good_messages_are_rows_and_bad_ones_are_dead_letters_as_foretold(
     document = document or export_schema(contract, kind)
     contract = replace(contract, wire=replace(contract.wire, schema_text=document))
     schema = WriterSchema("7", kind, document)
-    samples = EncodedSamples(contract, Outlet(schema), seed=1)
+    samples = EncodedSamples(contract, MessageSchemas(schema), seed=1)
     mixture = Mixture(samples, 0.2)
     taken = list(mixture.take(200))
     names = pa.array([dict(samples.headers).get(HEADERS["value"])] * 200, pa.binary())
@@ -76,7 +82,7 @@ def test_keys_are_written_with_their_schema() -> None:
     contract = find_contract("crm_customers")
     contract = replace(contract, format="avro", wire=WireFormat("prefix", key_format="avro"))
     schema = WriterSchema("7", "avro", export_schema(contract, "avro"))
-    outlet = Outlet(schema, WriterSchema("8", "avro", '{"type": "string"}'))
+    outlet = MessageSchemas(schema, WriterSchema("8", "avro", '{"type": "string"}'))
     keys = [one.key for one in EncodedSamples(contract, outlet).good(20)]
     assert {key[:5] for key in keys if key} == {b"\0\0\0\0\x08"}
     assert {len(key) - 6 == key[5] // 2 for key in keys if key} == {True}
@@ -91,16 +97,48 @@ def test_keys_are_written_with_their_schema() -> None:
 
 def test_a_schema_that_cannot_hold_the_messages_is_refused() -> None:
     contract = contract_of("avro")
+    narrow = json.loads(export_schema(contract, "avro"))
+    (name,) = (item for item in narrow["fields"] if item["name"] == "transfer_id")
+    name["type"] = "long"
+    with pytest.raises(BadInput, match=r"schema 7 has no way to write a message of the contract: .* is not a long"):
+        EncodedSamples(contract, MessageSchemas(WriterSchema("7", "avro", json.dumps(narrow))))
+
+
+def test_a_field_that_the_contract_does_not_read_is_empty_and_one_that_the_schema_requires_is_never_null() -> None:
+    contract = contract_of("avro")
     more = json.loads(export_schema(contract, "avro"))
-    more["fields"].append({"name": "must", "type": "long"})
-    with pytest.raises(BadInput, match="schema 7 has no way to write a message of the contract: None is not a long"):
-        EncodedSamples(contract, Outlet(WriterSchema("7", "avro", json.dumps(more))))
+    (memo,) = (item for item in more["fields"] if item["name"] == "memo")
+    memo["type"] = "string"
+    del memo["default"]
+    place = {"type": "record", "name": "Place", "fields": [{"name": "zip", "type": "int"}, {"name": "at", "type": DAY}]}
+    more["fields"] += [
+        {"name": "country", "type": "string"},
+        {"name": "place", "type": place},
+        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
+        {"name": "either", "type": ["long", "string"]},
+        {"name": "of", "type": "string", "default": "?"},
+        {"name": "id", "type": fixed(16, "Id", logicalType="uuid")},
+    ]
+    schema = WriterSchema("7", "avro", json.dumps(more))
+    values = [one.value for one in EncodedSamples(contract, MessageSchemas(schema), seed=1).good(100)]
+    reader = FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
+    found = reader.read(pa.array(values, pa.binary()), None).decoded
+    assert (found.rows.num_rows, found.faults) == (100, [])
+    read: Any = fastavro.schemaless_reader(io.BytesIO((values[0] or b"")[5:]), more, None)
+    assert {name: read[name] for name in ("country", "place", "kind", "either", "of", "id")} == {
+        "country": "",
+        "place": {"zip": 0, "at": date(1970, 1, 1)},
+        "kind": "A",
+        "either": 0,
+        "of": "?",
+        "id": bytes(16),
+    }
 
 
 def test_an_enum_of_the_schema_gets_its_symbols_where_the_contract_names_none() -> None:
     contract = contract_of("avro")
     free = tuple(replace(item, rules=()) if item.name == "currency" else item for item in contract.fields)
-    written = EncodedSamples(replace(contract, fields=free), Outlet(WriterSchema("7", "avro", AVRO))).good(100)
+    written = EncodedSamples(replace(contract, fields=free), MessageSchemas(WriterSchema("7", "avro", AVRO))).good(100)
     assert len({one.value for one in written}) == 100
 
 
@@ -122,7 +160,7 @@ def test_a_value_of_every_type_is_written_and_read(kind: Format) -> None:
     )
     contract = replace(contract_of(kind), fields=fields, wire=WireFormat("prefix"))
     schema = WriterSchema("7", kind, export_schema(contract, kind))
-    values = [one.value for one in EncodedSamples(contract, Outlet(schema), seed=1).good(50)]
+    values = [one.value for one in EncodedSamples(contract, MessageSchemas(schema), seed=1).good(50)]
     reader = FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
     found = reader.read(pa.array(values, pa.binary()), None).decoded
     assert (found.rows.num_rows, found.faults) == (50, [])

@@ -117,7 +117,8 @@ class _Parser:
             if name in names:
                 raise NotAvro(f"the record {excerpt(full)} has the field {excerpt(name)} twice")
             names.add(name)
-            fields.append(RecordField(name, self.type_of(_part(item, "type"), inner, level + 1)))
+            default = json.dumps(item["default"]) if "default" in item else None
+            fields.append(RecordField(name, self.type_of(_part(item, "type"), inner, level + 1), default))
         found = Record(full, tuple(fields))
         self.named[full] = found
         return found

@@ -1,4 +1,5 @@
-"""The types of an Avro schema, as far as they say what the bytes mean: no defaults, no aliases, no documentation.
+"""The types of an Avro schema, as far as they say what the bytes mean: no aliases, no documentation. Defaults are for
+who encodes (platform_defs/encoding/avro.py).
 
 https://avro.apache.org/docs/1.12.0/specification/
 """
@@ -77,6 +78,7 @@ class RecordField:
 
     name: str
     type: "AvroType"
+    default: str | None = field(default=None, compare=False)  # as JSON; None: it has none
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""The schemas that a contract's messages are written with: registered under its subjects, or in its schema file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.model import Contract
+from platform_defs.encoding.messages import MessageSchemas
+from platform_defs.errors import BadInput
+from platform_defs.formats.writer_schema import WriterSchema
+
+if TYPE_CHECKING:
+    from resources.registry.address import Registry
+    from resources.registry.subjects import Subjects, Version
+
+
+def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool) -> MessageSchemas | None:
+    """Return the schemas to write messages with; None for JSON that names no schema. `keyed`: messages have keys.
+
+    Raises BadInput where a subject has no schema that fits the contract, and RegistryAway.
+    """
+    if not contract.wire.framed:
+        if contract.format == "json":
+            return None
+        return MessageSchemas(WriterSchema("", contract.format, contract.wire.schema_text))
+    from resources.registry.subjects import Subjects
+
+    if address is None:
+        raise BadInput(
+            "its messages name schemas, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or start "
+            "the embedded one (tidegate stack up)",
+            field=contract.pipeline,
+        )
+    subjects, keys = Subjects(address), contract.wire.key_subject
+    return MessageSchemas(
+        _of_values(contract, subjects), _of_keys(contract, subjects, keys) if keys and keyed else None
+    )
+
+
+def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
+    """Return the contract's own schema if it is registered, else the newest version."""
+    subject = contract.wire.subject
+    newest = subjects.version(subject)
+    if newest is None:
+        raise BadInput(
+            f"{subject} has no schema yet, and messages are never written with one that is not registered: tidegate "
+            f"contract register {contract.pipeline}",
+            field=contract.pipeline,
+        )
+    from platform_defs.formats.writer_fit import why_not
+
+    schema = _own(contract, subjects) or _readable(contract, subject, newest)
+    if refused := why_not(contract, schema):
+        raise BadInput(
+            f"the newest version of {subject} (id {schema.key}) does not fit the contract: {refused.reason}",
+            field=contract.pipeline,
+        )
+    return schema
+
+
+def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
+    """Return the version that is what the contract exports."""
+    from platform_defs.exchange.exporting import export_schema
+
+    try:
+        found = subjects.same(contract.wire.subject, contract.format, export_schema(contract, contract.format))
+    except BadInput:  # it exports none, or none that the registry can read
+        return None
+    return found and found.schema
+
+
+def _of_keys(contract: Contract, subjects: Subjects, subject: str) -> WriterSchema:
+    newest = subjects.version(subject)
+    if newest is None:
+        raise BadInput(
+            f"{subject} has no schema yet, and the contract's keys are written with one: tidegate contract register "
+            f"{contract.pipeline}",
+            field=contract.pipeline,
+        )
+    return _readable(contract, subject, newest)
+
+
+def _readable(contract: Contract, subject: str, newest: Version) -> WriterSchema:
+    from platform_defs.operations.schema_survey import UNREADABLE
+
+    if newest.schema is None:
+        raise BadInput(
+            f"the newest version of {subject} (id {newest.key}) cannot be used: {UNREADABLE}", field=contract.pipeline
+        )
+    return newest.schema
