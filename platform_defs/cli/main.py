@@ -25,6 +25,7 @@ COMMANDS = {
     "stack": "The embedded Kafka, Postgres and schema registry.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
     "produce": "Send made-up messages, and say which dead letters to expect.",
+    "send": "Send messages that you write, and say where each is.",
     "presets": "Ways to produce: what each promises, and by which options.",
     "lag": "Show how far each pipeline is behind its topic.",
     "plan": "Show what the next batch would read and do, and change nothing.",
@@ -45,7 +46,7 @@ COMMANDS = {
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
-IN_KAFKA = frozenset({"peek", "topics"})  # in cli/kafka/<name>.py; the others are in cli/<name>.py
+IN_KAFKA = frozenset({"peek", "send", "topics"})  # in cli/kafka/<name>.py; the others are in cli/<name>.py
 
 INTERRUPTED = 130  # the exit code
 

@@ -52,7 +52,7 @@ _WHAT = {
     "UnknownMessageIndex": "does not begin with the indexes of a message of its schema",
     "WrongType": "is of another type than the contract requires",
 }
-_HOW = "(classified, so not shown here: tidegate dlq show --values)"
+INSTEAD = "(classified, so not shown here: tidegate dlq show --values)"
 
 
 def redacted(contract: Contract, faults: Sequence[Fault]) -> Sequence[Fault]:
@@ -71,7 +71,7 @@ def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden
     if field is not None and field.name not in hidden.fields and not _may_quote_others(field, fault):
         return fault
     subject = "the message's key" if fault.field == "_key" else field.place if field else "the message"
-    return replace(fault, message=f"{subject} {_reason(contract, fault, field)} {_HOW}")
+    return replace(fault, message=f"{subject} {_reason(contract, fault, field)} {INSTEAD}")
 
 
 def _may_quote_others(field: Field, fault: Fault) -> bool:
@@ -96,7 +96,7 @@ def stored_reason(contract: Contract, stage: str, error_class: str, message: str
     if stage == "decode" or stage == "check":
         (found,) = redacted(contract, [Fault(0, stage, error_class, message, field)])
         return found.message
-    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'what was wrong'} {_HOW}"
+    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'what was wrong'} {INSTEAD}"
 
 
 def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:

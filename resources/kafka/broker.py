@@ -44,9 +44,9 @@ class KafkaBroker:
     options: Mapping[str, str] = field(repr=False)  # they may hold a password
     timeout: float = 30.0  # seconds, over all tries of one question
 
-    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        """The topic's ids, low watermarks and last stable offsets (of those `partitions` alone), and whether its
-        cleanup policy compacts.
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        """The topic's ids, low watermarks and last stable offsets (of those `partitions` alone), and if `configured`
+        whether its cleanup policy compacts, which takes the right DescribeConfigs.
 
         Raises BrokerAway when no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
         """
@@ -57,7 +57,7 @@ class KafkaBroker:
             reraise=True,
         )
         try:
-            return retrying(self._describe, topic, partitions)
+            return retrying(self._describe, topic, partitions, configured=configured)
         except _Transient as error:
             raise BrokerAway(
                 f"Kafka at {self.options['bootstrap.servers']} returned no metadata for topic {topic} "
@@ -71,8 +71,9 @@ class KafkaBroker:
 
         return leader_epochs(self.options, topic)
 
-    def _describe(self, topic: str, wanted: Collection[int] | None) -> TopicView:
-        asked = _Asked(admin_client(self.options), self.options, f"to describe {topic}", (to_run(topic),))
+    def _describe(self, topic: str, wanted: Collection[int] | None, *, configured: bool) -> TopicView:
+        needed = to_run(topic) if configured else to_describe(topic)
+        asked = _Asked(admin_client(self.options), self.options, f"to describe {topic}", (needed,))
         admin = asked.client
         cluster = asked.answer(admin.describe_cluster(request_timeout=5))
         described = asked.answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
@@ -85,7 +86,8 @@ class KafkaBroker:
             )
         numbers = [item.id for item in described.partitions if wanted is None or item.id in wanted]
         partitions = [TopicPartition(topic, number) for number in numbers]
-        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), _compacts(asked, topic))
+        compacted = configured and _compacts(asked, topic)
+        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), compacted)
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class UnsentSink:
     def _ask(self) -> LogEnds:
         broker = self.broker if self._before is None else replace(self.broker, timeout=1.0)
         try:
-            view = broker.describe(self.topic)
+            view = broker.describe(self.topic, configured=False)
         except TidegateError:
             if self._before is None:
                 raise

@@ -4,6 +4,7 @@ that is missing is said as such.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +31,8 @@ from tests.kafka_deeds import (
     sections,
 )
 from tests.secured_kafka import SecuredKafka
+from tests.sending import Desk
+from tests.world import transfer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("secured")]
 
@@ -124,6 +127,21 @@ def test_a_run_goes_on_once_the_right_is_granted(place: Place, secured: SecuredK
         secured.grant(f"--operation Read --topic {place.topic}")
         assert sum(batch.messages for batch in place.world.drain(place.pipeline)) == 8
     assert place.admin.dead_letters(place.pipeline) == []
+
+
+def test_send_needs_to_write_the_topic_and_nothing_else(place: Place, secured: SecuredKafka, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, place.admin, place.topic, suffix="")
+    desk.declare()
+    place.admin.ledger.migrate()
+    environment = {**secured.environment(), "TIDEGATE_CONTRACTS": str(tmp_path)}
+    with secured.granted(f"--operation Describe --topic {place.topic}"):
+        refused = tidegate("send", place.topic, transfer(1).decode(), **environment)
+    assert refused.code == 1
+    assert f"--operation Write --topic {place.topic}" in refused.stderr
+    with secured.granted(f"--operation Write --topic {place.topic}"):
+        done = tidegate("send", place.topic, transfer(1).decode(), "-o", "json", **environment)
+    assert done.code == 0, done.stderr
+    assert (done.document["checked"], done.document["sent"]) == (True, 1)
 
 
 def test_a_topic_whose_settings_are_hidden_hides_no_other(place: Place, secured: SecuredKafka) -> None:

@@ -31,7 +31,7 @@ def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool
             "the embedded one (tidegate stack up)",
             field=contract.pipeline,
         )
-    subjects, keys = Subjects(address), contract.wire.key_subject
+    subjects, keys = Subjects(address), contract.key_subject
     return MessageSchemas(
         _of_values(contract, subjects), _of_keys(contract, subjects, keys) if keys and keyed else None
     )

@@ -1,0 +1,130 @@
+"""`tidegate send`: messages written by hand, checked against the contract before they are sent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption
+
+if TYPE_CHECKING:
+    from platform_defs.operations.kafka.lines import Lines
+
+app = typer.Typer(add_completion=False)
+
+STANDARD_INPUT = "-"
+
+
+@app.command()
+def send(
+    destination: str = typer.Argument(metavar="TOPIC|PIPELINE", help="Such as bank.transfers or bank_transfers."),
+    value: list[str] = typer.Argument(
+        None, metavar="[VALUE]...", help="Each is a message; - reads standard input.", show_default=False
+    ),
+    file: Path | None = typer.Option(None, "--file", "-f", help="Each line is a message.", show_default=False),
+    key: str | None = typer.Option(None, "--key", "-k", help="The key of each message.", show_default=False),
+    header: list[str] = typer.Option(
+        [],
+        "--header",
+        "-H",
+        metavar="NAME=VALUE",
+        help="A header of each message; may be repeated.",
+        show_default="none",
+    ),
+    partition: int | None = typer.Option(
+        None, "--partition", "-p", min=0, help="Where to.", show_default="as the partitioner says"
+    ),
+    preset: str | None = typer.Option(
+        None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
+    ),
+    null: bool = typer.Option(False, "--null", help="Send a tombstone: a message with a key and no value."),
+    unchecked: bool = typer.Option(
+        False, "--unchecked", help="Send the bytes as they are, whatever the contract says."
+    ),
+    ids: bool = typer.Option(
+        True, help="Give each message the header tidegate-id, by which dlq send finds it. Only with a contract."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Send messages that you write, and say where each is.
+
+    A value is a JSON document. If a contract reads the topic, the document is
+    encoded as the contract says (JSON; Avro and Protobuf by the schema that is
+    registered under its subject) and checked against it: what would be a dead
+    letter is refused, with the reason. Of arguments and of a file all values
+    are checked before the first is sent; standard input is checked and sent as
+    it comes. Without a contract, and with --unchecked, bytes are sent as they
+    are. Topics are never created. It ends with the first message that Kafka
+    does not acknowledge, and with exit code 1; with a contract, what was not
+    delivered is kept for tidegate dlq send.
+
+    \b
+    JSON:
+      topic, pipeline (null: no contract reads the topic), preset
+      checked   whether messages were checked against the contract
+      messages  a list: value (its number, from 1), partition, offset (null
+                with acks=0), timestamp, error (null, or why it was not
+                acknowledged)
+      sent      messages acknowledged (of acks=0: written to the socket)
+      failed    messages that were not
+      refused   value, error_class, reason of the line of standard input at
+                which it stopped; else null
+      unsent    messages that are kept for tidegate dlq send
+    """
+    from assets import read_contracts
+    from platform_defs.cli.kafka.send_answer import Answer, print_end
+    from platform_defs.operations.kafka.lines import Arguments
+    from platform_defs.operations.kafka.prepare_send import Request, prepare
+    from platform_defs.operations.kafka.send import Sending
+
+    if null and (value or file is not None):
+        raise typer.BadParameter("--null sends a message without a value: leave VALUE and --file out")
+    if null and key is None:
+        raise typer.BadParameter("--null needs --key: a tombstone deletes what has this key")
+    request = Request(
+        name=destination,
+        lines=Arguments([""]) if null else _lines(value or [], file),
+        key=None if key is None else os.fsencode(key),
+        headers=tuple(_header(text) for text in header),
+        partition=partition,
+        preset=preset,
+        null=null,
+        unchecked=unchecked,
+        ids=ids,
+    )
+    prepared = prepare(request, read_contracts())
+    answer = Answer(output, prepared)
+    sending = Sending(answer.add)
+    try:
+        prepared.run(sending)
+    finally:
+        print_end(answer, sending)
+    if sending.failed or sending.refused:
+        raise typer.Exit(1)
+
+
+def _lines(values: list[str], file: Path | None) -> Lines:
+    from platform_defs.operations.kafka.lines import Arguments, FileLines, StreamLines
+
+    if file is not None and values:
+        raise typer.BadParameter("give either VALUE or --file, not both")
+    if file is not None and str(file) != STANDARD_INPUT:
+        return FileLines(file)
+    if STANDARD_INPUT in values and len(values) > 1:
+        raise typer.BadParameter("- stands for standard input, and is then the only VALUE")
+    if values and values != [STANDARD_INPUT]:
+        return Arguments(values)
+    if not values and file is None and sys.stdin.isatty():
+        raise typer.BadParameter("give a VALUE, --file, or - to type lines")
+    return StreamLines(sys.stdin.buffer)
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise typer.BadParameter(f"--header is NAME=VALUE, such as trace=abc, not {text!r}")
+    return name, os.fsencode(value)

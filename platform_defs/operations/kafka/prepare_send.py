@@ -1,0 +1,136 @@
+"""What `tidegate send` checks before the first message is sent: the topic, the partition, the values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from platform_defs.contract.catalogue import Contracts
+from platform_defs.contract.model import Contract
+from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.kafka.destination import find_destination, missing
+from platform_defs.operations.kafka.lines import Lines
+from platform_defs.operations.kafka.outgoing import Checked, Headers, Unchecked
+from platform_defs.operations.kafka.send import Sending, first_refused
+from platform_defs.operations.kafka.writer_schemas import message_schemas
+from platform_defs.producing.chosen import Chosen, choose
+from platform_defs.producing.presets import DEFAULT
+from platform_defs.words import plural
+from resources.endpoints import connection, kafka_alone
+from resources.kafka.producer import Producer
+from resources.kafka.producer_client import existing_partitions
+from resources.settings import settings
+from resources.unsent.sink import UnsentSink, sink
+
+SHOWN = 5  # refused values that an error names
+AS_THEY_ARE = "--unchecked sends bytes as they are"
+NEVER_CREATED = {"allow.auto.create.topics": False}  # librdkafka's producers create topics where brokers let them
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a user wants to send, and where: `name` is a topic or a pipeline. `null`: tombstones; `ids`: with the header
+    tidegate-id.
+    """
+
+    name: str
+    lines: Lines
+    key: bytes | None = None
+    headers: Headers = ()
+    partition: int | None = None
+    preset: str | None = None
+    null: bool = False
+    unchecked: bool = False
+    ids: bool = True
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that sending needs. `unsent`: what keeps messages that are not delivered; None without a contract.
+    `unreadable`: files of contracts that could not be read, and might have described the topic.
+    """
+
+    request: Request
+    topic: str
+    contract: Contract | None
+    chosen: Chosen
+    maker: Checked | Unchecked
+    partitions: int
+    unsent: UnsentSink | None
+    unreadable: tuple[str, ...]
+    options: dict[str, Any] = field(repr=False)
+
+    @property
+    def is_checked(self) -> bool:
+        """True if messages are checked against the contract."""
+        return isinstance(self.maker, Checked)
+
+    def run(self, sending: Sending) -> None:
+        """Send everything. See `Sending.send`."""
+        name = self.topic if self.contract is None else self.contract.pipeline
+        producer = Producer(
+            self.options,
+            self.topic,
+            self.chosen,
+            client_id=f"tidegate.{name}.send",
+            ids=self.request.ids and self.contract is not None,
+            partitions=self.partitions,
+            on_delivery=sending.note,
+            unsent=self.unsent,
+        )
+        sending.send(self.request.lines, self.maker, producer)
+
+
+def prepare(request: Request, contracts: Contracts) -> Prepared:
+    """Find the topic and its contract, and check every value that can be read twice.
+
+    Raises TopicMissing; BadInput for a name that several contracts claim, a partition that there is not, and values
+    that would be dead letters; RegistryAway, BrokerAway, AccessDenied.
+    """
+    found = find_destination(request.name, contracts)
+    topic, contract = found.topic, found.contract
+    outside = None if contract is None else connection()
+    options = {**(kafka_alone() if outside is None else outside.kafka_options()), **NEVER_CREATED}
+    try:
+        partitions = existing_partitions(options, topic)
+    except TopicMissing:
+        raise missing(request.name, contracts) if contract is None else TopicMissing.named(topic) from None
+    if request.partition is not None and request.partition >= partitions:
+        last = f"the last of its {plural(partitions, 'partition')} is {partitions - 1}"
+        raise BadInput(f"{topic} has no partition {request.partition}; {last}. Nothing was sent", field="--partition")
+    tuned, sent_with = settings().librdkafka_options, (request.key, request.headers, request.partition, request.null)
+    if contract is None or outside is None:
+        chosen, unsent = choose(request.preset or DEFAULT, environment=tuned), None
+        maker = Unchecked(*sent_with)
+    else:
+        chosen = contract.producing.chosen(request.preset, tuned)
+        unsent = sink(contract.pipeline, topic, outside)
+        keyed = request.key is not None
+        maker = (
+            Unchecked(*sent_with)
+            if request.unchecked
+            else Checked(contract, message_schemas(contract, outside.registry, keyed=keyed), *sent_with)
+        )
+    if not request.lines.streamed:
+        _refuse(request, maker)
+    return Prepared(
+        request=request,
+        topic=topic,
+        contract=contract,
+        chosen=chosen,
+        maker=maker,
+        partitions=partitions,
+        unsent=unsent,
+        unreadable=found.unreadable,
+        options=options,
+    )
+
+
+def _refuse(request: Request, maker: Checked | Unchecked) -> None:
+    """Raise BadInput for values that would be dead letters."""
+    refused, count = first_refused(request.lines, maker, SHOWN)
+    if not refused:
+        return
+    reasons = "; ".join(f"{request.lines.noun} {item}" for item in refused)
+    more = f"; and {count - len(refused):,} more" if count > len(refused) else ""
+    raise BadInput(f"{reasons}{more}. Nothing was sent; {AS_THEY_ARE}", field=request.name)

@@ -1,0 +1,185 @@
+"""`tidegate send`: values that a user gives become messages, and each is acknowledged, or named as not sent."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from platform_defs.errors import (
+    AccessDenied,
+    BrokerAway,
+    NotDelivered,
+    ProducerBroken,
+    TidegateError,
+    TopicMissing,
+    TransactionAborted,
+)
+from platform_defs.operations.kafka.lines import Line, Lines
+from platform_defs.operations.kafka.outgoing import Outgoing, Refused
+from platform_defs.producing.message import Delivered, Message
+
+if TYPE_CHECKING:
+    from resources.kafka.producer import Producer
+
+BLOCK = 1_000  # messages between two reports; with the preset transactional, in one transaction
+MAX_WAITING = 100_000  # messages that were acknowledged and wait for an earlier one: results are in order
+
+
+class Maker(Protocol):
+    """Makes messages of values (`outgoing.Checked`, `outgoing.Unchecked`)."""
+
+    def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]: ...
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What became of the value `number`: where its message is, or why it was not acknowledged. `offset`: None without
+    acknowledgements (acks=0); `timestamp`: ms since the epoch.
+    """
+
+    number: int
+    partition: int | None = None
+    offset: int | None = None
+    timestamp: int | None = None
+    error: TidegateError | None = None
+
+
+def first_refused(lines: Lines, maker: Maker, most: int) -> tuple[list[Refused], int]:
+    """Return the first `most` values that would be dead letters, and how many there are. Sends nothing."""
+    found, count = list[Refused](), 0
+    for portion in _portions(lines):
+        refused = [item for item in maker.messages(portion) if isinstance(item, Refused)]
+        found += refused[: most - len(found)]
+        count += len(refused)
+    return found, count
+
+
+@dataclass
+class _Handed:
+    """A message that was handed to the producer."""
+
+    number: int
+    message: Message
+    result: Delivered | TidegateError | None = None
+
+
+@dataclass
+class Sending:
+    """Sends values, and gives what became of each, in their order, to `report`.
+
+    It stops at the first message that is not acknowledged, and at a value that is `refused`. `last`: the number of the
+    last value that was handed over.
+    """
+
+    report: Callable[[Sequence[Sent]], None]
+    sent: int = 0
+    failed: list[Sent] = field(default_factory=list[Sent])
+    refused: Refused | None = None
+    last: int = 0
+    _handed: deque[_Handed] = field(default_factory=deque[_Handed])
+    _by_message: dict[int, _Handed] = field(default_factory=dict[int, _Handed])
+    _failing: bool = False
+
+    def note(self, message: Message, result: Delivered | NotDelivered) -> None:
+        """Note what became of a message: the producer's `on_delivery`."""
+        self._by_message[id(message)].result = result
+        self._failing = self._failing or isinstance(result, NotDelivered)
+
+    def send(self, lines: Lines, maker: Maker, producer: Producer) -> None:
+        """Send every value, and wait until all are acknowledged or have failed. The producer reports to `note`.
+
+        Raises BadInput for values that cannot be read, and UnsentLost; what was sent by then is reported.
+        """
+        why: TidegateError = NotDelivered(_UNKNOWN, reason="_PURGE_INFLIGHT")  # of messages of which nothing is known
+        try:
+            with suppress(NotDelivered), producer:  # `note` has it
+                for portion in _portions(lines):
+                    self._send_all(maker.messages(portion), producer)
+                    if self._failing or self.refused is not None:
+                        break
+                    if len(self._handed) > MAX_WAITING or not lines.more_is_there():
+                        producer.flush()
+                    self._report_known()
+        except (AccessDenied, BrokerAway, ProducerBroken, TopicMissing) as error:  # the producer cannot go on
+            why = error
+        finally:
+            self._report_all(why)
+
+    def _send_all(self, made: Sequence[Outgoing | Refused], producer: Producer) -> None:
+        """Send the messages before the first value that is refused."""
+        self.refused = next((item for item in made if isinstance(item, Refused)), None)
+        messages = list[Outgoing]()
+        for item in made:
+            if isinstance(item, Refused):
+                break
+            messages.append(item)
+        if producer.chosen.preset.waits == "commit":
+            self._commit(messages, producer)
+            return
+        for item in messages:
+            with suppress(NotDelivered):
+                producer.send(self._hand(item).message)
+            if self._failing:
+                return
+
+    def _commit(self, messages: Sequence[Outgoing], producer: Producer) -> None:
+        """Send the messages in one transaction: all of them or none are delivered."""
+        handed = [self._hand(item) for item in messages]
+        try:
+            with producer.transaction():
+                for item in handed:
+                    producer.send(item.message)
+        except TransactionAborted as error:
+            self._failing = True
+            for item in handed:
+                item.result = error
+        except TidegateError:
+            for item in handed:
+                item.result = None  # of no message it is known that it was committed
+            raise
+
+    def _hand(self, item: Outgoing) -> _Handed:
+        handed = _Handed(*item)
+        self._handed.append(handed)
+        self._by_message[id(item.message)] = handed
+        self.last = item.number
+        return handed
+
+    def _report_known(self) -> None:
+        """Report what became of the messages before the first of which nothing is known."""
+        known = list[Sent]()
+        while self._handed and (result := self._handed[0].result) is not None:
+            item = self._handed.popleft()
+            del self._by_message[id(item.message)]
+            known.append(_sent(item.number, result))
+        self.sent += sum(item.error is None for item in known)
+        self.failed += [item for item in known if item.error is not None]
+        if known:
+            self.report(known)
+
+    def _report_all(self, why: TidegateError) -> None:
+        """Report every message. `why`: the error of those of which nothing is known, or that they were given up."""
+        for item in self._handed:
+            given_up = isinstance(item.result, NotDelivered) and item.result.reason in _GIVEN_UP
+            item.result = why if item.result is None or given_up else item.result
+        self._report_known()
+
+
+_GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
+_UNKNOWN = "the producer ended before Kafka acknowledged the message"
+
+
+def _portions(lines: Lines) -> Iterator[Sequence[Line]]:
+    for block in lines.blocks():
+        for start in range(0, len(block), BLOCK):
+            yield block[start : start + BLOCK]
+
+
+def _sent(number: int, result: Delivered | TidegateError) -> Sent:
+    if isinstance(result, TidegateError):
+        return Sent(number, error=result)
+    offset = None if result.offset is None or result.offset < 0 else result.offset
+    return Sent(number, result.partition, offset, result.timestamp)

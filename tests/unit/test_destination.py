@@ -1,0 +1,51 @@
+"""Which topic, and which contract, a name stands for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from assets import find_contract
+from platform_defs.contract.catalogue import BrokenContract, Contracts
+from platform_defs.errors import BadInput
+from platform_defs.kafka.destination import Destination, find_destination, missing
+
+TRANSFERS, CUSTOMERS = find_contract("bank_transfers"), find_contract("crm_customers")
+BROKEN = BrokenContract(Path("assets/web/views.odcs.yaml"), BadInput("it is broken", line=7))
+SHIPPED = Contracts((TRANSFERS, CUSTOMERS), (BROKEN,))
+
+
+def test_a_pipeline_and_its_topic_are_the_same_destination() -> None:
+    wanted = Destination("bank.transfers", TRANSFERS)
+    assert find_destination("bank_transfers", SHIPPED) == find_destination("bank.transfers", SHIPPED) == wanted
+
+
+def test_a_topic_that_no_contract_reads_has_none_and_those_that_cannot_be_read_are_named() -> None:
+    assert find_destination("orders", SHIPPED) == Destination("orders", None, ("assets/web/views.odcs.yaml",))
+
+
+def test_of_several_pipelines_of_one_topic_the_user_names_one() -> None:
+    other = replace(TRANSFERS, pipeline="fraud")
+    both = Contracts((TRANSFERS, other), ())
+    with pytest.raises(BadInput, match=r"several pipelines read topic bank.transfers; .*: bank_transfers, fraud"):
+        find_destination("bank.transfers", both)
+    assert find_destination("fraud", both).contract is other
+
+
+def test_a_pipeline_is_meant_where_its_name_is_also_a_topic() -> None:
+    other = replace(CUSTOMERS, topic="bank_transfers")
+    assert find_destination("bank_transfers", Contracts((other, TRANSFERS), ())).contract is TRANSFERS
+
+
+def test_a_contract_that_cannot_be_used_says_why() -> None:
+    clash = BrokenContract(Path("a/b/c.odcs.yaml"), BadInput("defined twice"), TRANSFERS)
+    for name in ("bank_transfers", "bank.transfers"):
+        with pytest.raises(BadInput, match="defined twice"):
+            find_destination(name, Contracts((), (clash,)))
+    with pytest.raises(BadInput, match="it is broken"):
+        find_destination("web_views", SHIPPED)
+
+
+def test_a_misspelled_name_is_answered_with_one_like_it() -> None:
+    assert "Did you mean bank_transfers?" in str(missing("bank_transfer", SHIPPED))
+    assert "Did you mean" not in str(missing("x", SHIPPED))
