@@ -28,6 +28,8 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
 
 
+UNLIMITED = 100_000  # columns of what is no terminal
+
 # What hides or reorders text: marks and overrides of direction, separators that some terminals alone take for one.
 _HIDDEN = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069\ufeff")
 
@@ -73,12 +75,21 @@ def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> 
         print_line(sentence)
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None) -> None:
-    """Print a table for a person to stdout; None is shown as a dash."""
-    table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+def print_table(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, *, dense: bool = False
+) -> None:
+    """Print a table for a person to stdout; None is shown as a dash. Nothing is cut: a terminal folds long cells, and
+    elsewhere lines are as long as they need to be. `dense`: one space between columns, not two.
+    """
+    table = Table(
+        title=title, title_justify="left", box=None, pad_edge=False, collapse_padding=dense, header_style="bold"
+    )
+    for name in columns:
+        table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*map(_text, row))
-    Console().print(table)
+    console = Console()
+    (console if console.is_terminal else Console(width=UNLIMITED)).print(table)
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
 from platform_defs.words import plural
 
 if TYPE_CHECKING:
@@ -118,16 +118,27 @@ def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Pre
 
 
 def _print(measured: list[Measured]) -> None:
-    columns = ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts", "per second"]
-    rows = [
+    """Two tables, each of which fits into 80 columns."""
+    heads = ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts"]
+    counts = [
         [
-            *(one.preset, one.fault, f"{one.fired} of {one.rounds}", one.sent, one.failed, one.lost, one.doubled),
-            *(one.reordered, one.ghosts, one.messages_per_second, _ratio(one, measured)),
+            *(one.preset, one.fault, f"{one.fired}/{one.rounds}", one.sent, one.failed, one.lost, one.doubled),
+            *(one.reordered, one.ghosts),
+        ]
+        for one in measured
+    ]
+    print_table(heads, counts, dense=True)
+    print_line("")
+    speeds = [
+        [
+            *(one.preset, one.fault, one.messages_per_second, _ratio(one, measured)),
             *(one.p50_ms, one.p99_ms, one.max_ms, one.longest_stall_ms),
         ]
         for one in measured
     ]
-    print_table([*columns, "ratio", "p50 ms", "p99 ms", "max ms", "stall ms"], rows)
+    print_table(
+        ["preset", "fault", "per second", "ratio", "p50 ms", "p99 ms", "max ms", "stall ms"], speeds, dense=True
+    )
 
 
 def _ratio(one: Measured, measured: list[Measured]) -> str | None:

@@ -76,7 +76,7 @@ def produce(
       bad         dead letters to expect, by reason
       partitions  delivered messages, by partition
       latency_ms  p50, p99, max, from the call to the acknowledgement
-      seconds, messages_per_second
+      seconds, messages_per_second (acknowledged)
     """
     from assets import find_contract
     from platform_defs.samples.mixture import Mixture
@@ -235,7 +235,7 @@ def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
         partitions={str(number): messages for number, messages in sorted(told.partitions.items())},
         latency_ms={name: told.latencies.milliseconds(share) for name, share in shares.items()},
         seconds=round(sending.seconds, 3),
-        messages_per_second=round(sending.total / max(sending.seconds, 1e-9)),
+        messages_per_second=round(told.delivered / max(sending.seconds, 1e-9)),
     )
 
 
@@ -255,13 +255,15 @@ def _report(sent: Sent, output: Output, kept: str) -> None:
 
 
 def _print(sent: Sent) -> None:
-    print_line(
-        f"{plural(sent.produced, 'message')} sent to topic {sent.topic} in {sent.seconds:.1f} s"
-        f" ({sent.messages_per_second:,} a second), preset {sent.preset}"
-    )
-    print_fields({"good": sent.good, "tombstones": sent.tombstones, "bad": sum(sent.bad.values())})
+    how = f"in {sent.seconds:.1f} s ({sent.messages_per_second:,} a second), preset {sent.preset}"
+    if failed := sum(sent.failed.values()):
+        print_line(f"{sent.delivered:,} of {plural(sent.produced, 'message')} to topic {sent.topic} acknowledged {how}")
+        print_fields({"handed over": sent.produced, "acknowledged": sent.delivered, "not acknowledged": failed})
+    else:
+        print_line(f"{plural(sent.produced, 'message')} sent to topic {sent.topic} {how}")
+        print_fields({"good": sent.good, "tombstones": sent.tombstones, "bad": sum(sent.bad.values())})
     if sent.delivered:
         print_fields({f"{name} until acknowledged": f"{value} ms" for name, value in sent.latency_ms.items()})
     if sent.bad:
-        print_line("Dead letters to expect:")
+        print_line("Dead letters to expect, at most:" if sent.failed else "Dead letters to expect:")
         print_fields({f"  {reason}": number for reason, number in sent.bad.items()})

@@ -1,5 +1,6 @@
 """What a person is shown may quote a message: nothing in it breaks a command or runs in a terminal."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.cli import output
+from platform_defs.cli import output, presets_measure
+from platform_defs.operations.measuring.faults import FAULTS
+from platform_defs.producing.measured import Measured
+from platform_defs.producing.presets import PRESETS
 
 NASTY = "[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
 SHOWN = r"[/x] [bold]b[/bold] :smile: \x1b[31mred\x1b]52;c;QQ==\x07 \x9b2J \u202eevil\u2066 \ud800 \x7f \x00 \r"
@@ -49,6 +53,53 @@ def test_a_text_stays_as_it_is_where_it_goes_into_a_file(capfd: pytest.CaptureFi
 def test_a_value_with_line_ends_passes_for_no_field(capfd: pytest.CaptureFixture[str]) -> None:
     output.print_fields({"key": "a\nstatus  redriven", "status": "open"})
     assert capfd.readouterr().out == "key     a\n        status  redriven\nstatus  open\n"
+
+
+HEADS = [f"heading{n}" for n in range(12)]
+
+
+def test_a_table_that_goes_into_a_pipe_is_not_cut(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    output.print_table(HEADS, [["x" * 100, *"abcdefghijk"]])
+    heads, row = capfd.readouterr().out.splitlines()
+    assert heads.split() == HEADS
+    assert row.split() == ["x" * 100, *"abcdefghijk"]
+
+
+def test_a_table_that_does_not_fit_into_a_terminal_is_folded(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    monkeypatch.setenv("COLUMNS", "40")
+    output.print_table(["a"], [["x" * 100]])
+    shown = capfd.readouterr().out
+    assert shown.count("x") == 100
+    assert "…" not in shown
+
+
+def test_what_presets_measured_fits_into_80_columns_with_its_headings(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "80")
+    found = [
+        Measured(
+            preset, fault, 20, 20, 500_000, 500_000, 22_250, 13_235, 10_322, 11_919, 2_003, 210_640, *[19_128.9] * 4
+        )
+        for preset in PRESETS
+        for fault in FAULTS
+    ]
+    presets_measure._print(found)
+    shown = re.sub(r"\x1b\[\d*m", "", capfd.readouterr().out)
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts"]
+    assert lines[1][2:] == ["20/20", "500000", "22250", "13235", "10322", "11919", "2003"]
+    assert ["preset", "fault", "per", "second", "ratio", "p50", "ms", "p99", "ms", "max", "ms", "stall", "ms"] in lines
+    assert len(lines) == 2 * len(found) + 3
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @given(st.text())

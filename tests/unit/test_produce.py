@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -77,6 +78,17 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
         produce._report(sent, Output.json, "")
     assert ended.value.exit_code == 1
     assert f"Kafka did not acknowledge {sent.produced} of" in capsys.readouterr().err
+    with pytest.raises(typer.Exit):
+        produce._report(replace(sent, delivered=356, failed={"_MSG_TIMED_OUT": 407}, produced=763), Output.human, "")
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0].startswith(f"356 of 763 messages to topic {contract.topic} acknowledged in ")
+    assert [line.split() for line in shown[1:4]] == [
+        ["handed", "over", "763"],
+        ["acknowledged", "356"],
+        ["not", "acknowledged", "407"],
+    ]
+    assert not [line for line in shown if "good" in line]
+    assert sent.messages_per_second == 0
 
 
 @pytest.mark.parametrize(
