@@ -3,6 +3,7 @@
 from difflib import get_close_matches
 
 from platform_defs.errors import BadInput
+from platform_defs.producing.java_names import java_answer
 from platform_defs.producing.options import OPTIONS, Option, Value, own_name
 from platform_defs.producing.partitioners import WORDS, one_partition
 
@@ -10,6 +11,8 @@ from platform_defs.producing.partitioners import WORDS, one_partition
 def read_option(name: object, value: object) -> tuple[str, Value]:
     """Tidegate's name for the option, and its value. Raises BadInput, whose field is the name as it was written."""
     option = OPTIONS.get(own_name(str(name)))
+    if option is None and (answer := java_answer(str(name), value)) is not None:
+        raise BadInput(answer, field=str(name))
     if option is None:
         close = get_close_matches(str(name), OPTIONS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"the options are {', '.join(OPTIONS)}"

@@ -26,6 +26,8 @@ from platform_defs.contract.odcs import load
 from platform_defs.contract.reader.sources import SOURCES
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.exchange.exporting import export_schema
+from platform_defs.producing.java_names import JAVA, JavaOption
+from platform_defs.producing.options import OPTIONS
 from resources.settings import SETTINGS
 from tests.docs.tables import code, table
 from tests.docs.verdicts import (
@@ -243,6 +245,27 @@ def _default_of(item: Any) -> str:
     return "" if item.default in (None, False) else str(getattr(item.default, "value", item.default))
 
 
+def producer_options() -> str:
+    """The options of producers, as they may be written."""
+    heads = ("option", "values", "librdkafka's default", "other names")
+    rows = (
+        (code(one.name), one.values, code(str(one.default).lower()) or "none", ", ".join(map(code, one.aliases)))
+        for one in OPTIONS.values()
+    )
+    return table(heads, rows)
+
+
+def java_options() -> str:
+    """What options of Java's producer are called here."""
+    return table(("in Java", "here", "unit", "note"), map(_java_option, JAVA.values()))
+
+
+def _java_option(option: JavaOption) -> tuple[str, str, str, str]:
+    here = code(option.variable) if option.is_setting else code(option.name) or "none"
+    unit = option.here if option.here == option.unit else f"{option.here}, in Java {option.unit}"
+    return code(option.java), here, unit, option.note
+
+
 PARTS: dict[str, Callable[[], str]] = {
     part.__name__: part
     for part in (
@@ -253,6 +276,8 @@ PARTS: dict[str, Callable[[], str]] = {
         contract_errors,
         exported_types,
         settings,
+        producer_options,
+        java_options,
         error_tree,
         commands,
         verdict_kinds,
