@@ -164,7 +164,7 @@ def readable_headers(message: Message) -> Headers | None:
     call. To read that name ends the process, so the message gets other headers.
     """
     try:
-        found = _headers(message) or []
+        found: Headers = _headers(message) or []
     except (SystemError, UnicodeDecodeError):
         message.set_headers(_UNREADABLE)
         return None
@@ -172,7 +172,7 @@ def readable_headers(message: Message) -> Headers | None:
 
 
 # Not `message.headers()`: where CPython 3.11 has specialized that call, it does not see that an exception is set.
-_headers = methodcaller("headers")
+_headers: Callable[[Message], Headers | None] = methodcaller("headers")
 _UNREADABLE: Headers = [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 
 

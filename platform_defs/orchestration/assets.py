@@ -258,7 +258,7 @@ def _description(contract: Contract, table: Table) -> str:
 def _files(contract: Contract) -> dict[str, dg.MetadataValue[Any]]:
     """Return the paths of the contract and of its transform, as far as there are files."""
     files = {"contract": contract.path, "transform": contract.transform_path}
-    return {name: dg.MetadataValue.path(str(path.resolve())) for name, path in files.items() if path and path.exists()}
+    return {name: dg.PathMetadataValue(path.resolve()) for name, path in files.items() if path and path.exists()}
 
 
 def _schema(contract: Contract, table: Table) -> dg.TableSchema:
