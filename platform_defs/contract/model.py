@@ -217,7 +217,7 @@ UNFRAMED = WireFormat("none")
 def subject_name(strategy: SubjectNameStrategy, topic: str, record: str) -> str:
     """Return the subject that Confluent's serializers register a value's schema under. `record`: its full name.
 
-    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#subject-name-strategy
+    https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
     return {
         "TopicNameStrategy": f"{topic}-value",
