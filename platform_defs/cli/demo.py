@@ -1,6 +1,7 @@
 """`tidegate demo`: the whole way once, with the commands that a user would type, and a report of the result.
 
 Each run adds transfers; the report is about all of them, from the tables and the broker, not from what was sent.
+`tidegate demo delivery` and `tidegate demo groups` are in cli/kafka/.
 """
 
 import json
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from platform_defs.cli.kafka import demo_delivery, demo_groups
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
 from platform_defs.cli.produce import Sent
 from platform_defs.errors import TidegateError
@@ -24,13 +26,16 @@ if TYPE_CHECKING:
     from resources.postgres.demo import DemoTotals
 
 app = typer.Typer(add_completion=False)
+app.command("delivery")(demo_delivery.delivery)
+app.command("groups")(demo_groups.groups)
 
 PIPELINE = "bank_transfers"
 SELECTION = 'group:"bank"'
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def demo(
+    context: typer.Context,
     count: int = typer.Option(200_000, min=1, help="How many transfers this run adds."),
     output: OutputOption = Output.human,
 ) -> None:
@@ -50,6 +55,9 @@ def demo(
       sent                 the answer of tidegate produce
       seconds              total duration
     """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
     report = _run(count)
     if output is Output.json:
         print_json(report.to_json())
@@ -57,6 +65,15 @@ def demo(
         _print(report)
     if not report.totals.exact or report.lag:
         raise typer.Exit(1)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raises typer.BadParameter for an option before the name of another demo: that demo would not know of it."""
+    command = f"tidegate demo {context.invoked_subcommand}"
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"give the options of `{command}` after its name; `{command} --help` lists them")
 
 
 @dataclass(frozen=True)

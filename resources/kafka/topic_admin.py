@@ -87,6 +87,11 @@ class TopicAdmin(KafkaTopics):
                 raise
         return self._partitions(wanted.topic)
 
+    def topic_id(self, topic: str) -> str | None:
+        """The topic's id; None if there is no such topic. Needs Describe alone. Raises AccessDenied."""
+        there = self._topics([topic], configured=False).get(topic)
+        return there and there.topic_id
+
     def _partitions(self, topic: str) -> int:
         there = self._topics([topic], configured=False).get(topic)
         return len(there.partitions) if there else 0

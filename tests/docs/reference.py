@@ -199,10 +199,12 @@ def commands() -> str:
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """A command, or those of a group, with their full names. (Any: typer keeps its click private.)"""
+    """A command, or a group's own and those below it, with their full names. (Any: typer keeps its click private.)"""
     if not hasattr(command, "list_commands"):
         yield name, command
         return
+    if command.invoke_without_command:
+        yield name, command
     for below in command.list_commands(None):
         yield from _commands(f"{name} {below}", command.get_command(None, below))
 

@@ -14,7 +14,7 @@ SUBCOMMANDS += ["topics list", "topics describe", "topics plan", "topics apply",
 SUBCOMMANDS += ["presets show", "dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
 SUBCOMMANDS += ["contract export", "contract register", "contract import", "schema list", "schema show", "schema fetch"]
 SUBCOMMANDS += ["cluster health", "cluster skew", "cluster elect", "cluster reassign plan", "cluster reassign apply"]
-SUBCOMMANDS += ["cluster reassign status", "cluster reassign cancel"]
+SUBCOMMANDS += ["cluster reassign status", "cluster reassign cancel", "demo delivery", "demo groups"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,89 @@
+"""`tidegate demo delivery`: at most once, at least once and exactly once, through the same crashes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.kafka.demo_signals import exiting_at_signals
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+
+if TYPE_CHECKING:
+    from platform_defs.operations.kafka.demo_delivery import DeliveryReport
+
+
+def delivery(
+    seed: int | None = typer.Option(
+        None, min=0, help="The transfers and the crashes of an earlier run.", show_default="random"
+    ),
+    keep: bool = typer.Option(False, "--keep", help="Keep the topic and the tables until the next run."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Kill three consumers of the same transfers, and count what each loses.
+
+    Money transfers go to a topic of their own, tidegate.demo.transfers. Three
+    consumers read it, one after the other, and write two postings for each:
+    one with enable.auto.commit (at most once), one that commits after its work
+    (at least once), one that keeps its position in Postgres and moves it in
+    the transaction of the postings (exactly once, as Tidegate's engine). Each
+    is a process that is killed (SIGKILL) at the same places, and started again
+    until it has read everything. The tables are in a schema of their own,
+    tidegate_demo. All of it is deleted at the end, also after Ctrl-C.
+
+    It takes about 20 seconds, and starts the embedded stack if that is needed.
+    The exit code is 1 where a consumer breaks what its semantics promise, or
+    something could not be deleted.
+
+    \b
+    JSON:
+      seed       for --seed
+      batch      messages that a consumer takes at once
+      crashes    transfer (its number, from 1), place (between_postings or
+                 after_postings)
+      consumers  semantics (at_most_once, at_least_once or exactly_once),
+                 crashes, transfers (that were sent),
+                 lost (transfers of which a posting is missing),
+                 duplicated (transfers with a posting that is there twice),
+                 balances_sum (0.00: as much was debited as credited),
+                 seconds, as_promised
+      left       what could not be deleted, and why, as sentences
+      seconds    total duration
+    """
+    import secrets
+
+    from platform_defs.operations.kafka.demo_delivery import DeliveryDemo
+    from resources.endpoints import connection
+    from resources.local import stack
+
+    chosen = secrets.randbelow(1_000_000) if seed is None else seed
+    with exiting_at_signals(), progress() as show:
+        stack.up(show)
+        report = DeliveryDemo(endpoints=connection(), seed=chosen, show=show, keep=keep).run()
+    if output is Output.json:
+        print_json(report.to_json())
+    else:
+        _print(report, keep=keep)
+    if report.left or not all(one.as_promised for one in report.outcomes):
+        raise typer.Exit(1)
+
+
+def _print(report: DeliveryReport, *, keep: bool) -> None:
+    from platform_defs.operations.kafka.demo_delivery import TOPIC, name_of
+    from resources.postgres.demo import SCHEMA
+
+    columns = ("semantics", "crashes", "transfers", "lost", "duplicated", "sum of balances", "seconds")
+    rows = [
+        (
+            *(name_of(one.semantics), one.crashes, one.transfers, one.lost, one.duplicated),
+            *(one.balances_sum, one.seconds),
+        )
+        for one in report.outcomes
+    ]
+    print_line("")
+    print_table(columns, rows)
+    print_line("")
+    print_line("lost: transfers of which a posting is missing. duplicated: a posting is there twice.")
+    print_line(f"The same crashes again: tidegate demo delivery --seed {report.seed}")
+    if keep:
+        print_line(f"Kept until the next run: the topic {TOPIC}, and the schema {SCHEMA} in Postgres")

@@ -1,0 +1,104 @@
+"""What `tidegate demo delivery` sends, where its consumers crash, and what is counted of them. Pure.
+
+The crashes are chosen so that every run shows the same. One between the debit and the credit of a transfer loses the
+credit at most once, and repeats the debit at least once; both leave a sum of balances below 0.
+"""
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+Semantics = Literal["at_most_once", "at_least_once", "exactly_once"]
+Place = Literal["between_postings", "after_postings"]
+
+SEMANTICS: tuple[Semantics, ...] = ("at_most_once", "at_least_once", "exactly_once")
+PLACES: Mapping[Place, str] = {
+    "between_postings": "between debit and credit",
+    "after_postings": "after the credit",
+}
+TRANSFERS = 300
+BATCH = 20  # messages that a consumer takes at once
+CRASHES = 6  # of each consumer; even, so that there are as many of each place
+_ACCOUNTS = "ABCDEFGHIJ"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """Money from one account to another. `number` counts from 1."""
+
+    number: int
+    debit_account: str
+    credit_account: str
+    amount: Decimal  # of two decimal places, above 0
+
+    def to_message(self) -> bytes:
+        """The value of its message."""
+        return json.dumps({**vars(self), "amount": str(self.amount)}).encode()
+
+    @classmethod
+    def from_message(cls, value: bytes) -> "Transfer":
+        """The transfer that `to_message` wrote."""
+        fields: dict[str, Any] = json.loads(value)
+        fields["amount"] = Decimal(fields["amount"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crash:
+    """Where a consumer is killed: while it handles this transfer for the first time."""
+
+    transfer: int
+    place: Place
+
+    def __str__(self) -> str:
+        return f"transfer {self.transfer}, {PLACES[self.place]}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a consumer has made of the transfers. `seconds`: until it had read all of them, with its restarts."""
+
+    semantics: Semantics
+    crashes: int
+    transfers: int
+    lost: int  # transfers of which a posting is missing
+    duplicated: int  # transfers with a posting that was written more than once
+    balances_sum: Decimal  # 0.00 if every transfer is on both accounts equally often
+    seconds: float
+
+    @property
+    def as_promised(self) -> bool:
+        """Whether it kept what its semantics promise."""
+        exact = not self.lost and not self.duplicated and not self.balances_sum
+        return {"at_most_once": not self.duplicated, "at_least_once": not self.lost, "exactly_once": exact}[
+            self.semantics
+        ]
+
+
+def transfers(seed: int) -> list[Transfer]:
+    """TRANSFERS transfers, the same for the same seed."""
+    chosen = random.Random(seed)  # noqa: S311  # made-up data
+    return [_transfer(number, chosen) for number in range(1, TRANSFERS + 1)]
+
+
+def _transfer(number: int, chosen: random.Random) -> Transfer:
+    debit, credit = chosen.sample(_ACCOUNTS, 2)
+    amount = Decimal(chosen.randint(100, 99_999)).scaleb(-2)
+    return Transfer(number=number, debit_account=debit, credit_account=credit, amount=amount)
+
+
+def crashes(seed: int) -> Sequence[Crash]:
+    """CRASHES crashes in the order of their transfers, the same for the same seed; half of them at each place.
+
+    More than a batch is between two of them: at most once, a crash loses the rest of its batch, and what is lost is
+    never handled, so that a crash there would not happen.
+    """
+    chosen = random.Random(seed)  # noqa: S311  # made-up data
+    places: list[Place] = [*PLACES] * (CRASHES // len(PLACES))
+    chosen.shuffle(places)
+    width = TRANSFERS // CRASHES
+    firsts = (1 + number * width + chosen.randrange(width - BATCH) for number in range(CRASHES))
+    return [Crash(transfer=transfer, place=place) for transfer, place in zip(firsts, places, strict=True)]
