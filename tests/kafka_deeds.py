@@ -4,16 +4,21 @@ docs/how-to/kafka-rights.md lists the rights that each needs; `Place` is where t
 """
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from platform_defs.contract.catalogue import Contracts
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import AccessDenied, TidegateError
 from platform_defs.kafka.chosen_topic import ChosenTopic
+from platform_defs.kafka.group_reset import Target
 from platform_defs.kafka.peek_ranges import Start
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.kafka.describe_topic import TopicLook
+from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.kafka.peek import Peek, filter_of
 from platform_defs.operations.observe_cluster import Look
 from platform_defs.producing.message import Message
@@ -21,6 +26,7 @@ from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
 from platform_defs.verification.messages import Topic
 from resources.kafka.broker import KafkaBroker, offsets_at, show_progress
 from resources.kafka.cluster import KafkaCluster
+from resources.kafka.groups.client import KafkaGroups
 from resources.kafka.marker import Marker
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.producer import Producer
@@ -29,8 +35,10 @@ from resources.kafka.source import KafkaSource
 from resources.kafka.throttles import KafkaThrottles
 from resources.kafka.topic_admin import TopicAdmin
 from resources.kafka.topics import KafkaTopics
+from tests.group_members import commit
 from tests.world import World
 
+GROUP = "analytics"  # on the page
 PAGE = (Path(__file__).parent.parent / "docs" / "how-to" / "kafka-rights.md").read_text()
 
 
@@ -56,6 +64,14 @@ class Place:
     @property
     def options(self) -> dict[str, str]:
         return self.world.endpoints.kafka_options()
+
+    def admin_commits(self, group: str, *topics: str) -> None:
+        """Let the group have committed one offset of each topic (of the pipeline's), and nothing else."""
+        admin = self.admin.admin()
+        with suppress(KafkaException):
+            admin.delete_consumer_groups([group])[group].result(20)
+        for topic in topics or (self.topic,):
+            commit(admin, group, topic, 1)
 
     def blamed(self) -> int:
         """How often the pipeline's batch has failed where no system's absence explains it. It is not halted."""
@@ -139,6 +155,31 @@ def peek(at: Place) -> None:
     chosen = ChosenTopic(at.topic, at.pipeline.contract, hides=True)
     selected = filter_of(chosen, at.options, None, None, print)
     assert len(list(Peek(at.options, selected, Start(at_ms=0), print).messages())) == 8
+
+
+def look_at_groups(at: Place) -> None:
+    """Whatever is missing of the answers is said with the right for it."""
+    at.admin_commits(GROUP)
+    groups = Groups(KafkaGroups(at.options))
+    listed, described = groups.list_all(), groups.describe(GROUP)
+    missing = [
+        *listed.incomplete,
+        *described.problems,
+        *(one.note for one in described.progress.partitions if one.note),
+    ]
+    if not described.progress.partitions:  # Kafka leaves out offsets of topics that are hidden
+        raise AccessDenied(f"hidden: {to_describe(at.topic).command(at.options)}")
+    if missing:
+        raise AccessDenied(missing[0])
+    assert [one.lag for one in listed.groups if one.group.name == GROUP] == [1]
+    assert described.seconds
+
+
+def change_group(at: Place) -> None:
+    at.admin_commits(GROUP)
+    groups = Groups(KafkaGroups(at.options))
+    groups.reset(groups.propose_reset(GROUP, [at.topic], [], Target.parse("latest")))
+    groups.delete(groups.propose_deletion(GROUP))
 
 
 def change(at: Place) -> None:

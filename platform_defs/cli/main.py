@@ -41,12 +41,13 @@ COMMANDS = {
     "schema": "The schemas that a contract's messages are written with.",
     "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
     "peek": "Show messages of a topic, decoded and checked by its contract.",
+    "groups": "Consumer groups: state, members, lag; watched, reset, deleted.",
     "prune": "Remove what the ledger no longer needs of old batches.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
-IN_KAFKA = frozenset({"peek", "send", "topics"})  # in cli/kafka/<name>.py; the others are in cli/<name>.py
+IN_KAFKA = frozenset({"groups", "peek", "send", "topics"})  # in cli/kafka/<name>.py; the others: cli/<name>.py
 
 INTERRUPTED = 130  # the exit code
 

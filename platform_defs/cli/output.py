@@ -56,6 +56,11 @@ def print_json(document: Any) -> None:
     print(json.dumps(document, indent=2, default=str))  # noqa: T201 the answer itself
 
 
+def print_json_line(document: Mapping[str, Any]) -> None:
+    """Print one JSON document on a line of its own, at once: of a command that prints one for each event."""
+    print(json.dumps(document, default=str), flush=True)  # noqa: T201 the answer itself
+
+
 def print_line(text: str) -> None:
     """Print a line for a person to stdout (rich markup is not interpreted: names may hold brackets)."""
     Console(soft_wrap=True).print(_text(text))

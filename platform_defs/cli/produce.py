@@ -1,6 +1,5 @@
 """`tidegate produce`: made-up messages of a pipeline's contract, with a known number of bad ones."""
 
-import signal
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.kafka.until_signal import until_signal
 from platform_defs.cli.output import Output, OutputOption, print_error, print_fields, print_json, print_line, progress
 from platform_defs.cli.produce_options import chosen_for
 from platform_defs.words import plural
@@ -167,7 +167,7 @@ def _send(sending: "Sending", amount: _Amount, show: Callable[[str], None]) -> N
 def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callable[[str], None]) -> None:
     """Send `rate` messages a second until the time or the messages are used up, or a signal asks to stop."""
     started, shown_at = time.monotonic(), 0.0
-    with _signals() as received:
+    with until_signal() as received:
         while not received and not sending.failed:
             elapsed = time.monotonic() - started
             due = int(rate * min(elapsed, elapsed if amount.seconds is None else amount.seconds))
@@ -179,21 +179,6 @@ def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callab
                 show(f"{plural(sending.total, 'message')} sent")
                 shown_at = elapsed
             time.sleep(TICK)
-
-
-@contextmanager
-def _signals() -> Generator[list[int]]:
-    """The signals to stop that have come: they no longer end the process, so that what was sent is still reported."""
-    received: list[int] = []
-    earlier = {
-        number: signal.signal(number, lambda got, _frame: received.append(got))
-        for number in (signal.SIGINT, signal.SIGTERM)
-    }
-    try:
-        yield received
-    finally:
-        for number, handler in earlier.items():
-            signal.signal(number, handler)
 
 
 @dataclass(frozen=True)

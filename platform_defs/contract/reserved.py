@@ -46,6 +46,7 @@ CONTRACT_LOADS, NOT_HALTED = "contract_loads", "not_halted"
 MESSAGE_DECODES, ROW_IS_ACCEPTED = "message_decodes", "row_is_accepted"
 WRITER_SCHEMAS_FIT = "writer_schemas_fit_contract"  # of a topic
 TOPIC_MATCHES, REPLICAS_IN_SYNC = "topic_matches_contract", "replicas_in_sync"  # of a topic
+GROUPS_WITHIN_RETENTION = "groups_within_retention"  # of a topic
 CHECKS = (NOT_HALTED, MESSAGE_DECODES, ROW_IS_ACCEPTED, CONTRACT_LOADS)  # that every pipeline has
 
 

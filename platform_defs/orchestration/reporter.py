@@ -21,6 +21,7 @@ from platform_defs.engine.batch import Outside
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
+from platform_defs.kafka.own_groups import progress_group
 from platform_defs.orchestration.collected import groups, together
 from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence
 from platform_defs.orchestration.halts import not_halted
@@ -245,7 +246,7 @@ class Reporter:
     def _show_progress(self) -> None:
         if self.batches and self._at and self._at != self._progress[1]:
             self._progress = (time.monotonic(), self._at)
-            show_progress(self.options, f"tidegate-{self.contract.pipeline}", self.contract.topic, self._at)
+            show_progress(self.options, progress_group(self.contract.pipeline), self.contract.topic, self._at)
 
     def _with_warning(self, report: Callable[[], None]) -> bool:
         """Report; whether to try again later, since a database did not answer."""

@@ -1,5 +1,6 @@
-"""Two checks of each topic that never block: `topic_matches_contract`, whether the topic is as its contracts declare
-it, and `replicas_in_sync`, whether it would survive the loss of a broker now. While Kafka cannot be asked, both fail.
+"""Checks of each topic that never block: `topic_matches_contract`, whether the topic is as its contracts declare it;
+`replicas_in_sync`, whether it would survive the loss of a broker now; and `groups_within_retention`, whether consumer
+groups read messages before these are deleted (kafka/topic_groups.py). While Kafka cannot be asked, all fail.
 
 The sensor of topics reports them with what it records; they can be run by hand too.
 """
@@ -12,9 +13,10 @@ import dagster as dg
 from platform_defs.cluster.observed import Observed as Cluster
 from platform_defs.cluster.observed import Partition
 from platform_defs.cluster.partition_states import Judged, State, count, judged, worst
-from platform_defs.contract.reserved import REPLICAS_IN_SYNC, TOPIC_MATCHES
+from platform_defs.contract.reserved import GROUPS_WITHIN_RETENTION, REPLICAS_IN_SYNC, TOPIC_MATCHES
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing
 from platform_defs.orchestration.halts import as_result
+from platform_defs.orchestration.kafka.topic_groups import group_checks, group_client, survey_groups
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.topics.declared import Declared, declarations
@@ -35,6 +37,7 @@ def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
     """The checks of these topics, in one op."""
     by_name = {topic.name: topic for topic in topics}
     specs = [spec for topic in topics for spec in _specs(topic.name)]
+    pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
 
     @dg.multi_asset_check(name=OP, specs=specs, can_subset=True)
     def check_topics(
@@ -44,7 +47,12 @@ def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
         chosen = context.selected_asset_check_keys
         names = {key.asset_key.path[-1] for key in chosen}
         try:
-            found = evaluations([by_name[name] for name in sorted(names)], topic_admin(connection()))
+            endpoints = connection()
+            admin, groups = topic_admin(endpoints), group_client(endpoints)
+            found = evaluations([by_name[name] for name in sorted(names)], admin)
+            if any(key.name == GROUPS_WITHIN_RETENTION for key in chosen):
+                views, facts = admin.views(names), admin.facts(names)
+                found += group_checks(sorted(names), survey_groups(groups), views, facts, pipelines, groups)
         except TidegateError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         yield from (as_result(one) for one in found if one.asset_check_key in chosen)
@@ -66,6 +74,16 @@ def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
         description=(
             f"Every replica of {topic} is in sync. Failed: a partition has no leader, or fewer replicas in sync than "
             f"{LEAST}, so that writes are refused. Warning: replicas are missing."
+        ),
+        metadata=evaluated,
+    )
+    yield dg.AssetCheckSpec(
+        GROUPS_WITHIN_RETENTION,
+        asset=topic_key(topic),
+        description=(
+            f"Every consumer group of {topic} reads messages before these are deleted. Warning: a committed offset is "
+            "below the log start, or unread messages are close to the retention time. Groups of pipelines are not "
+            "checked: a pipeline halts where messages are gone."
         ),
         metadata=evaluated,
     )
@@ -94,12 +112,12 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
 
 
 def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEvaluation]:
-    """Both checks of each topic, failed: Kafka cannot be asked now, and what it last said may no longer be true."""
+    """All checks of each topic, failed: Kafka cannot be asked now, and what it last said may no longer be true."""
     said = f"Not known: {why}"
     return [
         _evaluation(topic.name, name, said, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
         for topic in topics
-        for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC)
+        for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC, GROUPS_WITHIN_RETENTION)
     ]
 
 

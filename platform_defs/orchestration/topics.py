@@ -1,7 +1,7 @@
 """What the broker says about topics, recorded by a sensor: an observation of each that has changed, and its checks."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,13 +11,20 @@ from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.events import MAX_PARTITIONS
 from platform_defs.orchestration.halts import shows_otherwise
+from platform_defs.orchestration.kafka.topic_groups import (
+    GroupSurvey,
+    group_checks,
+    group_client,
+    group_metadata,
+    survey_groups,
+)
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.orchestration.topic_checks import evaluations, topic_admin, unknown
 from platform_defs.words import plural
 from resources.endpoints import Endpoints, connection
-from resources.kafka.topics import KafkaTopics
+from resources.kafka.topics import Facts, KafkaTopics
 
 EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks where all topics fit into one page, and where they do not
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
@@ -32,21 +39,23 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
     minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
     """
     news, by_name = News(), {topic.name: topic for topic in topics}
+    pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name="topics",
         minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Records the partitions, retention, replication and end offsets of each topic that has changed, and checks "
-            "whether it is as declared and every replica is in sync."
+            "Records the partitions, retention, replication, end offsets and consumer groups of each topic that has "
+            "changed, and checks whether it is as declared, every replica is in sync, and no group lags past retention."
         ),
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         page, cursor = next_page(list(by_name), context.cursor)
         try:
             endpoints = connection()
-            found = observations(page, kept_survey(endpoints).topics)
+            groups = survey_groups(group_client(endpoints))
+            found = observations(page, kept_survey(endpoints).topics, groups, pipelines)
         except TidegateError as error:  # of a tick that fails Dagster records no events, and the cursor stays
             for event in shows_otherwise(context.instance, unknown(topics, error))[: 2 * PAGE]:
                 context.instance.report_runless_asset_event(event)
@@ -54,6 +63,8 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         checks = checked([by_name[name] for name in page], endpoints, context)
+        readers = group_checks(page, groups, found.views, found.facts, pipelines, group_client(endpoints))
+        checks += shows_otherwise(context.instance, readers)
         changed = news.among(found.seen, time.time())
         said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
         said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
@@ -114,9 +125,13 @@ class Observed:
 
     seen: tuple[dg.AssetObservation, ...]
     unseen: Mapping[str, TidegateError]  # by topic
+    views: Mapping[str, TopicView | TidegateError]  # by topic
+    facts: Mapping[str, Facts | TidegateError]  # by topic
 
 
-def observations(topics: Sequence[str], kafka: KafkaTopics) -> Observed:
+def observations(
+    topics: Sequence[str], kafka: KafkaTopics, groups: GroupSurvey, pipelines: Collection[str]
+) -> Observed:
     """What the broker says about these topics now. Raises BrokerAway where no broker answers."""
     views, facts = kafka.views(topics), kafka.facts(topics)
     seen: list[dg.AssetObservation] = []
@@ -128,13 +143,13 @@ def observations(topics: Sequence[str], kafka: KafkaTopics) -> Observed:
         elif isinstance(said, TidegateError):
             unseen[topic] = said
         else:
-            seen.append(_observation(view, said))
-    return Observed(tuple(seen), unseen)
+            seen.append(_observation(view, said, group_metadata(view, groups, pipelines)))
+    return Observed(tuple(seen), unseen, views, facts)
 
 
-def _observation(view: TopicView, facts: Mapping[str, int | str]) -> dg.AssetObservation:
+def _observation(view: TopicView, facts: Mapping[str, int | str], groups: Mapping[str, Any]) -> dg.AssetObservation:
     ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}
     offsets, total = sum(held.end - held.low for held in view.partitions.values()), sum(ends.values())
     each = ends if len(ends) <= MAX_PARTITIONS else {}
-    metadata = {**facts, "messages": offsets, "end_offsets": total, **each, "topic_id": view.topic_id}
+    metadata = {**facts, "messages": offsets, "end_offsets": total, **each, **groups, "topic_id": view.topic_id}
     return dg.AssetObservation(topic_key(view.topic), metadata=metadata)

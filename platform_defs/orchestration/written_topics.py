@@ -9,6 +9,7 @@ from dagster._core.storage.tags import ROOT_RUN_ID_TAG
 
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
+from platform_defs.kafka.own_groups import record_group
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.topic_assets import Topic, topic_spec
 from platform_defs.producing.message import Delivered, Message
@@ -135,7 +136,7 @@ def _root(context: dg.AssetExecutionContext) -> str:
 
 def _name(context: dg.AssetExecutionContext, contract: Contract) -> str:
     """The transactional.id, and the group of the note: one for each of the asset's partitions."""
-    name = f"tidegate.{contract.pipeline}.asset"
+    name = record_group(contract.pipeline)
     if not context.has_partition_key and not context.has_partition_key_range:
         return name
     keys = context.partition_key_range

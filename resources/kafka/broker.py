@@ -23,7 +23,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from platform_defs import verdicts
 from platform_defs.engine.leader_epochs import LeaderEpochs
-from platform_defs.errors import BadInput, BrokerAway, TopicMissing
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.verdicts import Verdict
 from resources.kafka.admin import admin_client
@@ -109,11 +109,13 @@ class _Asked:
             reason: KafkaError = error.args[0]
             if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing.named(topic) from error
-            if (refused := refusal(self._why(reason), self.place, self.needed, self.options)) is not None:
-                raise refused from error
-            raise _Transient(reason.str()) from error
+            raise self.failure(reason) from error
         except TimeoutError as error:
             raise _Transient("no answer within 10 s") from error
+
+    def failure(self, reason: KafkaError) -> TidegateError | _Transient:
+        """The error to raise for one of Kafka's."""
+        return refusal(self._why(reason), self.place, self.needed, self.options) or _Transient(reason.str())
 
     def _why(self, reason: KafkaError) -> KafkaError:
         """Why there was no answer, where brokers have said it."""
@@ -183,7 +185,10 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     asked = _Asked(client, options, f"to commit the offsets of the consumer group {group}", needed)
     at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
     try:
-        asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
+        done = asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
+        for one in done.topic_partitions:  # Kafka refuses a commit in each partition, not as a whole
+            if one.error is not None:
+                raise asked.failure(one.error)
         client.forget()
     except (KafkaException, _Transient) as error:
         raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error

@@ -25,6 +25,7 @@ from kafka.structs import TopicPartition
 
 from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
+from platform_defs.kafka.groups import Group
 from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, on_cluster
 from resources.kafka.second_client import second_options
@@ -107,6 +108,20 @@ class KafkaCluster:
 
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(brokers, pool.map(answer, brokers), strict=True))
+
+    def groups(self) -> dict[str, Group]:
+        """The groups of any protocol that this user may describe, without members, by name (ListGroups). `type` is the
+        protocol: consumer, share, streams, connect; empty for one that only has committed offsets.
+
+        librdkafka lists those of consumers alone.
+        """
+        said = self._ask("to list groups", lambda admin: admin.list_groups())
+        return {
+            one["group_id"]: Group(
+                name=one["group_id"], type=one["protocol_type"], state=one.get("group_state") or "Unknown"
+            )
+            for one in said
+        }
 
     def reassignments(self) -> tuple[Moving, ...]:
         """The reassignments under way, by topic and partition."""

@@ -9,16 +9,24 @@ from pathlib import Path
 import pytest
 
 from platform_defs.errors import AccessDenied, NotDelivered, ProducerBroken, TransactionAborted
+from platform_defs.kafka.groups import Group
+from platform_defs.offsets import TopicView
 from platform_defs.operations.observe_cluster import Look
+from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
 from platform_defs.producing.message import Message
+from resources.kafka.groups.client import KafkaGroups
 from resources.kafka.producer import Producer
+from resources.kafka.topics import KafkaTopics
 from tests.commands import tidegate
+from tests.group_members import member
 from tests.kafka_deeds import (
     Place,
     change,
+    change_group,
     describe_topic,
     look,
     look_at_cluster,
+    look_at_groups,
     move,
     note,
     peek,
@@ -32,6 +40,7 @@ from tests.kafka_deeds import (
 )
 from tests.secured_kafka import SecuredKafka
 from tests.sending import Desk
+from tests.waiting import wait_for
 from tests.world import transfer
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("secured")]
@@ -51,6 +60,8 @@ DEEDS: Mapping[str, Sequence[Callable[[Place], None]]] = {
     "Send again what was not delivered": (resend,),
     "Look at messages": (peek,),
     "Look at topics": (look, describe_topic),
+    "Look at consumer groups": (look_at_groups,),
+    "Change consumer groups": (change_group,),
     "Change topics": (change,),
     "Look at the cluster": (look_at_cluster,),
     "Move partitions and leaders": (move,),
@@ -142,6 +153,47 @@ def test_send_needs_to_write_the_topic_and_nothing_else(place: Place, secured: S
         done = tidegate("send", place.topic, transfer(1).decode(), "-o", "json", **environment)
     assert done.code == 0, done.stderr
     assert (done.document["checked"], done.document["sent"]) == (True, 1)
+
+
+def test_groups_and_topics_that_are_hidden_are_said_and_hide_no_other(place: Place, secured: SecuredKafka) -> None:
+    hidden = place.admin.new_pipeline().contract.topic
+    place.admin_commits("analytics", place.topic, hidden)
+    place.admin_commits("secret", place.topic)
+    with secured.granted("--operation Describe --group analytics", f"--operation Read --topic {place.topic}"):
+        listed = tidegate("groups", "list", "-o", "json", **secured.environment())
+        described = tidegate("groups", "describe", "analytics", "-o", "json", **secured.environment())
+        refused = tidegate("groups", "describe", "secret", **secured.environment())
+        survey = survey_groups(KafkaGroups(place.options))
+        views = KafkaTopics(place.options).views([place.topic])
+    assert (listed.code, described.code, refused.code) == (0, 0, 1), listed.stderr + described.stderr
+    assert [one["group"] for one in listed.document["groups"]] == ["analytics"]
+    assert "--operation Describe --cluster" in listed.document["incomplete"][0]
+    assert [one["topic"] for one in described.document["partitions"]] == [place.topic]
+    assert re.search("kafka-acls.sh .*--operation Describe --group secret", refused.stderr)
+    view = views[place.topic]
+    assert isinstance(view, TopicView)
+    shown = group_metadata(view, survey, [])
+    assert [record.data["group"] for record in shown["groups"].records] == ["analytics"]
+    assert "--operation Describe --cluster" in shown["groups_not_shown"]
+
+
+def test_a_member_on_a_hidden_topic_is_shown_with_the_right_that_is_missing(
+    place: Place, secured: SecuredKafka
+) -> None:
+    group = f"g{place.topic}"
+    with member(place.admin.endpoints.kafka_options(), group, place.topic, "c1"):
+        wait_for(lambda: _assigned(place, group), "the consumer has its partitions")
+        with secured.granted(f"--operation Describe --group {group}"):
+            described = tidegate("groups", "describe", group, "-o", "json", **secured.environment())
+    assert described.code == 0, described.stderr
+    notes = {one["note"] for one in described.document["partitions"]}
+    assert len(described.document["members"]) == 1
+    assert any(f"--operation Describe --topic {place.topic}" in note for note in notes), notes
+
+
+def _assigned(place: Place, group: str) -> bool:
+    found = KafkaGroups(place.admin.endpoints.kafka_options()).describe([group]).get(group)
+    return isinstance(found, Group) and len(found.assigned) == 4
 
 
 def test_a_topic_whose_settings_are_hidden_hides_no_other(place: Place, secured: SecuredKafka) -> None:

@@ -23,6 +23,8 @@ from resources.kafka.key_samples import sample_keys
 from resources.settings import PROJECT_ROOT
 from tests.world import KeptSpark, World, transfers
 
+CHECKS = ("topic_matches_contract", "replicas_in_sync", "groups_within_retention")
+
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
@@ -61,7 +63,7 @@ def test_while_kafka_is_away_ticks_and_checks_fail_and_then_they_pass_by_themsel
     world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None
 ) -> None:
     pipeline = world.new_pipeline()
-    assert [found.passed for found in tick(instance, pipeline).values()] == [True, True]
+    assert [found.passed for found in tick(instance, pipeline).values()] == [True] * 3
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
     if given:
         monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", given)
@@ -69,11 +71,11 @@ def test_while_kafka_is_away_ticks_and_checks_fail_and_then_they_pass_by_themsel
     for name in ("lag", "topics"):
         with pytest.raises(BrokerAway if given else BadInput, match="127.0.0.1:1" if given else "tidegate stack up"):
             compose([pipeline]).get_sensor_def(name)(dg.build_sensor_context(instance=instance))
-    shown = [shown_check(instance, pipeline, name) for name in ("topic_matches_contract", "replicas_in_sync")]
-    assert [(one.passed, one.severity) for one in shown] == [(False, dg.AssetCheckSeverity.ERROR)] * 2
+    shown = [shown_check(instance, pipeline, name) for name in CHECKS]
+    assert [(one.passed, one.severity) for one in shown] == [(False, dg.AssetCheckSeverity.ERROR)] * 3
     assert ("127.0.0.1:1" if given else "tidegate stack up") in (shown[0].description or "")
     monkeypatch.undo()
-    assert [found.passed for found in tick(instance, pipeline).values()] == [True, True]
+    assert [found.passed for found in tick(instance, pipeline).values()] == [True] * 3
 
 
 def test_while_postgres_is_away_ticks_of_the_lag_sensor_fail(

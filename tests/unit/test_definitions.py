@@ -130,6 +130,7 @@ def test_pipelines_of_one_topic_share_its_asset_and_have_a_check_each() -> None:
         "verify_two",
         "topic_matches_contract",
         "replicas_in_sync",
+        "groups_within_retention",
     }
 
 

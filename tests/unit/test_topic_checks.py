@@ -28,9 +28,9 @@ def checks(keys: TopicKeys, *partitions: PartitionState, **overrides: str) -> di
     return {one.check_name: one for one in judgements([topic(keys)], observed)}
 
 
-def test_every_topic_has_both_checks_and_neither_blocks() -> None:
+def test_every_topic_has_three_checks_and_none_blocks() -> None:
     graph = compose([find_pipeline("bank_transfers")]).resolve_asset_graph()
-    for name in ("topic_matches_contract", "replicas_in_sync"):
+    for name in ("topic_matches_contract", "replicas_in_sync", "groups_within_retention"):
         assert not graph.get(dg.AssetCheckKey(dg.AssetKey(["kafka", NAME]), name)).blocking
 
 

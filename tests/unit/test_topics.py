@@ -31,6 +31,7 @@ def test_a_topic_is_one_asset_and_has_a_verify_check_for_each_pipeline() -> None
         AssetCheckKey(topic, "verify_bank_audit"),
         AssetCheckKey(topic, "topic_matches_contract"),
         AssetCheckKey(topic, "replicas_in_sync"),
+        AssetCheckKey(topic, "groups_within_retention"),
     }
     children = {key.to_user_string() for key in graph.get(topic).child_keys}
     assert children == {"bank/postings", "bank_audit/postings"}

@@ -1,0 +1,225 @@
+"""`tidegate groups`: consumer groups and how far each has read; watched, reset and deleted."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_json_line, print_line
+from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
+
+if TYPE_CHECKING:
+    from platform_defs.operations.kafka.groups import Groups
+
+app = typer.Typer(help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True)
+
+WATCHED = 3.0  # seconds for each question of a watch: Ctrl-C waits for an answer that is under way
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]
+ExecuteOption = Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")]
+
+
+@app.command("list")
+def list_(output: OutputOption = Output.human) -> None:
+    """List the groups: state, members, topics and lag.
+
+    Kafka lists only groups that this user may describe, and the command says
+    so where that may not be all. Groups of other protocols (share, streams,
+    Kafka Connect) are listed by name, protocol and state. A group with a
+    pipeline shows the pipeline's progress to Kafka's tools: the pipeline
+    itself goes by the ledger (tidegate lag).
+
+    \b
+    JSON: incomplete (what may be missing, as sentences) and groups, a list:
+      group
+      type      classic or consumer (KIP-848); else the protocol: share,
+                streams, connect
+      state     Stable, Empty, PreparingRebalance, CompletingRebalance,
+                Assigning, Reconciling or Unknown
+      members   how many; null: not known, or of another protocol
+      idle      how many of them have no partition
+      topics    that it has committed offsets of or is assigned
+      lag       unread messages; null: nothing is committed, or not known
+      past_retention  how many partitions it lags past retention in
+      pipeline  the pipeline whose progress it shows, or null
+      problem   why members or offsets are not known, or null
+    """
+    from platform_defs.cli.kafka.groups_answer import list_json, print_list
+
+    found = _groups().list_all()
+    print_json(list_json(found)) if output is Output.json else print_list(found)
+
+
+@app.command()
+def describe(group: GroupArgument, output: OutputOption = Output.human) -> None:
+    """Show a group: members, their partitions, and the lag of each partition.
+
+    The lag in seconds is the time since the timestamp of the first unread
+    message, which is read without joining the group (ACL Read on the topic).
+    A group whose committed offset is below the log start lags past retention:
+    messages were deleted that it has not read.
+
+    \b
+    JSON:
+      group, type, state, pipeline  as tidegate groups list
+      assignor, coordinator (broker id), coordinator_address
+      members     member_id, client_id, host, instance_id, partitions (topic,
+                  partition)
+      idle        member ids without a partition; empty during a rebalance
+      partitions  topic, partition, member_id (null: none),
+                  committed (null: none), log_start, end,
+                  lag (offsets), lag_seconds (null: not known, or the message
+                  is deleted), expired (unread offsets below the log start),
+                  note (what is wrong, or null)
+      lag         of all partitions
+      problems    what is not known, and why
+    """
+    from platform_defs.cli.kafka.groups_answer import described_json, print_described
+
+    found = _groups().describe(group)
+    print_json(described_json(found)) if output is Output.json else print_described(found)
+
+
+@app.command()
+def watch(
+    group: Annotated[
+        str | None, typer.Argument(metavar="[GROUP]", help="A group; it need not exist yet.", show_default="all")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(min=0, help="For how long.", show_default="until Ctrl-C")] = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Print joins, leaves, assignments and states as they change, until Ctrl-C.
+
+    Kafka is asked twice a second about one group, and once about all; what
+    comes and goes between two questions is not seen. While no broker answers,
+    the command says so once and goes on. Ctrl-C ends it with exit code 0.
+
+    \b
+    JSON: not one document, but a line of JSON for each event:
+      at        time, UTC
+      event     group (as it is at first), created, deleted, joined, left,
+                state, assignment, away (no broker answers) or back
+      group     null for away and back
+      type, state      of group, created and state
+      before           of state: the state before
+      members          of group: as in tidegate groups describe
+      member_id, client_id, host, instance_id, partitions (what it has now),
+      gained, lost     of joined, left and assignment
+      reason           of away
+    """
+    from platform_defs.cli.kafka.until_signal import until_signal
+    from platform_defs.operations.kafka.watch_groups import Watch
+
+    watched, started = Watch(_groups(timeout=WATCHED).client, group), time.monotonic()
+    with until_signal() as received:
+
+        def stopped() -> bool:
+            return bool(received) or (seconds is not None and time.monotonic() - started >= seconds)
+
+        for event in watched.events(stopped):
+            now = datetime.now(UTC)
+            if output is Output.json:
+                print_json_line({"at": f"{now:%Y-%m-%dT%H:%M:%S.%f}Z", **event.to_json()})
+            else:
+                name = f"{event.group.name}  " if event.group else ""
+                print_line(f"{now:%Y-%m-%dT%H:%M:%SZ}  {name}{event}")
+
+
+@app.command()
+def reset(
+    group: GroupArgument,
+    to: Annotated[
+        str, typer.Option(metavar="TARGET", help="earliest, latest, an offset, or a time: 2026-11-21T10:00:00Z.")
+    ],
+    topic: Annotated[list[str], typer.Option(metavar="TOPIC", help="A topic; may be given several times.")],
+    partition: Annotated[
+        list[int] | None,
+        typer.Option(min=0, help="Only this partition; may be given several times.", show_default="all"),
+    ] = None,
+    execute: ExecuteOption = False,
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Move a group's committed offsets; without --execute, show the changes.
+
+    Refused while the group has members, since they would overwrite the
+    offsets, and for offsets outside the log. A time is that of the first
+    message to be read again; without such a message it is the end of the log.
+    A group that shows a pipeline's progress is refused as well: see
+    tidegate replay.
+
+    \b
+    JSON:
+      group
+      changes      topic, partition, current (null: none is committed), new,
+                   skipped and read_again (offsets; null without current),
+                   log_start, end
+      fingerprint  for --expect
+      executed     whether the offsets were moved
+    """
+    from platform_defs.cli.kafka.groups_answer import print_reset, reset_json
+    from platform_defs.kafka.group_reset import Target
+
+    groups = _groups()
+    found = groups.propose_reset(group, topic, partition or [], Target.parse(to))
+    words = [
+        group,
+        *(f"--topic={one}" for one in topic),
+        *(f"--partition={one}" for one in partition or []),
+        f"--to={to}",
+    ]
+    command = f"tidegate groups reset {shlex.join(words)}"
+    refuse_unexpected(group, expect, found.fingerprint, command)
+    if execute:
+        groups.reset(found)
+    if output is Output.json:
+        print_json(reset_json(found, executed=execute))
+    else:
+        print_reset(found, command, executed=execute)
+
+
+@app.command()
+def delete(
+    group: GroupArgument,
+    execute: ExecuteOption = False,
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Delete a group; without --execute, show the offsets that would be lost.
+
+    Refused while the group has members. A consumer that comes back begins
+    where its auto.offset.reset says.
+
+    \b
+    JSON:
+      group, pipeline
+      partitions   topic, partition, committed, end, lag
+      fingerprint  for --expect
+      executed     whether the group was deleted
+    """
+    from platform_defs.cli.kafka.groups_answer import deletion_json, print_deletion
+
+    groups = _groups()
+    found, command = groups.propose_deletion(group), f"tidegate groups delete {shlex.quote(group)}"
+    refuse_unexpected(group, expect, found.fingerprint, command)
+    if execute:
+        groups.delete(found)
+    if output is Output.json:
+        print_json(deletion_json(found, executed=execute))
+    else:
+        print_deletion(found, command, executed=execute)
+
+
+def _groups(timeout: float | None = None) -> Groups:
+    """Kafka is needed, Postgres is not."""
+    from assets import read_contracts
+    from platform_defs.operations.kafka.groups import Groups
+    from resources.endpoints import kafka_alone
+    from resources.kafka.groups.client import KafkaGroups
+
+    options, contracts = kafka_alone(), read_contracts()
+    client = KafkaGroups(options) if timeout is None else KafkaGroups(options, timeout)
+    return Groups(client, {one.pipeline for one in contracts.good} | {one.name for one in contracts.broken})

@@ -1,0 +1,98 @@
+"""Where `tidegate groups reset` moves the committed offsets of a group."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from platform_defs.errors import BadInput
+from platform_defs.kafka.groups import Bounds, Place
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """What --to says: the start or the end of the log, an offset, or a time."""
+
+    kind: Literal["earliest", "latest", "offset", "time"]
+    offset: int = 0
+    at: datetime | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "Target":
+        """earliest, latest, an offset (42), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
+        if text in ("earliest", "latest"):
+            return cls(kind="earliest" if text == "earliest" else "latest")
+        if text.isdecimal():
+            return cls(kind="offset", offset=int(text))
+        try:
+            at = datetime.fromisoformat(text)
+        except ValueError as error:
+            raise BadInput(
+                f"{text!r} is none of: earliest; latest; an offset, 42; a time, 2026-11-21T10:00:00Z", field="--to"
+            ) from error
+        if at.tzinfo is None:
+            raise BadInput(f"{text} has no time zone; 2026-11-21T10:00:00Z has", field="--to")
+        return cls(kind="time", at=at)
+
+    @property
+    def milliseconds(self) -> int | None:
+        """The time in ms since the epoch; None for a target that is not a time."""
+        return None if self.at is None else int(self.at.timestamp() * 1000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OffsetChange:
+    """A committed offset that is to be replaced. `current` is None where the group has committed none."""
+
+    topic: str
+    partition: int
+    current: int | None
+    new: int
+    bounds: Bounds
+
+    @property
+    def skipped(self) -> int | None:
+        """Offsets in the log that the group will not read; None where it is not known from where it would go on."""
+        if self.current is None:
+            return None
+        return max(0, self.new - max(self.current, self.bounds.log_start))
+
+    @property
+    def read_again(self) -> int | None:
+        """Offsets that the group has read and will read again; None as `skipped`."""
+        return None if self.current is None else max(0, min(self.current, self.bounds.end) - self.new)
+
+
+def offset_changes(
+    target: Target, committed: Mapping[Place, int], bounds: Mapping[Place, Bounds], at_time: Mapping[Place, int]
+) -> tuple[OffsetChange, ...]:
+    """The change of each partition in `bounds`. `at_time`: of a target that is a time, the first offset whose timestamp
+    is that time or later, or the end. Raises BadInput for an offset that is outside a log.
+    """
+    found = list[OffsetChange]()
+    for place, held in sorted(bounds.items()):
+        match target.kind:
+            case "earliest":
+                new = held.log_start
+            case "latest":
+                new = held.end
+            case "offset":
+                new = target.offset
+            case "time":
+                new = max(at_time[place], held.log_start)
+        found.append(
+            OffsetChange(topic=place[0], partition=place[1], current=committed.get(place), new=new, bounds=held)
+        )
+    outside = [one for one in found if not one.bounds.log_start <= one.new <= one.bounds.end]
+    if outside:
+        each = "; ".join(f"{_name(one)}: {one.bounds.log_start} to {one.bounds.end}" for one in outside)
+        raise BadInput(
+            f"offset {target.offset} is outside the log, so a consumer could not go on there. Possible: {each}. Give "
+            "such an offset, earliest, latest, or the partition with --partition. Nothing was changed",
+            field="--to",
+        )
+    return tuple(found)
+
+
+def _name(one: OffsetChange) -> str:
+    return f"partition {one.partition} of {one.topic}"

@@ -1,0 +1,294 @@
+"""Consumer groups: what there is, how far each has read, and how their committed offsets are moved and deleted."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TypeVar
+
+from platform_defs.contract.digest import fingerprint_of
+from platform_defs.errors import BadInput, TidegateError
+from platform_defs.kafka.group_reset import OffsetChange, Target, offset_changes
+from platform_defs.kafka.groups import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
+from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
+from platform_defs.words import plural
+from resources.kafka.groups.client import KafkaGroups, Listing
+from resources.kafka.groups.first_unread import first_unread
+from resources.kafka.rights import PAGE, on_cluster
+
+NAMED = 10  # members in an error
+NO_OFFSETS = (
+    "There are no committed offsets, or only in topics that this user may not describe (ACL Describe), which Kafka "
+    f"leaves out: {PAGE}"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommittedGroup:
+    """A group and the offsets that it has committed. `problem`: why its members or its offsets are not known."""
+
+    group: Group
+    committed: Mapping[Place, int]
+    problem: str | None = None
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """The partitions that it reads: it has committed offsets of them, or its members have them."""
+        return self.group.assigned | frozenset(self.committed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupProgress:
+    """A group and how far it has read. `pipeline`: the one of ours whose progress it shows."""
+
+    group: Group
+    partitions: tuple[GroupPartition, ...] = ()
+    pipeline: str | None = None
+    problem: str | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(sorted({one.topic for one in self.partitions}))
+
+    @property
+    def lag(self) -> int | None:
+        """Unread messages of all partitions whose lag is known; None where none is."""
+        return total_lag(self.partitions)
+
+    @property
+    def expired(self) -> int:
+        """How many partitions it lags past retention in."""
+        return sum(1 for one in self.partitions if one.expired)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupList:
+    """Groups by name, and what is missing of the answer, in sentences."""
+
+    groups: tuple[GroupProgress, ...]
+    incomplete: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribedGroup:
+    """A group in full. `seconds`: by partition, since the timestamp of the first unread message; a partition of which
+    that is not known is left out. `problems`: what is not known, and why.
+    """
+
+    progress: GroupProgress
+    seconds: Mapping[Place, float] = field(default_factory=dict[Place, float])
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reset:
+    """Committed offsets that are to be moved. `fingerprint`: of the offsets that are replaced, and of what they are
+    replaced by where that does not change by itself.
+    """
+
+    group: Group
+    changes: tuple[OffsetChange, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deletion:
+    """A group that is to be deleted, with its committed offsets."""
+
+    progress: GroupProgress
+    fingerprint: str
+
+
+def read_groups(client: KafkaGroups) -> tuple[Listing, tuple[CommittedGroup, ...]]:
+    """Every consumer group with its members and committed offsets, by name. Asks of all groups at once."""
+    listing = client.listing()
+    members = client.describe(name for name, one in listing.groups.items() if one.state != EMPTY)
+    committed = client.committed(listing.groups)
+    found = list[CommittedGroup]()
+    for name, listed in sorted(listing.groups.items()):
+        described, offsets = members.get(name, listed), committed.get(name, {})
+        problems = [str(one) for one in (described, offsets) if isinstance(one, TidegateError)]
+        found.append(
+            CommittedGroup(
+                group=listed if isinstance(described, TidegateError) else described,
+                committed={} if isinstance(offsets, TidegateError) else offsets,
+                problem=" ".join(problems) or None,
+            )
+        )
+    return listing, tuple(found)
+
+
+def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
+    """What is missing of a listing, in sentences."""
+    said = [f"A broker did not list its groups: {why}." for why in listing.unanswered]
+    if not listing.sees_all:
+        grant = on_cluster("Describe").command(client.options)
+        said.append(
+            "Kafka lists only groups that this user may describe; others are not shown. To see all of them, let an "
+            f"administrator of Kafka grant the right: {grant} ({PAGE} lists all of them)"
+        )
+    return tuple(said)
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Reads and changes groups. `pipelines`: the names of ours."""
+
+    client: KafkaGroups
+    pipelines: Collection[str] = ()
+
+    def list_all(self) -> GroupList:
+        """Every group; of those that are not of consumers the name, protocol and state. Raises BrokerAway."""
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(self._others)
+            listing, found = read_groups(self.client)
+            bounds = self.client.bounds({place for one in found for place in one.places})
+            missing = incomplete(self.client, listing)
+            try:
+                others = asked.result()
+            except TidegateError as error:
+                others, missing = {}, (*missing, f"Groups of other protocols than consumers' are not listed: {error}")
+        groups = [self._progress(one, bounds) for one in found]
+        groups += [GroupProgress(group=one) for one in others.values()]
+        return GroupList(groups=tuple(sorted(groups, key=lambda one: one.group.name)), incomplete=missing)
+
+    def describe(self, name: str) -> DescribedGroup:
+        """The group with its members, lags and what is behind them. Raises BadInput where there is none."""
+        found = self._existing(name)
+        progress = self._progress(found, self.client.bounds(found.places))
+        behind = {one.place: one.committed for one in progress.partitions if one.lag and not one.expired}
+        unread = first_unread(self.client.options, {at: offset for at, offset in behind.items() if offset is not None})
+        now = time.time()
+        seconds = {one.place: 0.0 for one in progress.partitions if one.lag == 0}
+        for place, milliseconds in unread.timestamps.items():
+            if milliseconds is not None:
+                seconds[place] = max(0.0, now - milliseconds / 1000)
+        problems = unread.problems if progress.partitions else (NO_OFFSETS, *unread.problems)
+        return DescribedGroup(progress=progress, seconds=seconds, problems=problems)
+
+    def propose_reset(self, name: str, topics: Sequence[str], numbers: Sequence[int], target: Target) -> Reset:
+        """What a reset would change in the partitions `numbers` of each topic; in all of them where there are none.
+
+        Raises BadInput for a group that has members, is one of ours or does not exist, and for offsets outside the log;
+        TopicMissing.
+        """
+        self._refuse_ours(name, reset=True)
+        found = self._existing(name, stable=True)
+        self._refuse_active(found.group, f"tidegate groups reset {name}")
+        known = self.client.partitions(topics)
+        for topic in topics:
+            if missing := [number for number in numbers if number not in known[topic][1]]:
+                last = max(known[topic][1])
+                raise BadInput(f"{topic} has no partition {missing[0]}, but 0 to {last}", field="--partition")
+        places = [(topic, one) for topic in topics for one in known[topic][1] if not numbers or one in numbers]
+        bounds = _insist(self.client.bounds(places))
+        milliseconds = target.milliseconds
+        at_time = (
+            {} if milliseconds is None else _insist(self.client.offsets_at(bounds, dict.fromkeys(bounds, milliseconds)))
+        )
+        changes = offset_changes(target, found.committed, bounds, at_time)
+        shown = [
+            name,
+            str(target),
+            [known[topic][0] for topic in topics],
+            [(*at, found.committed.get(at)) for at in places],
+        ]
+        return Reset(group=found.group, changes=changes, fingerprint=fingerprint_of(shown))
+
+    def reset(self, proposed: Reset) -> None:
+        """Commit the offsets. Kafka refuses it where a consumer has joined the group since: ChangedMeanwhile."""
+        self.client.move(proposed.group.name, {(one.topic, one.partition): one.new for one in proposed.changes})
+
+    def propose_deletion(self, name: str) -> Deletion:
+        """What deleting a group would lose. Raises BadInput for one that has members, keeps a record of ours, or does
+        not exist.
+        """
+        self._refuse_ours(name, reset=False)
+        found = self._existing(name)
+        self._refuse_active(found.group, f"tidegate groups delete {name}")
+        shown = [name, sorted([*at, offset] for at, offset in found.committed.items())]
+        progress = self._progress(found, self.client.bounds(found.places))
+        return Deletion(progress=progress, fingerprint=fingerprint_of(shown))
+
+    def delete(self, proposed: Deletion) -> None:
+        """Delete the group. Kafka refuses it where a consumer has joined it since: ChangedMeanwhile."""
+        self.client.delete(proposed.progress.group.name)
+
+    def _progress(self, found: CommittedGroup, bounds: Mapping[Place, Bounds | TidegateError]) -> GroupProgress:
+        return GroupProgress(
+            group=found.group,
+            partitions=partitions_of(found.group, found.committed, bounds),
+            pipeline=shown_pipeline(found.group.name, self.pipelines),
+            problem=found.problem,
+        )
+
+    def _existing(self, name: str, *, stable: bool = False) -> CommittedGroup:
+        described = self.client.describe([name]).get(name)
+        if isinstance(described, TidegateError):
+            raise described
+        committed = self.client.committed([name], stable=stable).get(name, {})
+        if isinstance(committed, TidegateError):
+            raise committed
+        if described is None:
+            raise self._missing(name)
+        return CommittedGroup(group=described, committed=committed)
+
+    def _others(self) -> dict[str, Group]:
+        """The groups that are not of consumers: share and streams groups, and those of Kafka Connect."""
+        from resources.kafka.cluster import KafkaCluster  # kafka-python, for this alone
+
+        found = KafkaCluster(self.client.options, self.client.timeout).groups()
+        return {name: one for name, one in found.items() if one.type not in ("", "consumer")}
+
+    def _missing(self, name: str) -> BadInput:
+        with suppress(TidegateError):
+            if (other := self._others().get(name)) is not None:
+                return BadInput(
+                    f"{name} is a group of the protocol {other.type}, not of consumers. It is listed only: use Kafka's "
+                    "own tools for it"
+                )
+        near = get_close_matches(name, self.client.listing().groups)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        return BadInput(
+            f"there is no consumer group {name}{meant} (tidegate groups list shows those that this user may describe)"
+        )
+
+    def _refuse_ours(self, name: str, *, reset: bool) -> None:
+        if (pipeline := recording_pipeline(name)) is not None:
+            raise BadInput(
+                f"{name} records which Dagster runs have written the topic of {pipeline}: without it, a run that is "
+                "retried would write its messages again. Nothing was changed. Kafka removes it when it has not been "
+                "written for a week (offsets.retention.minutes)"
+            )
+        if reset and (pipeline := shown_pipeline(name, self.pipelines)) is not None:
+            raise BadInput(
+                f"{name} only shows the progress of the pipeline {pipeline}, whose position is in the ledger: to reset "
+                "it would change nothing, and the next run commits it again. Nothing was changed. To read messages "
+                f"again: tidegate replay {pipeline}"
+            )
+
+    def _refuse_active(self, group: Group, command: str) -> None:
+        if not group.members and group.state == EMPTY:
+            return
+        named = "; ".join(map(str, group.members[:NAMED]))
+        more = f"; and {len(group.members) - NAMED} more" if len(group.members) > NAMED else ""
+        raise BadInput(
+            f"{group.name} has {plural(len(group.members), 'member')} ({named}{more}) and its state is {group.state}: "
+            "they would overwrite the offsets. Nothing was changed. Stop these consumers, wait until the group is "
+            f"empty (one that was killed leaves after its session timeout, 45 s by default), then: {command}"
+        )
+
+
+Answer = TypeVar("Answer", Bounds, int)
+
+
+def _insist(answers: Mapping[Place, Answer | TidegateError]) -> dict[Place, Answer]:
+    """The answers. Raises the first error that is in the place of one."""
+    found = dict[Place, Answer]()
+    for place, answer in answers.items():
+        if isinstance(answer, TidegateError):
+            raise answer
+        found[place] = answer
+    return found

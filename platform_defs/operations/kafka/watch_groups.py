@@ -1,0 +1,75 @@
+"""Watches consumer groups: describes them again and again, and gives what has changed."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from platform_defs.errors import BrokerAway, TidegateError
+from platform_defs.kafka.group_events import GroupEvent, changes, with_kept_partitions
+from platform_defs.kafka.groups import EMPTY, Group
+from resources.kafka.groups.client import KafkaGroups
+
+OF_ONE, OF_ALL = 0.5, 1.0  # seconds between two descriptions of one group, and of all
+STEP = 0.1  # seconds between two looks at whether to stop
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What to watch: the group called `name`, which need not exist yet, or all that this user may describe."""
+
+    client: KafkaGroups
+    name: str | None = None
+
+    def events(self, stopped: Callable[[], bool]) -> Iterator[GroupEvent]:
+        """First each group that has members, or the one that is named, as it is; then what happens, until `stopped`.
+
+        While no broker answers it goes on, once the first description has succeeded. Before that it raises BrokerAway;
+        always what a missing right or an address that is wrong raises.
+        """
+        known = self._described({})
+        for _, group in sorted(known.items()):
+            if self.name or group.members:
+                yield GroupEvent(kind="group", group=group)
+        away = False
+        while self._waited(stopped):
+            try:
+                found = self._described(known)
+            except BrokerAway as error:
+                if not away:
+                    yield GroupEvent(kind="away", reason=str(error))
+                away = True
+                continue
+            if away:
+                yield GroupEvent(kind="back")
+            away = False
+            yield from changes(known, found)
+            known = found
+
+    def _waited(self, stopped: Callable[[], bool]) -> bool:
+        """Wait until it is time for the next description. Returns False where the watch is to stop."""
+        until = time.monotonic() + (OF_ONE if self.name else OF_ALL)
+        while not (over := stopped()) and time.monotonic() < until:
+            time.sleep(STEP)
+        return not over
+
+    def _described(self, known: Mapping[str, Group]) -> dict[str, Group]:
+        """The groups by name; one of which Kafka does not say is as it was."""
+        found = self._one(self.name) if self.name else self._all(known)
+        return {name: with_kept_partitions(one, known.get(name)) for name, one in found.items()}
+
+    def _one(self, name: str) -> dict[str, Group]:
+        found = self.client.describe([name]).get(name)
+        if isinstance(found, TidegateError):
+            raise found
+        return {} if found is None else {name: found}
+
+    def _all(self, known: Mapping[str, Group]) -> dict[str, Group]:
+        listing = self.client.listing()
+        groups = {**(known if listing.unanswered else {}), **listing.groups}
+        active = [name for name, one in listing.groups.items() if one.state != EMPTY]
+        for name, one in self.client.describe(active).items():
+            if isinstance(one, Group):
+                groups[name] = one
+            elif name in known:
+                groups[name] = known[name]
+        return groups

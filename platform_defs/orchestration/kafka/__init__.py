@@ -1,0 +1,1 @@
+"""What Dagster shows of Kafka itself: the consumer groups that read topics."""

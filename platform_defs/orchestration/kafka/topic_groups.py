@@ -1,0 +1,218 @@
+"""The consumer groups that read topics: what the observation of a topic shows of them, and the check of their offsets.
+
+The check `groups_within_retention` never blocks. It warns of a group that lags past retention, or soon will, so that it
+never reads some messages. Groups that show the progress of a pipeline of ours are shown and not checked: a pipeline
+goes by the ledger, and halts where messages that it has not read are gone.
+"""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.contract.reserved import GROUPS_WITHIN_RETENTION
+from platform_defs.errors import TidegateError
+from platform_defs.kafka.groups import Bounds, GroupPartition, Place, partitions_of, total_lag
+from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
+from platform_defs.offsets import TopicView
+from platform_defs.operations.kafka.groups import CommittedGroup, incomplete, read_groups
+from platform_defs.orchestration.keys import topic_key
+from platform_defs.words import plural
+from resources.endpoints import Endpoints
+from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.topics import Facts
+
+SHOWN = 50  # groups of a topic, in its observation
+NAMED = 5  # partitions in the description of a check
+NEAR = 0.8  # of the retention time: unread messages that are older are soon deleted
+TIMEOUT = 5.0  # seconds for each question
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSurvey:
+    """All groups that this user may describe, or in `problem` why they are not known. `incomplete`: what may be missing
+    of them, in sentences.
+    """
+
+    groups: tuple[CommittedGroup, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    problem: str | None = None
+
+    def readers(self, topic: str) -> tuple[CommittedGroup, ...]:
+        """The groups that have committed offsets of the topic, or whose members have partitions of it."""
+        return tuple(one for one in self.groups if any(name == topic for name, _ in one.places))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """A group on a topic. `near`: partitions with unread messages that retention is about to delete."""
+
+    group: CommittedGroup
+    partitions: tuple[GroupPartition, ...]
+    near: frozenset[Place] = field(default_factory=frozenset)
+
+    @property
+    def at_risk(self) -> tuple[str, ...]:
+        """What is wrong in each partition, in words."""
+        expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
+        near = [
+            f"{topic}-{partition} has unread messages older than {NEAR:.0%} of the retention time"
+            for topic, partition in sorted(self.near)
+        ]
+        return *expired, *near
+
+
+def group_client(endpoints: Endpoints) -> KafkaGroups:
+    """The client of this process for these endpoints."""
+    return _kept(frozenset(endpoints.kafka_options().items()))
+
+
+@lru_cache(maxsize=2)  # a password that changes makes another
+def _kept(options: frozenset[tuple[str, str]]) -> KafkaGroups:
+    return KafkaGroups(dict(options), TIMEOUT)
+
+
+def survey_groups(client: KafkaGroups) -> GroupSurvey:
+    """Every group, in one list and a question about each. What Kafka does not answer or refuses is a `problem`."""
+    try:
+        listing, found = read_groups(client)
+    except TidegateError as error:
+        return GroupSurvey(problem=str(error))
+    return GroupSurvey(groups=found, incomplete=incomplete(client, listing))
+
+
+def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[str]) -> dict[str, Any]:
+    """What an observation of the topic shows: a table of the groups that read it, and what may be missing of that."""
+    if survey.problem is not None:
+        return {"groups": f"Not known: {survey.problem}"}
+    readings = [_reading(one, view) for one in survey.readers(view.topic)]
+    records = [
+        dg.TableRecord(
+            {
+                "group": one.group.group.name,
+                "pipeline": shown_pipeline(one.group.group.name, pipelines) or "",
+                "state": one.group.group.state,
+                "members": len(one.group.group.members),
+                "idle": len(one.group.group.idle),
+                "lag": "not known" if (lag := total_lag(one.partitions)) is None else str(lag),
+                "past retention": sum(1 for item in one.partitions if item.expired),
+            }
+        )
+        for one in readings[:SHOWN]
+    ]
+    missing = " ".join(survey.incomplete)
+    if not records:
+        return {"groups": f"Not known: {missing}" if missing else "none"}
+    return {
+        "groups": dg.MetadataValue.table(records, schema=_SCHEMA),
+        **({"groups_in_total": len(readings)} if len(readings) > SHOWN else {}),
+        **({"groups_not_shown": missing} if missing else {}),
+    }
+
+
+_SCHEMA = dg.TableSchema(
+    columns=[
+        dg.TableColumn("group", "string"),
+        dg.TableColumn("pipeline", "string", "Whose progress the group shows to Kafka's tools."),
+        dg.TableColumn("state", "string"),
+        dg.TableColumn("members", "int"),
+        dg.TableColumn("idle", "int", "Members without a partition."),
+        dg.TableColumn("lag", "string", "Unread messages."),
+        dg.TableColumn("past retention", "int", "Partitions with messages that were deleted before they were read."),
+    ]
+)
+
+
+def group_checks(
+    topics: Sequence[str],
+    survey: GroupSurvey,
+    views: Mapping[str, TopicView | TidegateError],
+    facts: Mapping[str, Facts | TidegateError],
+    pipelines: Collection[str],
+    client: KafkaGroups,
+) -> list[dg.AssetCheckEvaluation]:
+    """The check of each topic that could be described. Asks Kafka once, about partitions that lag."""
+    described = {name: view for name in topics if isinstance(view := views.get(name), TopicView)}
+    if survey.problem is not None:
+        return [_not_known(name, survey.problem) for name in described]
+    readings = {
+        name: [_reading(one, view) for one in survey.readers(name) if not _is_ours(one.group.name, pipelines)]
+        for name, view in described.items()
+    }
+    old = _old_until(readings, facts, client)
+    return [_check(name, [_with_near(one, old) for one in found], survey) for name, found in readings.items()]
+
+
+def _is_ours(group: str, pipelines: Collection[str]) -> bool:
+    return shown_pipeline(group, pipelines) is not None or recording_pipeline(group) is not None
+
+
+def _reading(group: CommittedGroup, view: TopicView) -> Reading:
+    bounds = {
+        (view.topic, number): Bounds(log_start=held.low, end=held.end) for number, held in view.partitions.items()
+    }
+    return Reading(group=group, partitions=partitions_of(group.group, group.committed, bounds))
+
+
+def _old_until(
+    readings: Mapping[str, Sequence[Reading]], facts: Mapping[str, Facts | TidegateError], client: KafkaGroups
+) -> dict[Place, int]:
+    """Of each partition that a group lags in, the offset below which messages are older than NEAR of the topic's
+    retention time. Topics that are not deleted from by time have none, and so have those that Kafka does not answer of.
+    """
+    now, wanted, bounds = int(time.time() * 1000), dict[Place, int](), dict[Place, Bounds]()
+    for topic, found in readings.items():
+        said = facts.get(topic)
+        if said is None or isinstance(said, TidegateError) or "delete" not in str(said["cleanup_policy"]):
+            continue
+        if (retention := int(said["retention_ms"])) <= 0:
+            continue
+        for item in (item for one in found for item in one.partitions if item.lag and not item.expired):
+            wanted[item.place] = now - int(NEAR * retention)
+            if item.bounds is not None:
+                bounds[item.place] = item.bounds
+    answers = client.offsets_at(bounds, wanted)
+    return {place: offset for place, offset in answers.items() if not isinstance(offset, TidegateError)}
+
+
+def _with_near(reading: Reading, old: Mapping[Place, int]) -> Reading:
+    near = frozenset(
+        one.place
+        for one in reading.partitions
+        if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
+    )
+    return Reading(group=reading.group, partitions=reading.partitions, near=near)
+
+
+def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
+    bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
+    said = [
+        f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
+        f"(tidegate groups describe {name})"
+        for name, found in bad.items()
+    ]
+    seen = plural(len(readings), "group")
+    hidden = f" {' '.join(survey.incomplete)}" if survey.incomplete else ""
+    none = f"{seen} beside those of Tidegate, and none lags past retention or is about to.{hidden}"
+    return dg.AssetCheckEvaluation(
+        asset_key=topic_key(topic),
+        check_name=GROUPS_WITHIN_RETENTION,
+        passed=not bad,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=". ".join(said) if bad else none,
+        metadata={"at_risk": ", ".join(bad) or "none"},
+    )
+
+
+def _not_known(topic: str, why: str) -> dg.AssetCheckEvaluation:
+    return dg.AssetCheckEvaluation(
+        asset_key=topic_key(topic),
+        check_name=GROUPS_WITHIN_RETENTION,
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"Not known: {why}",
+        metadata={"state": "unknown"},
+    )

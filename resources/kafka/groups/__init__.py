@@ -1,0 +1,1 @@
+"""Consumer groups in Kafka: read, moved and deleted, without ever joining one."""
