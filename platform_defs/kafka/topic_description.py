@@ -120,7 +120,7 @@ class TopicDescription:
     partitions: tuple[DescribedPartition, ...]
     settings: tuple[Setting, ...] | None
     contracts: tuple[ReadingContract, ...]
-    groups: tuple[ReadingGroup, ...] | None
+    groups: tuple[ReadingGroup, ...] | None = None
     unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class Where:
 
     def _refused(self, why: str) -> BadInput:
         columns = ", ".join(self._columns)
-        return BadInput(f"{why.rstrip('.')}. The columns are {columns}", field="--where")
+        return BadInput(f"{why.rstrip('.!')}. The columns are {columns}", field="--where")
 
 
 def _names(expression: Any) -> Iterator[str]:
@@ -116,5 +116,5 @@ def _walked(document: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _first_line(error: Exception) -> str:
-    """Return DuckDB's message without the lines that show the statement around the expression."""
-    return re.sub(r"\s*\n.*", "", str(error), flags=re.DOTALL)
+    """Return DuckDB's message without its kind, and without the lines that show the statement around the expression."""
+    return re.sub(r"\A(\w+ )+Error: |\s*\n.*", "", str(error), flags=re.DOTALL)

@@ -95,7 +95,10 @@ class KafkaCluster:
         return tuple(sorted(found, key=lambda one: one.id))
 
     def log_dirs(self, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | TidegateError]:
-        """The log folders of each broker. What is wrong with one broker is its own answer, and hides no other."""
+        """The log folders of each broker. What is wrong with one broker is its own answer, and hides no other.
+
+        Needs the ACL Describe on the cluster.
+        """
 
         place = "to describe the log folders of broker {}"
 
@@ -104,6 +107,10 @@ class KafkaCluster:
                 said = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
             except TidegateError as error:
                 return error
+            if not said[0]["log_dirs"]:  # every broker has one; kafka-python leaves out the error of the whole answer
+                denied = _code(confluent_kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+                refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
+                return refused or self._away(place.format(broker), denied.str())
             return tuple(_log_dir(broker, one) for one in said[0]["log_dirs"])
 
         with ThreadPoolExecutor(8) as pool:

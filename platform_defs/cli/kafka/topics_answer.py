@@ -43,7 +43,7 @@ def print_topics(listed: TopicList) -> None:
             one.state.replace("_", " "),
             one.partitions,
             one.replication_factor,
-            one.size,
+            None if one.size is None else f"{one.size:,}",
             ", ".join(one.pipelines) or one.where,
         )
         for one in listed.topics

@@ -59,6 +59,7 @@ def describe(
         print_json(found.to_json())
         return
     print_fields({"topic": found.topic, "id": found.topic_id, "cluster": found.cluster_id})
+    print_line("")
     heads = ["partition", "leader", "replicas", "in sync", "earliest", "latest", "messages", "bytes"]
     print_table(heads, [_row(one) for one in found.partitions])
     _print_segments(found, every=every)
@@ -72,7 +73,8 @@ def _row(one: DescribedPartition) -> tuple[object, ...]:
     """A row of the table of partitions; a dash is unknown."""
     held = one.held
     offsets = (None, None, None) if held is None else (held.low, held.written, one.messages)
-    return (one.number, one.leader, _list(one.brokers), _list(one.in_sync), *offsets, one.size)
+    numbers = [None if number is None else f"{number:,}" for number in (*offsets, one.size)]
+    return (one.number, one.leader, _list(one.brokers), _list(one.in_sync), *numbers)
 
 
 def _list(brokers: tuple[int, ...]) -> str:
@@ -81,12 +83,13 @@ def _list(brokers: tuple[int, ...]) -> str:
 
 def _print_segments(found: TopicDescription, *, every: bool) -> None:
     rows = [
-        (one.number, replica.broker, segment.name, segment.size)
+        (one.number, replica.broker, segment.name, f"{segment.size:,}")
         for one in found.partitions
         for replica in one.replicas
         for segment in replica.segments or ()
     ]
     if rows:
+        print_line("")
         print_table(["partition", "broker", "segment", "bytes"], rows if every else rows[:MAX_SEGMENTS])
     if len(rows) > MAX_SEGMENTS and not every:
         print_line(f"and {plural(len(rows) - MAX_SEGMENTS, 'more segment file')} (--all)")
@@ -95,6 +98,7 @@ def _print_segments(found: TopicDescription, *, every: bool) -> None:
 def _print_settings(found: TopicDescription, *, every: bool) -> None:
     settings = [one for one in found.settings or () if one.shown or every]
     if settings:
+        print_line("")
         print_table(["setting", "value", "from"], [(one.name, one.value, one.source) for one in settings])
     left = len(found.settings or ()) - len(settings)
     if left:
@@ -102,6 +106,7 @@ def _print_settings(found: TopicDescription, *, every: bool) -> None:
 
 
 def _print_readers(found: TopicDescription) -> None:
+    print_line("")
     if found.contracts:
         rows = [(one.pipeline, one.disposition or "broken", one.file) for one in found.contracts]
         print_table(["contract", "table", "file"], rows)
@@ -110,6 +115,8 @@ def _print_readers(found: TopicDescription) -> None:
     for one in found.contracts:
         if one.problem:
             print_error(one.problem)
+    if found.groups is not None:
+        print_line("")
     if found.groups:
         rows = [(one.group, one.state, one.members, one.partitions, one.lag) for one in found.groups]
         print_table(["group", "state", "members", "partitions", "lag"], rows)

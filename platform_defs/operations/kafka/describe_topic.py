@@ -56,7 +56,6 @@ class TopicLook:
                 partitions=tuple(_partition(one, held.get(one.number), sizes) for one in found.partitions),
                 settings=_or_unknown(settings.result, unknown),
                 contracts=_reading(contracts, self.topic),
-                groups=(),
                 unknown=tuple(unknown),
             )
 
