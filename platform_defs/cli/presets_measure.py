@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,26 @@ if TYPE_CHECKING:
     from platform_defs.operations.measuring.measure import Broken
     from platform_defs.producing.measured import Measured
     from platform_defs.producing.presets import Preset
+    from platform_defs.producing.sweeps import Swept
+
+
+class Vary(StrEnum):
+    """What can be varied (producing/sweeps.py)."""
+
+    acks = "acks"
+    linger = "linger"
+    batch = "batch"
+    compression = "compression"
+    all = "all"
 
 
 def measure(
     preset: list[str] = typer.Option(["all"], "--preset", help="Which; may be given several times."),
     fault: list[str] = typer.Option(["all"], "--fault", help="Which; may be given several times."),
-    rounds: int = typer.Option(1, "--rounds", min=1, help="Of each pair of preset and fault."),
+    vary: list[Vary] = typer.Option(
+        [], "--vary", help="Vary one option and keep all others, instead; may be repeated.", show_default="nothing"
+    ),
+    rounds: int = typer.Option(1, "--rounds", min=1, help="Of each pair of preset and fault, or each value."),
     messages: int = typer.Option(100_000, "--messages", min=1_000, help="Of a round without a fault."),
     docs: Path | None = typer.Option(
         None, "--docs", help="Write the rows into explanation/producers.md of this folder, and its picture."
@@ -67,7 +82,37 @@ def measure(
     With --docs each row is written as soon as its last round is over. Exit
     code 1 where a pair ended with an error, or a fault did not fire in every
     round; such a pair is not written.
+
+    --vary measures speed: one option has each of its values, all others stay
+    as they are, and there is no fault. Each value is measured as fast as it
+    goes (load full) and at 5,000 messages a second (load steady), which says
+    more of latency. Batches and bytes are from librdkafka's statistics.
+
+    \b
+    Sweeps:
+      acks         0, 1, all
+      linger       linger.ms 0, 1, 5, 20, 100
+      batch        batch.size 16384, 65536, 262144, 1000000
+      compression  none, gzip, snappy, lz4, zstd
+      all          each of them
+
+    \b
+    JSON with --vary: a list with one object for each value and load
+      vary, value, load, rounds
+      messages_per_second  delivered; the median of the rounds
+      slowest, fastest     round, in messages a second
+      p50_ms, p99_ms       the medians of the rounds
+      least_p99_ms         of a round
+      batch_messages, batch_bytes   of the average batch, compressed
+      wire_bytes           of one message, sent to brokers
+      compression_ratio    bytes of keys and values for each byte of a batch
+    Or vary, value, load and error.
     """
+    if vary:
+        if preset != ["all"] or fault != ["all"]:
+            raise typer.BadParameter("--vary measures one producer without a fault: leave --preset and --fault out")
+        _sweep(vary, rounds, messages, docs, output)
+        return
     from platform_defs.operations.measuring.measure import Broken
     from platform_defs.operations.measuring.measure import measure as run
     from platform_defs.operations.measuring.page import check
@@ -87,6 +132,49 @@ def measure(
         _print([one for one in found if not isinstance(one, Broken)])
     if any(isinstance(one, Broken) or one.fired < one.rounds for one in found):
         raise typer.Exit(1)
+
+
+def _sweep(vary: list[Vary], rounds: int, messages: int, docs: Path | None, output: Output) -> None:
+    from platform_defs.operations.measuring.sweep_page import check_sweeps, write_sweeps
+    from platform_defs.operations.measuring.sweeping import Unmeasured, sweep
+    from platform_defs.producing.sweeps import settings_of
+    from resources.settings import settings
+
+    found: list[Swept | Unmeasured] = []
+    if docs is not None:
+        check_sweeps(docs)
+    wanted = settings_of([item.value for item in vary])
+    with progress() as show, closing(sweep(settings().home, wanted, rounds, messages, show)) as settings_measured:
+        for one in settings_measured:
+            found.append(one)
+            if isinstance(one, Unmeasured):
+                show(f"{one.vary} {one.value}, {one.load} load: not measured: {one.error}")
+            elif docs is not None:
+                write_sweeps(docs, [one])
+    if output is Output.json:
+        print_json([asdict(one) for one in found])
+    else:
+        _print_sweeps([one for one in found if not isinstance(one, Unmeasured)])
+    if any(isinstance(one, Unmeasured) for one in found):
+        raise typer.Exit(1)
+
+
+def _print_sweeps(swept: list[Swept]) -> None:
+    """A table for each sweep, which fits into 80 columns."""
+    from platform_defs.producing.sweeps import VARIED
+
+    heads = ["value", "load", "per second", "p50 ms", "p99 ms", "batch msgs", "batch bytes", "B/message", "ratio"]
+    for vary, (option, _) in VARIED.items():
+        rows = [
+            [
+                *(one.value, one.load, one.messages_per_second, one.p50_ms, one.p99_ms),
+                *(one.batch_messages, one.batch_bytes, one.wire_bytes, one.compression_ratio),
+            ]
+            for one in swept
+            if one.vary == vary
+        ]
+        if rows:
+            print_table(heads, rows, title=option, dense=True)
 
 
 def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]) -> None:

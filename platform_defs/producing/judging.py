@@ -48,8 +48,8 @@ def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
         doubled=sum(held > 1 for _, held in told),
         reordered=reordered,
         ghosts=sum(what == FAILED and held > 0 for what, held in told),
-        messages_per_second=_throughput(journal),
-        latencies_ms=_latencies(journal),
+        messages_per_second=throughput(journal),
+        latencies_ms=latencies(journal),
         longest_stall_ms=_longest_stall(journal),
     )
 
@@ -66,12 +66,14 @@ def _told_ns(journal: Journal) -> list[int]:
     return sorted(at for at, what in zip(journal.told_ns, journal.told, strict=True) if what == DELIVERED)
 
 
-def _throughput(journal: Journal) -> float:
+def throughput(journal: Journal) -> float:
+    """Return the messages delivered a second, from the first message sent to the last one reported."""
     told = _told_ns(journal)
     return len(told) / ((told[-1] - journal.sent_ns[0]) / 1e9) if told else 0.0
 
 
-def _latencies(journal: Journal) -> Sequence[float]:
+def latencies(journal: Journal) -> Sequence[float]:
+    """Return the milliseconds from sending to the report of each message delivered, ascending."""
     lines = zip(journal.sent_ns, journal.told_ns, journal.told, strict=True)
     return array("d", sorted((at - since) / 1e6 for since, at, what in lines if what == DELIVERED))
 

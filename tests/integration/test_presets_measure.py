@@ -16,8 +16,10 @@ from platform_defs.operations.measuring import page
 from platform_defs.operations.measuring.faults import FAULTS, Fault
 from platform_defs.operations.measuring.measure import Broken, measure
 from platform_defs.operations.measuring.recipes import Field
+from platform_defs.operations.measuring.sweeping import sweep
 from platform_defs.producing.measured import Measured
 from platform_defs.producing.presets import PRESETS, Preset
+from platform_defs.producing.sweeps import Swept, settings_of
 from resources.local import kafka, stack, three_brokers
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -132,6 +134,18 @@ def test_the_command_answers_and_writes_the_page(home: Path) -> None:
     (row,) = page.rows((home / page.PAGE).read_text())
     assert [row] == [Measured(**one) for one in json.loads(done.stdout)]
     assert (row.lost > 0, row.sent) == (True, row.delivered + row.failed)
+    assert running(home) == []
+
+
+@pytest.mark.longest
+def test_a_sweep_counts_batches_and_bytes_of_each_value(home: Path) -> None:
+    with closing(sweep(home, settings_of(["acks", "compression"])[:10], 1, 1_000, print)) as swept:
+        found = {(one.vary, one.value, one.load): one for one in swept if isinstance(one, Swept)}
+    assert len(found) == 10
+    assert all(one.messages_per_second and one.p99_ms and one.batch_messages >= 1 for one in found.values())
+    plain, small = found["compression", "none", "full"], found["compression", "gzip", "full"]
+    assert plain.compression_ratio < 1 < small.compression_ratio
+    assert small.wire_bytes < plain.wire_bytes
     assert running(home) == []
 
 

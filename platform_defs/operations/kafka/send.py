@@ -85,7 +85,8 @@ class Sending:
 
     def note(self, message: Message, result: Delivered | NotDelivered) -> None:
         """Note what became of a message: the producer's `on_delivery`."""
-        self._by_message[id(message)].result = result
+        if (item := self._by_message.get(id(message))) is not None:  # else its transaction was aborted before
+            item.result = result
         self._failing = self._failing or isinstance(result, NotDelivered)
 
     def send(self, lines: Lines, maker: Maker, producer: Producer) -> None:
@@ -110,10 +111,10 @@ class Sending:
 
     def _send_all(self, made: Sequence[Outgoing | Refused], producer: Producer) -> None:
         """Send the messages before the first value that is refused."""
-        self.refused = next((item for item in made if isinstance(item, Refused)), None)
         messages = list[Outgoing]()
         for item in made:
             if isinstance(item, Refused):
+                self.refused = item
                 break
             messages.append(item)
         if producer.chosen.preset.waits == "commit":

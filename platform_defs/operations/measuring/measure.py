@@ -25,7 +25,7 @@ from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 RATE = 2_000  # messages a second through a fault; without one as fast as it goes
 ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
 DOWN = NUMBERS[-1]  # where one broker is down in all rounds
-_BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed)
+BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed)
 
 Progress = Callable[[str], None]
 
@@ -47,6 +47,17 @@ def measure(
     Yields each pair when its last round is over, or when one breaks; the others go on. `messages` are sent in a round
     without a fault. Raises BadInput where another measurement is running, or the brokers cannot be started.
     """
+    with three_brokers(home, show) as brokers:
+        laboratory = Laboratory(brokers, messages)
+        for fault, presets in wanted:
+            yield from laboratory.measure(fault, presets, rounds, show)
+
+
+@contextmanager
+def three_brokers(home: Path, show: Progress) -> Generator[ThreeBrokers]:
+    """Three brokers of their own, whose data is deleted at the end. Raises BadInput where another measurement is
+    running, or they cannot be started.
+    """
     from filelock import FileLock, Timeout
 
     private_home(home)
@@ -54,9 +65,7 @@ def measure(
         with FileLock(home / f"{FOLDER}.lock", timeout=0):
             show("starting three brokers")
             with ThreeBrokers(home / FOLDER, show) as brokers:
-                laboratory = Laboratory(brokers, messages)
-                for fault, presets in wanted:
-                    yield from laboratory.measure(fault, presets, rounds, show)
+                yield brokers
     except Timeout as error:
         message = f"another `tidegate presets measure` is running over {home}; wait for it, or set TIDEGATE_HOME"
         raise BadInput(message) from error
@@ -94,10 +103,10 @@ class Laboratory:
     def _round(self, fault: Fault, preset: Preset) -> Round | Broken:
         try:
             return self._staged(fault, preset)
-        except _BREAKS as error:
-            if _interrupted(error):
+        except BREAKS as error:
+            if interrupted(error):
                 raise KeyboardInterrupt from error
-            return Broken(preset.name, fault.name, _said(error))
+            return Broken(preset.name, fault.name, reason_of(error))
 
     @contextmanager
     def _one_down(self, fault: Fault) -> Generator[None]:
@@ -136,7 +145,7 @@ class Laboratory:
             field.wait_for(FLOWING)
             fired = fault.recipe(field)
             field.wait_for(FLOWING if fault.name != "none" else 0)
-        except _BREAKS:
+        except BREAKS:
             self._mend(fault)  # before what was sent is waited for
             stream.end()
             raise
@@ -158,7 +167,7 @@ class Laboratory:
         return options | ({"transactional.id": f"measure-{turn}"} if preset.waits == "commit" else {})
 
 
-def _interrupted(error: BaseException | None) -> bool:
+def interrupted(error: BaseException | None) -> bool:
     """Whether it came up while an interrupt was being raised: in tidying up after it, or where a SystemError of the
     client stands for it.
     """
@@ -167,7 +176,8 @@ def _interrupted(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _said(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return the client's or our own sentence."""
     return error.args[0].str() if isinstance(error, KafkaException) else str(error)
 
 

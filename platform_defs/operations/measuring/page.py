@@ -32,12 +32,16 @@ def write(docs: Path, measured: Sequence[Measured]) -> None:
 
 def check(docs: Path) -> tuple[str, str, str]:
     """The page's text before, between and after the marks. Raises BadInput where the page or its marks are missing."""
-    page = docs / PAGE
+    return between(docs / PAGE, BEGIN, END)
+
+
+def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
+    """As `check`, of any marks."""
     text = page.read_text() if page.exists() else ""
-    if BEGIN not in text or END not in text:
-        raise BadInput(f"{page} lacks the lines {BEGIN} and {END}; what was measured belongs between them")
-    before, rest = text.split(BEGIN)
-    old, after = rest.split(END)
+    if begin not in text or end not in text:
+        raise BadInput(f"{page} lacks the lines {begin} and {end}; what was measured belongs between them")
+    before, rest = text.split(begin)
+    old, after = rest.split(end)
     return before, old, after
 
 
@@ -49,12 +53,12 @@ def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
 
 def body(measured: Sequence[Measured]) -> str:
     """What is between the marks."""
-    return f"{_where()}\n\n{table(measured)}"
+    return f"{machine()}\n\n{table(measured)}"
 
 
 def table(measured: Sequence[Measured]) -> str:
     """A Markdown table, a row a pair."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *([_cell(value) for value in astuple(one)] for one in measured)]
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in measured)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -70,11 +74,13 @@ def _row(cells: Sequence[str]) -> Measured:
     return Measured(cells[0], cells[1], *numbers)  # pyright: ignore[reportArgumentType]  # by the kinds of its fields
 
 
-def _cell(value: str | int | float) -> str:
+def cell_text(value: str | int | float) -> str:
+    """Return a value in a cell of a table."""
     return value if isinstance(value, str) else f"{value:,}"
 
 
-def _where() -> str:
+def machine() -> str:
+    """Return the sentence about when, and on which machine, something was measured."""
     kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
     text = (
         f"Last written {datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "

@@ -12,6 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.producing.journal import KEYS, Journal
 from platform_defs.producing.presets import Preset
 
@@ -20,6 +21,7 @@ OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured
 SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
 SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
+STATISTICS_MS = 100
 QUIET = {"log_level": 0}
 _LAST = (KafkaError._FATAL, KafkaError._STATE)  # pyright: ignore[reportPrivateUsage]  # they have no other names
 _PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
@@ -36,12 +38,24 @@ class Pace:
 class Stream(threading.Thread):
     """Sends until it was asked to end and `pace.messages` were sent, then waits until all are told of."""
 
-    def __init__(self, options: Mapping[str, Any], preset: Preset, topic: str, pace: Pace, producer: int = 1) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, Any],
+        preset: Preset,
+        topic: str,
+        pace: Pace,
+        producer: int = 1,
+        statistics: ProducerStatistics | None = None,
+    ) -> None:
+        """`statistics`: counts what is sent after the first message."""
         super().__init__(name=f"producer {producer}", daemon=True)
         self.journal = Journal()
         self.error: KafkaException | SystemError | None = None
         self._preset, self._topic, self._pace, self._producer = preset, topic, pace, producer
         self._options = {**preset.options, **options, **QUIET}
+        self._statistics = statistics
+        if statistics is not None:
+            self._options |= {"stats_cb": statistics, "statistics.interval.ms": STATISTICS_MS}
         self._client = Producer(self._options)
         self._ended, self._open = threading.Event(), list[int]()
         self._committed = time.monotonic()
@@ -85,6 +99,15 @@ class Stream(threading.Thread):
         """Send a message that is not counted: the first waits for connections and a producer id, up to a second."""
         self._client.produce(self._topic, OTHER)
         self._flush(SETTLED_SECONDS)
+        if self._statistics is not None:
+            self._count(self._statistics, 1)
+            self._statistics.restart()
+
+    def _count(self, statistics: ProducerStatistics, messages: int) -> None:
+        """Wait until the statistics have so many messages: they come every STATISTICS_MS."""
+        until = time.monotonic() + SETTLED_SECONDS
+        while statistics.messages < messages and time.monotonic() < until:
+            self._client.poll(STATISTICS_MS / 1_000)
 
     def _wait_for_turn(self, started: float) -> None:
         due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
@@ -182,6 +205,8 @@ class Stream(threading.Thread):
             self._commit()
         if self._flush(SETTLED_SECONDS):
             self._drop()
+        elif self._statistics is not None:
+            self._count(self._statistics, self.journal.total)
 
     def _drop(self) -> None:
         """What is not told of yet has failed."""

@@ -1,0 +1,56 @@
+"""The table and the plot of what sweeps measured, in docs/explanation/producers.md between two marks."""
+
+from collections.abc import Sequence
+from dataclasses import astuple, fields
+from pathlib import Path
+
+from platform_defs.operations.measuring.page import PAGE, between, cell_text, machine
+from platform_defs.operations.measuring.sweep_picture import sweep_picture
+from platform_defs.producing.sweeps import VARIED, Swept, settings_of
+
+BEGIN, END = "<!-- presets measure, varied: begin -->", "<!-- presets measure, varied: end -->"
+PICTURE = Path("images/producers-speed.svg")
+COLUMNS = (
+    *("varied", "value", "load", "rounds", "a second", "slowest", "fastest", "p50 ms", "p99 ms", "least p99 ms"),
+    *("messages a batch", "bytes a batch", "bytes a message", "ratio"),
+)
+
+
+def write_sweeps(docs: Path, swept: Sequence[Swept]) -> None:
+    """Bring the page and the plot in this folder up to date; rows of other settings stay. Raises BadInput as
+    `check_sweeps`.
+    """
+    before, old, after = check_sweeps(docs)
+    every = merged(rows(old), swept)
+    (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{machine()}\n\n{table(every)}\n{END}{after}")
+    (docs / PICTURE).write_text(sweep_picture(every))
+
+
+def check_sweeps(docs: Path) -> tuple[str, str, str]:
+    """The page's text before, between and after the marks. Raises BadInput where the page or its marks are missing."""
+    return between(docs / PAGE, BEGIN, END)
+
+
+def merged(old: Sequence[Swept], new: Sequence[Swept]) -> list[Swept]:
+    """The rows of both, those of `new` in place of older ones of the same setting, in the order of VARIED."""
+    found = {(one.vary, one.value, one.load): one for one in (*old, *new)}
+    wanted = ((setting.vary, str(setting.value), setting.load) for setting in settings_of(["all"]))
+    return [found[place] for place in wanted if place in found]
+
+
+def table(swept: Sequence[Swept]) -> str:
+    """A Markdown table, a row a setting."""
+    lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in swept)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def rows(text: str) -> list[Swept]:
+    """The settings of a table that `table` wrote, wherever it is in the text."""
+    split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    return [_row(cells) for cells in split if cells[0] in VARIED]
+
+
+def _row(cells: Sequence[str]) -> Swept:
+    kinds = [float if field.type is float else int for field in fields(Swept)[3:]]
+    numbers = [kind(cell.replace(",", "")) for kind, cell in zip(kinds, cells[3:], strict=True)]
+    return Swept(cells[0], cells[1], cells[2], *numbers)  # pyright: ignore[reportArgumentType]  # by the kinds of its fields
