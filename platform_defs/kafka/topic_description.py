@@ -107,7 +107,7 @@ class ReadingGroup:
     state: str
     members: int
     lag: int | None
-    partitions: int  # of the topic in which it has committed offsets
+    partitions: int  # of the topic in which it has committed offsets, or that its members have
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,7 @@ from platform_defs.topics.steps import AddPartitions, SetConfig, Value
 from resources.kafka.broker import KafkaBroker
 from resources.kafka.topic_admin import TopicAdmin
 from resources.postgres.topics_ledger import TopicsLedger
+from tests.group_members import commit
 from tests.world import World
 
 DECLARED = re.compile(r"    customProperties:.*\n      - \{property: partitions.*\n      - \{property: config.*\n")
@@ -226,7 +227,12 @@ def test_a_topic_is_described_with_its_files_settings_and_readers(site: Site) ->
     assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
     broken = site.folder / "web" / "broken.odcs.yaml"
     broken.write_text(f"physicalName: {site.topic}\n- [")
+    group = f"analytics-{site.topic}"
+    commit(site.world.admin(), group, site.topic, 1)
     found = site.run("describe", site.topic, "-o", "json").json
+    (reading,) = found["groups"]
+    assert (reading["group"], reading["members"], reading["partitions"]) == (group, 0, 1)
+    assert reading["lag"] == found["partitions"][0]["latest"] - 1
     assert (found["topic"], found["topic_id"], found["unknown"]) == (site.topic, site.look().topic_id, [])
     first, second = found["partitions"]
     assert (first["leader"], first["earliest"], first["latest"] + second["latest"]) == (1, 0, 30)
@@ -252,6 +258,7 @@ def test_a_topic_is_described_with_its_files_settings_and_readers(site: Site) ->
     assert "flush.messages" not in shown
     assert "flush.messages" in site.run("describe", site.topic, "--all").said
     assert "web/broken" in shown
+    assert group in shown
     assert max(map(len, shown.splitlines()[:10])) <= 80
     assert "nowhere does not exist" in site.run("describe", "nowhere").said
 

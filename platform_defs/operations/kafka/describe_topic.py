@@ -8,15 +8,19 @@ from typing import TypeVar
 from platform_defs.cluster.observed import Partition
 from platform_defs.contract.catalogue import Contracts
 from platform_defs.errors import TidegateError
+from platform_defs.kafka.groups import partitions_of, total_lag
 from platform_defs.kafka.topic_description import (
     DescribedPartition,
     DescribedReplica,
     ReadingContract,
+    ReadingGroup,
     Segment,
     TopicDescription,
 )
 from platform_defs.offsets import PartitionView
+from platform_defs.operations.kafka.groups import incomplete, read_groups
 from resources.kafka.cluster import KafkaCluster
+from resources.kafka.groups.client import KafkaGroups
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.rights import to_describe
 from resources.local import stack
@@ -40,15 +44,17 @@ class TopicLook:
         found = kafka.topics([self.topic])
         alive = {broker.id for broker in found.brokers}
         hosts = sorted({broker for one in found.partitions for broker in one.replicas} & alive)
-        with ThreadPoolExecutor(4) as pool:
+        with ThreadPoolExecutor(5) as pool:
             settings = pool.submit(kafka.settings, self.topic)
             ids = pool.submit(kafka.topic_ids, [self.topic])
             bounds = pool.submit(kafka.bounds, found.partitions, to_describe(self.topic))
             folders = pool.submit(self._sizes, hosts)
+            groups = pool.submit(self._groups)
             held = _or_unknown(bounds.result, unknown) or {}
             unknown += dict.fromkeys(str(view) for view in held.values() if isinstance(view, TidegateError))
             sizes, without = folders.result()
-            unknown += without
+            reading, missing = groups.result()
+            unknown += (*without, *missing)
             return TopicDescription(
                 topic=self.topic,
                 topic_id=(_or_unknown(ids.result, unknown) or {}).get(self.topic),
@@ -56,8 +62,32 @@ class TopicLook:
                 partitions=tuple(_partition(one, held.get(one.number), sizes) for one in found.partitions),
                 settings=_or_unknown(settings.result, unknown),
                 contracts=_reading(contracts, self.topic),
+                groups=reading,
                 unknown=tuple(unknown),
             )
+
+    def _groups(self) -> tuple[tuple[ReadingGroup, ...] | None, Sequence[str]]:
+        """Return the groups that read the topic, None if they are not known, and what is missing of them."""
+        client = KafkaGroups(self.options, PATIENCE)
+        try:
+            listing, found = read_groups(client)
+            reading = [(one, {at for at in one.places if at[0] == self.topic}) for one in found]
+            bounds = client.bounds({place for _, places in reading for place in places})
+            missing = incomplete(client, listing)
+        except TidegateError as error:
+            return None, (str(error),)
+        groups = tuple(
+            ReadingGroup(
+                group=one.group.name,
+                state=one.group.state,
+                members=len(one.group.members),
+                lag=total_lag(partitions_of(one.group, one.committed, bounds)),
+                partitions=len(places),
+            )
+            for one, places in reading
+            if places
+        )
+        return groups, missing
 
     def _sizes(self, brokers: Sequence[int]) -> tuple[Sizes, Sequence[str]]:
         """Return the bytes of each replica, and why they are not known of some brokers."""

@@ -290,7 +290,9 @@ class KafkaGroups:
         if reason.code() == KafkaError._NOENT:  # pyright: ignore[reportPrivateUsage]
             return _NoLeader(f"Kafka names no leader when asked {place}")
         if reason.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-            return BrokerAway(f"Kafka refuses {place}: offsets are in a transaction that is open. Try again when it ends")
+            return BrokerAway(
+                f"Kafka refuses {place}: offsets are in a transaction that is open. Try again when it ends"
+            )
         if reason.code() in _ACTIVE:
             return _Active(f"Kafka refuses {place}: {reason.str()}")
         if verdicts.of_kafka(reason.name()) is Verdict.AWAY:
