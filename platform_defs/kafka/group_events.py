@@ -1,4 +1,4 @@
-"""What has changed in consumer groups between two descriptions of them."""
+"""Events of consumer groups: the changes between two descriptions of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from typing import Any, Literal
 from platform_defs.kafka.groups import CLASSIC, REBALANCING, Group, Member, Place
 from platform_defs.words import plural
 
-Kind = Literal["group", "created", "deleted", "joined", "left", "state", "assignment", "away", "back"]
+Kind = Literal["group", "absent", "created", "deleted", "joined", "left", "state", "assignment", "away", "back"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class GroupEvent:
                 return f"Kafka does not answer; asking again until it does: {self.reason}"
             case "back":
                 return "Kafka answers again"
+            case "absent":
+                return "does not exist yet; waiting for it"
             case "deleted":
                 return "deleted"
             case "group" if group is not None:
@@ -45,9 +47,9 @@ class GroupEvent:
                 had = f", had {in_words(self.lost)}" if self.lost else ""
                 return f"left: {member}{had}"
             case _ if member is not None:
-                changes = [("gained", self.gained), ("lost", self.lost)]
-                said = ", ".join(f"{word} {in_words(places)}" for word, places in changes if places)
-                return f"assignment: {member} {said}; has {in_words(member.partitions)}"
+                both = [("gained", self.gained), ("lost", self.lost)]
+                changed = ", ".join(f"{word} {in_words(places)}" for word, places in both if places)
+                return f"assignment: {member} {changed}; has {in_words(member.partitions)}"
             case _:
                 return self.kind
 
@@ -100,8 +102,8 @@ def with_kept_partitions(group: Group, before: Group | None) -> Group:
 
 
 def changes(before: Mapping[str, Group], after: Mapping[str, Group]) -> Iterator[GroupEvent]:
-    """What has happened to the groups, by name, between the two descriptions: of each group who left and joined, its
-    state, then what each member gained and lost.
+    """Yield the changes between two descriptions of groups by name: for each group the members that left and joined,
+    its state, then the partitions that each member gained and lost.
     """
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

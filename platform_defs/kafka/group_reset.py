@@ -1,4 +1,4 @@
-"""Where `tidegate groups reset` moves the committed offsets of a group."""
+"""The offsets that `tidegate groups reset` commits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from platform_defs.kafka.groups import Bounds, Place
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What --to says: the start or the end of the log, an offset, or a time."""
+    """The target of a reset (--to): the start or the end of the log, an offset, or a time."""
 
     kind: Literal["earliest", "latest", "offset", "time"]
     offset: int = 0
@@ -70,18 +70,18 @@ def offset_changes(
     is that time or later, or the end. Raises BadInput for an offset that is outside a log.
     """
     found = list[OffsetChange]()
-    for place, held in sorted(bounds.items()):
+    for place, log in sorted(bounds.items()):
         match target.kind:
             case "earliest":
-                new = held.log_start
+                new = log.log_start
             case "latest":
-                new = held.end
+                new = log.end
             case "offset":
                 new = target.offset
             case "time":
-                new = max(at_time[place], held.log_start)
+                new = max(at_time[place], log.log_start)
         found.append(
-            OffsetChange(topic=place[0], partition=place[1], current=committed.get(place), new=new, bounds=held)
+            OffsetChange(topic=place[0], partition=place[1], current=committed.get(place), new=new, bounds=log)
         )
     outside = [one for one in found if not one.bounds.log_start <= one.new <= one.bounds.end]
     if outside:

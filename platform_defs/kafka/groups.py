@@ -67,7 +67,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What the log of a partition holds: the offsets from `log_start` up to, without it, `end` (the high watermark)."""
+    """The offsets in the log of a partition: from `log_start` up to `end` (the high watermark), which is excluded."""
 
     log_start: int
     end: int
@@ -107,7 +107,7 @@ class GroupPartition:
 
     @property
     def note(self) -> str | None:
-        """What a person has to know about the offset; None where it is inside the log."""
+        """A clause about an offset that is outside the log or not known; None for any other."""
         if self.problem is not None:
             return self.problem
         if self.committed is None or self.bounds is None:
@@ -133,8 +133,8 @@ def partitions_of(
     """
     found = list[GroupPartition]()
     for place in sorted({*committed, *group.assigned} & {*bounds}):
-        held = bounds[place]
-        known, problem = (held, None) if isinstance(held, Bounds) else (None, str(held))
+        log = bounds[place]
+        known, problem = (log, None) if isinstance(log, Bounds) else (None, str(log))
         offset = committed.get(place)
         found.append(
             GroupPartition(topic=place[0], partition=place[1], committed=offset, bounds=known, problem=problem)

@@ -23,6 +23,7 @@ from platform_defs.kafka.group_reset import Target
 from platform_defs.kafka.groups import Group
 from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.kafka.watch_groups import Watch
+from resources.kafka.broker import show_progress
 from resources.kafka.groups.client import KafkaGroups
 from tests.group_members import commit, member, members
 from tests.waiting import wait_for
@@ -152,13 +153,15 @@ def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(sh
     for arguments in (reset, ["delete", four, "--execute"]):
         code, _, said = run(*arguments)
         assert code == 1
-        assert f"{four} has 4 members" in said
+        assert f"{four} is not empty: it has 4 members" in said
         assert all(f"c{number}" in said for number in range(1, 5))
-        assert "Stop these consumers" in said
+        assert "Stop them, wait until the group is empty" in said
     with pytest.raises(ChangedMeanwhile):  # as where a consumer joins after the offsets were shown
         shared.groups.client.move(four, {(shared.topic, 0): 0})
     with pytest.raises(ChangedMeanwhile):
         shared.groups.client.delete(four)
+    with pytest.raises(BrokerAway, match="could not be committed"):  # nor by a run of a pipeline, with this group
+        show_progress(shared.options, four, shared.topic, {0: 0})
     assert shared.committed(four) == [10, 4, 0]
 
 
@@ -220,7 +223,7 @@ def test_offsets_in_a_transaction_that_is_open_are_waited_for(shared: Site) -> N
         impatient.propose_reset(group, [shared.topic], [], Target.parse("earliest"))
     producer.commit_transaction()
     consumer.close()
-    assert impatient.propose_reset(group, [shared.topic], [0], Target.parse("earliest")).changes[0].current == 6
+    assert shared.groups.propose_reset(group, [shared.topic], [0], Target.parse("earliest")).changes[0].current == 6
 
 
 def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves_nothing(shared: Site) -> None:

@@ -5,12 +5,14 @@ that is missing is said as such.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from platform_defs.errors import AccessDenied, NotDelivered, ProducerBroken, TransactionAborted
 from platform_defs.kafka.groups import Group
 from platform_defs.offsets import TopicView
+from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.observe_cluster import Look
 from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
 from platform_defs.producing.message import Message
@@ -159,17 +161,15 @@ def test_groups_and_topics_that_are_hidden_are_said_and_hide_no_other(place: Pla
     hidden = place.admin.new_pipeline().contract.topic
     place.admin_commits("analytics", place.topic, hidden)
     place.admin_commits("secret", place.topic)
+    groups = Groups(KafkaGroups(place.options))
     with secured.granted("--operation Describe --group analytics", f"--operation Read --topic {place.topic}"):
-        listed = tidegate("groups", "list", "-o", "json", **secured.environment())
-        described = tidegate("groups", "describe", "analytics", "-o", "json", **secured.environment())
-        refused = tidegate("groups", "describe", "secret", **secured.environment())
-        survey = survey_groups(KafkaGroups(place.options))
-        views = KafkaTopics(place.options).views([place.topic])
-    assert (listed.code, described.code, refused.code) == (0, 0, 1), listed.stderr + described.stderr
-    assert [one["group"] for one in listed.document["groups"]] == ["analytics"]
-    assert "--operation Describe --cluster" in listed.document["incomplete"][0]
-    assert [one["topic"] for one in described.document["partitions"]] == [place.topic]
-    assert re.search("kafka-acls.sh .*--operation Describe --group secret", refused.stderr)
+        listed, described = groups.list_all(), groups.describe("analytics")
+        with pytest.raises(AccessDenied, match=r"kafka-acls.sh .*--operation Describe --group secret"):
+            groups.describe("secret")
+        survey, views = survey_groups(groups.client), KafkaTopics(place.options).views([place.topic])
+    assert [one.group.name for one in listed.groups] == ["analytics"]
+    assert "--operation Describe --cluster" in listed.incomplete[0]
+    assert [one.topic for one in described.progress.partitions] == [place.topic]
     view = views[place.topic]
     assert isinstance(view, TopicView)
     shown = group_metadata(view, survey, [])
@@ -177,17 +177,22 @@ def test_groups_and_topics_that_are_hidden_are_said_and_hide_no_other(place: Pla
     assert "--operation Describe --cluster" in shown["groups_not_shown"]
 
 
-def test_a_member_on_a_hidden_topic_is_shown_with_the_right_that_is_missing(
-    place: Place, secured: SecuredKafka
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_hidden_topic_that_members_read_is_said_with_the_right_for_it(
+    place: Place, secured: SecuredKafka, protocol: Any
 ) -> None:
+    """Of a KIP-848 group with such a member Kafka describes nothing, and does not name the topic."""
     group = f"g{place.topic}"
-    with member(place.admin.endpoints.kafka_options(), group, place.topic, "c1"):
+    with member(place.admin.endpoints.kafka_options(), group, place.topic, "c1", protocol):
         wait_for(lambda: _assigned(place, group), "the consumer has its partitions")
         with secured.granted(f"--operation Describe --group {group}"):
-            described = tidegate("groups", "describe", group, "-o", "json", **secured.environment())
-    assert described.code == 0, described.stderr
-    notes = {one["note"] for one in described.document["partitions"]}
-    assert len(described.document["members"]) == 1
+            if protocol == "consumer":
+                with pytest.raises(AccessDenied, match=r"--operation Describe --topic TOPIC"):
+                    Groups(KafkaGroups(place.options)).describe(group)
+                return
+            described = Groups(KafkaGroups(place.options)).describe(group)
+    notes = {one.note or "" for one in described.progress.partitions}
+    assert len(described.progress.group.members) == 1
     assert any(f"--operation Describe --topic {place.topic}" in note for note in notes), notes
 
 

@@ -12,6 +12,7 @@ from dagster import AssetKey, DagsterEventType, DagsterInstance, DagsterRun, Dag
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, PipelineHeld, TopicMissing
 from platform_defs.operations.open_run import open_run
+from platform_defs.orchestration.kafka.topic_groups import GroupSurvey
 from platform_defs.orchestration.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
 from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
@@ -196,7 +197,7 @@ def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: 
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(8))
     asked = ["missing.topic", "no name of a topic!", pipeline.contract.topic]
-    found = observations(asked, KafkaTopics(world.endpoints.kafka_options()))
+    found = observations(asked, KafkaTopics(world.endpoints.kafka_options()), GroupSurvey(), [])
     (seen,) = found.seen
     assert seen.asset_key == AssetKey(["kafka", pipeline.contract.topic])
     assert (seen.metadata["messages"].value, seen.metadata["partitions"].value) == (8, 4)

@@ -72,8 +72,8 @@ def test_an_observation_lists_the_groups_of_the_topic_with_lag_and_idle_members(
         "group": group,
         "pipeline": "",
         "state": "Stable",
-        "members": 5,
-        "idle": 1,
+        "members": "5",
+        "idle": "1",
         "lag": "1",
         "past retention": 0,
     }
@@ -82,7 +82,7 @@ def test_an_observation_lists_the_groups_of_the_topic_with_lag_and_idle_members(
         "0",
     )
     assert check.passed
-    assert "1 group beside those of Tidegate" in (check.description or "")
+    assert "Of 1 group, not counting those of Tidegate" in (check.description or "")
 
 
 def test_a_group_behind_the_log_start_is_a_warning_and_the_pipelines_own_is_none(

@@ -120,6 +120,6 @@ def _records(value: dg.MetadataValue[Any]) -> Sequence[dg.TableRecord]:
 
 def test_an_observation_of_a_topic_with_many_partitions_has_totals_alone() -> None:
     view = TopicView("t", "c", "id", {number: PartitionView(0, 10) for number in range(1_000)})
-    found = _observation(view, {"partitions": 1_000}).metadata
+    found = _observation(view, {"partitions": 1_000}, {}).metadata
     assert found["end_offsets"].value == 10_000
     assert len(found) == 4

@@ -178,7 +178,7 @@ def test_a_watch_whose_first_question_is_not_answered_fails(monkeypatch: pytest.
 
 def test_a_group_that_does_not_exist_yet_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     found = watched(monkeypatch, None, None, group(member("a", 0)))
-    assert [event.kind for event in found] == ["created", "joined", "assignment"]
+    assert [event.kind for event in found] == ["absent", "created", "joined", "assignment"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_json_line, print_line
+from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_json_line, print_line
 from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ ExecuteOption = Annotated[bool, typer.Option("--execute", help="Do it; without t
 def list_(output: OutputOption = Output.human) -> None:
     """List the groups: state, members, topics and lag.
 
-    Kafka lists only groups that this user may describe, and the command says
-    so where that may not be all. Groups of other protocols (share, streams,
+    Kafka lists only groups that this user may describe; if that may not be all,
+    the command names the missing right. Groups of other protocols (share, streams,
     Kafka Connect) are listed by name, protocol and state. A group with a
     pipeline shows the pipeline's progress to Kafka's tools: the pipeline
     itself goes by the ledger (tidegate lag).
@@ -95,13 +95,14 @@ def watch(
 
     Kafka is asked twice a second about one group, and once about all; what
     comes and goes between two questions is not seen. While no broker answers,
-    the command says so once and goes on. Ctrl-C ends it with exit code 0.
+    the command reports it once and goes on. Ctrl-C ends it with exit code 0.
 
     \b
     JSON: not one document, but a line of JSON for each event:
       at        time, UTC
-      event     group (as it is at first), created, deleted, joined, left,
-                state, assignment, away (no broker answers) or back
+      event     group (as it is at first) or absent (it does not exist yet);
+                created, deleted, joined, left, state, assignment;
+                away (no broker answers) and back
       group     null for away and back
       type, state      of group, created and state
       before           of state: the state before
@@ -113,6 +114,8 @@ def watch(
     from platform_defs.cli.kafka.until_signal import until_signal
     from platform_defs.operations.kafka.watch_groups import Watch
 
+    if output is Output.human:
+        print_error(f"Watching {group or 'all groups'}. Ctrl-C ends it.")
     watched, started = Watch(_groups(timeout=WATCHED).client, group), time.monotonic()
     with until_signal() as received:
 
@@ -158,7 +161,7 @@ def reset(
                    skipped and read_again (offsets; null without current),
                    log_start, end
       fingerprint  for --expect
-      executed     whether the offsets were moved
+      executed     true if the offsets were moved
     """
     from platform_defs.cli.kafka.groups_answer import print_reset, reset_json
     from platform_defs.kafka.group_reset import Target
@@ -190,15 +193,15 @@ def delete(
 ) -> None:
     """Delete a group; without --execute, show the offsets that would be lost.
 
-    Refused while the group has members. A consumer that comes back begins
-    where its auto.offset.reset says.
+    Refused while the group has members. A consumer that comes back starts
+    according to its auto.offset.reset.
 
     \b
     JSON:
       group, pipeline
       partitions   topic, partition, committed, end, lag
       fingerprint  for --expect
-      executed     whether the group was deleted
+      executed     true if the group was deleted
     """
     from platform_defs.cli.kafka.groups_answer import deletion_json, print_deletion
 
@@ -220,6 +223,6 @@ def _groups(timeout: float | None = None) -> Groups:
     from resources.endpoints import kafka_alone
     from resources.kafka.groups.client import KafkaGroups
 
-    options, contracts = kafka_alone(), read_contracts()
+    options, contracts = {**kafka_alone(), "log_level": "0"}, read_contracts()  # what goes wrong is in the answer
     client = KafkaGroups(options) if timeout is None else KafkaGroups(options, timeout)
     return Groups(client, {one.pipeline for one in contracts.good} | {one.name for one in contracts.broken})

@@ -17,7 +17,7 @@ TOPICS = 3  # in a line of the list
 
 
 def list_json(found: GroupList) -> dict[str, Any]:
-    """What `tidegate groups list -o json` prints."""
+    """Return the answer of `tidegate groups list -o json`."""
     return {"incomplete": found.incomplete, "groups": [_listed_json(one) for one in found.groups]}
 
 
@@ -55,7 +55,7 @@ def print_list(found: GroupList) -> None:
 
 
 def described_json(found: DescribedGroup) -> dict[str, Any]:
-    """What `tidegate groups describe -o json` prints."""
+    """Return the answer of `tidegate groups describe -o json`."""
     from platform_defs.kafka.group_events import member_json
 
     group = found.progress.group
@@ -103,23 +103,21 @@ def print_described(found: DescribedGroup) -> None:
         rows = [_partition_row(one, found) for one in progress.partitions]
         print_line("")
         print_table(heads, rows)
-    print_line("")
-    if group.idle_sentence:
-        print_line(f"{group.idle_sentence}: {', '.join(map(str, group.idle))}")
-    for one in progress.partitions:
-        if one.note and one.problem is None:
-            print_line(f"{one.topic}-{one.partition}: {one.note}")
-    for sentence in dict.fromkeys([*(one.problem for one in progress.partitions if one.problem), *found.problems]):
-        print_error(sentence)
+    notes = [f"{group.idle_sentence}: {', '.join(map(str, group.idle))}"] if group.idle_sentence else []
+    notes += [f"{one.topic}-{one.partition}: {one.note}" for one in progress.partitions if one.note and not one.problem]
     if progress.pipeline:
-        print_line(
+        notes.append(
             f"The group only shows the progress of the pipeline {progress.pipeline}, which goes by the ledger: "
             f"tidegate lag {progress.pipeline}"
         )
+    if notes:
+        print_line("\n" + "\n".join(notes))
+    for sentence in dict.fromkeys([*(one.problem for one in progress.partitions if one.problem), *found.problems]):
+        print_error(sentence)
 
 
 def reset_json(found: Reset, *, executed: bool) -> dict[str, Any]:
-    """What `tidegate groups reset -o json` prints."""
+    """Return the answer of `tidegate groups reset -o json`."""
     changes = [_change_json(one) for one in found.changes]
     return {"group": found.group.name, "changes": changes, "fingerprint": found.fingerprint, "executed": executed}
 
@@ -135,7 +133,7 @@ def print_reset(found: Reset, command: str, *, executed: bool) -> None:
 
 
 def deletion_json(found: Deletion, *, executed: bool) -> dict[str, Any]:
-    """What `tidegate groups delete -o json` prints."""
+    """Return the answer of `tidegate groups delete -o json`."""
     partitions = [_lost_json(one) for one in found.progress.partitions]
     return {
         "group": found.progress.group.name,

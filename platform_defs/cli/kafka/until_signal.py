@@ -1,4 +1,4 @@
-"""Ends a command that goes on until Ctrl-C, at a moment of its own choice."""
+"""Lets a command that runs until Ctrl-C end by itself."""
 
 import signal
 from collections.abc import Generator
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def until_signal() -> Generator[list[int]]:
-    """The signals to stop that have come: they no longer end the process, so that what was done is still reported."""
+    """Yield the signals to stop as they arrive. They no longer end the process, so that it can still report."""
     received: list[int] = []
     earlier = {
         number: signal.signal(number, lambda got, _frame: received.append(got))

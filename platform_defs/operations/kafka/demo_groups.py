@@ -142,6 +142,7 @@ class Member(threading.Thread):
                 "group.id": self._group,
                 "group.protocol": "classic",
                 "partition.assignment.strategy": "range",
+                "session.timeout.ms": 6_000,  # the least that brokers allow: a demo that was killed is soon forgotten
                 "heartbeat.interval.ms": 500,  # with its next heartbeat, a member learns of a rebalance
                 "auto.offset.reset": "earliest",
             }

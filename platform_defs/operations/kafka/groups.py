@@ -1,4 +1,4 @@
-"""Consumer groups: what there is, how far each has read, and how their committed offsets are moved and deleted."""
+"""Lists and describes consumer groups, moves their committed offsets, and deletes them."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -121,15 +121,15 @@ def read_groups(client: KafkaGroups) -> tuple[Listing, tuple[CommittedGroup, ...
 
 
 def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
-    """What is missing of a listing, in sentences."""
-    said = [f"A broker did not list its groups: {why}." for why in listing.unanswered]
+    """Return sentences about what a listing may lack."""
+    sentences = [f"A broker did not list its groups: {why}." for why in listing.unanswered]
     if not listing.sees_all:
         grant = on_cluster("Describe").command(client.options)
-        said.append(
+        sentences.append(
             "Kafka lists only groups that this user may describe; others are not shown. To see all of them, let an "
             f"administrator of Kafka grant the right: {grant} ({PAGE} lists all of them)"
         )
-    return tuple(said)
+    return tuple(sentences)
 
 
 @dataclass(frozen=True)
@@ -169,14 +169,15 @@ class Groups:
         return DescribedGroup(progress=progress, seconds=seconds, problems=problems)
 
     def propose_reset(self, name: str, topics: Sequence[str], numbers: Sequence[int], target: Target) -> Reset:
-        """What a reset would change in the partitions `numbers` of each topic; in all of them where there are none.
+        """Return what a reset would change in the partitions `numbers` of each topic; without any, in all of them.
 
         Raises BadInput for a group that has members, is one of ours or does not exist, and for offsets outside the log;
         TopicMissing.
         """
         self._refuse_ours(name, reset=True)
         found = self._existing(name, stable=True)
-        self._refuse_active(found.group, f"tidegate groups reset {name}")
+        _refuse_active(found.group)
+        topics = list(dict.fromkeys(topics))
         known = self.client.partitions(topics)
         for topic in topics:
             if missing := [number for number in numbers if number not in known[topic][1]]:
@@ -202,12 +203,12 @@ class Groups:
         self.client.move(proposed.group.name, {(one.topic, one.partition): one.new for one in proposed.changes})
 
     def propose_deletion(self, name: str) -> Deletion:
-        """What deleting a group would lose. Raises BadInput for one that has members, keeps a record of ours, or does
-        not exist.
+        """Return what deleting a group would lose. Raises BadInput for one that has members, keeps a record of ours, or
+        does not exist.
         """
         self._refuse_ours(name, reset=False)
         found = self._existing(name)
-        self._refuse_active(found.group, f"tidegate groups delete {name}")
+        _refuse_active(found.group)
         shown = [name, sorted([*at, offset] for at, offset in found.committed.items())]
         progress = self._progress(found, self.client.bounds(found.places))
         return Deletion(progress=progress, fingerprint=fingerprint_of(shown))
@@ -269,16 +270,19 @@ class Groups:
                 f"again: tidegate replay {pipeline}"
             )
 
-    def _refuse_active(self, group: Group, command: str) -> None:
-        if not group.members and group.state == EMPTY:
-            return
-        named = "; ".join(map(str, group.members[:NAMED]))
-        more = f"; and {len(group.members) - NAMED} more" if len(group.members) > NAMED else ""
-        raise BadInput(
-            f"{group.name} has {plural(len(group.members), 'member')} ({named}{more}) and its state is {group.state}: "
-            "they would overwrite the offsets. Nothing was changed. Stop these consumers, wait until the group is "
-            f"empty (one that was killed leaves after its session timeout, 45 s by default), then: {command}"
-        )
+
+def _refuse_active(group: Group) -> None:
+    """Raise BadInput where the group has members, or is about to."""
+    if not group.members and group.state == EMPTY:
+        return
+    named = "; ".join(map(str, group.members[:NAMED]))
+    more = f"; and {len(group.members) - NAMED} more" if len(group.members) > NAMED else ""
+    raise BadInput(
+        f"{group.name} is not empty: it has {plural(len(group.members), 'member')} ({named}{more}), state "
+        f"{group.state}. Its consumers would overwrite the offsets. Nothing was changed. Stop them, wait until the "
+        "group is empty (a consumer that was killed leaves it after its session timeout, 45 s by default), and run the "
+        "command again"
+    )
 
 
 Answer = TypeVar("Answer", Bounds, int)

@@ -6,27 +6,30 @@ from dataclasses import dataclass
 
 from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.kafka.group_events import GroupEvent, changes, with_kept_partitions
-from platform_defs.kafka.groups import EMPTY, Group
+from platform_defs.kafka.groups import DEAD, EMPTY, Group
 from resources.kafka.groups.client import KafkaGroups
 
 OF_ONE, OF_ALL = 0.5, 1.0  # seconds between two descriptions of one group, and of all
-STEP = 0.1  # seconds between two looks at whether to stop
+STEP = 0.1  # seconds between two calls of `stopped`
 
 
 @dataclass(frozen=True)
 class Watch:
-    """What to watch: the group called `name`, which need not exist yet, or all that this user may describe."""
+    """Watches the group called `name`, which need not exist yet, or all groups that this user may describe."""
 
     client: KafkaGroups
     name: str | None = None
 
     def events(self, stopped: Callable[[], bool]) -> Iterator[GroupEvent]:
-        """First each group that has members, or the one that is named, as it is; then what happens, until `stopped`.
+        """First each group that has members, or the one that is named, as it is or absent; then what happens, until
+        `stopped`.
 
         While no broker answers it goes on, once the first description has succeeded. Before that it raises BrokerAway;
         always what a missing right or an address that is wrong raises.
         """
         known = self._described({})
+        if self.name and not known:
+            yield GroupEvent(kind="absent", group=Group(name=self.name, type="", state=DEAD))
         for _, group in sorted(known.items()):
             if self.name or group.members:
                 yield GroupEvent(kind="group", group=group)
@@ -64,10 +67,10 @@ class Watch:
         return {} if found is None else {name: found}
 
     def _all(self, known: Mapping[str, Group]) -> dict[str, Group]:
-        listing = self.client.listing()
-        groups = {**(known if listing.unanswered else {}), **listing.groups}
-        active = [name for name, one in listing.groups.items() if one.state != EMPTY]
-        for name, one in self.client.describe(active).items():
+        """A group that is no longer listed is described too: its coordinator may be the broker that does not answer."""
+        groups = dict(self.client.listing().groups)
+        active = [name for name, one in groups.items() if one.state != EMPTY]
+        for name, one in self.client.describe([*active, *(known.keys() - groups.keys())]).items():
             if isinstance(one, Group):
                 groups[name] = one
             elif name in known:

@@ -1,1 +1,1 @@
-"""What Dagster shows of Kafka itself: the consumer groups that read topics."""
+"""Kafka in Dagster: the consumer groups that read topics."""

@@ -1,4 +1,4 @@
-"""The consumer groups that read topics: what the observation of a topic shows of them, and the check of their offsets.
+"""The consumer groups that read topics: in the observation of a topic, and in a check of their offsets.
 
 The check `groups_within_retention` never blocks. It warns of a group that lags past retention, or soon will, so that it
 never reads some messages. Groups that show the progress of a pipeline of ours are shown and not checked: a pipeline
@@ -56,7 +56,7 @@ class Reading:
 
     @property
     def at_risk(self) -> tuple[str, ...]:
-        """What is wrong in each partition, in words."""
+        """A clause about each partition in which it loses messages, or is about to."""
         expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
         near = [
             f"{topic}-{partition} has unread messages older than {NEAR:.0%} of the retention time"
@@ -76,7 +76,7 @@ def _kept(options: frozenset[tuple[str, str]]) -> KafkaGroups:
 
 
 def survey_groups(client: KafkaGroups) -> GroupSurvey:
-    """Every group, in one list and a question about each. What Kafka does not answer or refuses is a `problem`."""
+    """Return every group, by one list and a request for each; or in `problem` why Kafka does not answer."""
     try:
         listing, found = read_groups(client)
     except TidegateError as error:
@@ -85,24 +85,11 @@ def survey_groups(client: KafkaGroups) -> GroupSurvey:
 
 
 def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[str]) -> dict[str, Any]:
-    """What an observation of the topic shows: a table of the groups that read it, and what may be missing of that."""
+    """Return the metadata of a topic's observation: a table of the groups that read it, and what it may lack."""
     if survey.problem is not None:
         return {"groups": f"Not known: {survey.problem}"}
     readings = [_reading(one, view) for one in survey.readers(view.topic)]
-    records = [
-        dg.TableRecord(
-            {
-                "group": one.group.group.name,
-                "pipeline": shown_pipeline(one.group.group.name, pipelines) or "",
-                "state": one.group.group.state,
-                "members": len(one.group.group.members),
-                "idle": len(one.group.group.idle),
-                "lag": "not known" if (lag := total_lag(one.partitions)) is None else str(lag),
-                "past retention": sum(1 for item in one.partitions if item.expired),
-            }
-        )
-        for one in readings[:SHOWN]
-    ]
+    records = [_record(one, pipelines) for one in readings[:SHOWN]]
     missing = " ".join(survey.incomplete)
     if not records:
         return {"groups": f"Not known: {missing}" if missing else "none"}
@@ -118,12 +105,27 @@ _SCHEMA = dg.TableSchema(
         dg.TableColumn("group", "string"),
         dg.TableColumn("pipeline", "string", "Whose progress the group shows to Kafka's tools."),
         dg.TableColumn("state", "string"),
-        dg.TableColumn("members", "int"),
-        dg.TableColumn("idle", "int", "Members without a partition."),
+        dg.TableColumn("members", "string"),
+        dg.TableColumn("idle", "string", "Members without a partition."),
         dg.TableColumn("lag", "string", "Unread messages."),
         dg.TableColumn("past retention", "int", "Partitions with messages that were deleted before they were read."),
     ]
 )
+
+
+def _record(one: Reading, pipelines: Collection[str]) -> dg.TableRecord:
+    group, lag, known = one.group.group, total_lag(one.partitions), one.group.problem is None
+    return dg.TableRecord(
+        {
+            "group": group.name,
+            "pipeline": shown_pipeline(group.name, pipelines) or "",
+            "state": group.state,
+            "members": str(len(group.members)) if known else "not known",
+            "idle": str(len(group.idle)) if known else "not known",
+            "lag": "not known" if lag is None else str(lag),
+            "past retention": sum(1 for item in one.partitions if item.expired),
+        }
+    )
 
 
 def group_checks(
@@ -151,9 +153,7 @@ def _is_ours(group: str, pipelines: Collection[str]) -> bool:
 
 
 def _reading(group: CommittedGroup, view: TopicView) -> Reading:
-    bounds = {
-        (view.topic, number): Bounds(log_start=held.low, end=held.end) for number, held in view.partitions.items()
-    }
+    bounds = {(view.topic, number): Bounds(log_start=log.low, end=log.end) for number, log in view.partitions.items()}
     return Reading(group=group, partitions=partitions_of(group.group, group.committed, bounds))
 
 
@@ -165,10 +165,10 @@ def _old_until(
     """
     now, wanted, bounds = int(time.time() * 1000), dict[Place, int](), dict[Place, Bounds]()
     for topic, found in readings.items():
-        said = facts.get(topic)
-        if said is None or isinstance(said, TidegateError) or "delete" not in str(said["cleanup_policy"]):
+        config = facts.get(topic)
+        if config is None or isinstance(config, TidegateError) or "delete" not in str(config["cleanup_policy"]):
             continue
-        if (retention := int(said["retention_ms"])) <= 0:
+        if (retention := int(config["retention_ms"])) <= 0:
             continue
         for item in (item for one in found for item in one.partitions if item.lag and not item.expired):
             wanted[item.place] = now - int(NEAR * retention)
@@ -189,20 +189,21 @@ def _with_near(reading: Reading, old: Mapping[Place, int]) -> Reading:
 
 def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
     bad = {one.group.group.name: one.at_risk for one in readings if one.at_risk}
-    said = [
+    clauses = [
         f"{name}: {'; '.join(found[:NAMED])}{f'; and {len(found) - NAMED} more' if len(found) > NAMED else ''} "
         f"(tidegate groups describe {name})"
         for name, found in bad.items()
     ]
-    seen = plural(len(readings), "group")
-    hidden = f" {' '.join(survey.incomplete)}" if survey.incomplete else ""
-    none = f"{seen} beside those of Tidegate, and none lags past retention or is about to.{hidden}"
+    good = (
+        f"Of {plural(len(readings), 'group')}, not counting those of Tidegate, none lags past retention or soon will."
+    )
+    none = " ".join([good, *survey.incomplete])
     return dg.AssetCheckEvaluation(
         asset_key=topic_key(topic),
         check_name=GROUPS_WITHIN_RETENTION,
         passed=not bad,
         severity=dg.AssetCheckSeverity.WARN,
-        description=". ".join(said) if bad else none,
+        description=". ".join(clauses) if bad else none,
         metadata={"at_risk": ", ".join(bad) or "none"},
     )
 

@@ -1,4 +1,4 @@
-"""What Kafka says of consumer groups, many in one go, and what changes them."""
+"""Asks Kafka about consumer groups, many at once, and changes them."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -27,6 +27,7 @@ from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, on_cluster, to_describe
 
 TRIES = 3  # of a question about groups, within its time
+ITS_TOPICS = to_describe("TOPIC")  # that members of a KIP-848 group read: Kafka does not say which topic is meant
 AT_ONCE = 250  # groups in one go: each is a request to its coordinator, after one that finds it
 
 # Kafka's words. librdkafka 2.16 has none for the states Assigning and Reconciling of KIP-848, and calls both unknown.
@@ -75,7 +76,7 @@ class KafkaGroups:
         try:
             operations = self._value(cluster, "to describe the cluster").authorized_operations
             found = self._value(listed, place, needed)
-            errors = [error.args[0] for error in found.errors or ()]
+            errors: list[KafkaError] = found.errors or []
             if errors and not found.valid:
                 raise self._error(errors[0], place, needed)
         except BrokerAway:
@@ -182,9 +183,12 @@ class KafkaGroups:
         """Wait for the change. Kafka may refuse it for the group, or in each partition."""
         try:
             done = self._value(future, place, needed)
-            for one in () if done is None else done.topic_partitions:
-                if one.error is not None:
-                    raise self._error(one.error, f"{place} in {one.topic}-{one.partition}", needed)
+            partitions: list[Any] = [] if done is None else done.topic_partitions
+            failed = [one for one in partitions if one.error is not None]
+            if failed:
+                first, others = failed[0], len(partitions) - len(failed)
+                partly = f" ({others} of {len(partitions)} offsets were committed)" if others else ""
+                raise self._error(first.error, f"{place} in {first.topic}-{first.partition}{partly}", needed)
         except _Active as error:
             raise ChangedMeanwhile(
                 f"a consumer has joined {group} meanwhile: nothing was changed. tidegate groups describe {group} shows "
@@ -196,7 +200,7 @@ class KafkaGroups:
     def _each(
         self, names: Iterable[str], ask: Callable[[Any, list[str]], dict[str, Future[Any]]], place: str, operation: str
     ) -> dict[str, Any]:
-        """What is answered of each group, or the error in its place; groups that do not exist are left out.
+        """Return the answer for each group, or the error in its place; groups that do not exist are left out.
 
         Those without an answer are asked about again: librdkafka does not notice that a coordinator, which was missing
         when it first asked, is there (so with the first group of a cluster).
@@ -206,7 +210,9 @@ class KafkaGroups:
             for first in range(0, len(waiting), AT_ONCE):
                 for name, future in ask(admin, waiting[first : first + AT_ONCE]).items():
                     try:
-                        found[name] = self._value(future, place.format(name), [Right("group", name, (operation,))])
+                        found[name] = self._value(
+                            future, place.format(name), [Right("group", name, (operation,)), ITS_TOPICS]
+                        )
                     except _Missing:
                         found.pop(name, None)
                     except TidegateError as error:
@@ -276,7 +282,7 @@ class KafkaGroups:
         return self._client
 
     def _value(self, future: Future[Any], place: str, needed: Sequence[Right] = ()) -> Any:
-        """The answer. Raises _Missing and _Active, BrokerAway, and what `refusal` says of."""
+        """Return the answer. Raises _Missing, _Active, _NoLeader, BrokerAway, and the errors of `refusal`."""
         try:
             return future.result(timeout=2 * self.timeout)
         except KafkaException as error:
