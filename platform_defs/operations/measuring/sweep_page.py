@@ -53,4 +53,4 @@ def rows(text: str) -> list[Swept]:
 def _row(cells: Sequence[str]) -> Swept:
     kinds = [float if field.type is float else int for field in fields(Swept)[3:]]
     numbers = [kind(cell.replace(",", "")) for kind, cell in zip(kinds, cells[3:], strict=True)]
-    return Swept(cells[0], cells[1], cells[2], *numbers)  # pyright: ignore[reportArgumentType]  # by the kinds of its fields
+    return Swept(cells[0], cells[1], cells[2], *numbers)  # pyright: ignore[reportArgumentType]  # of the fields' kinds
