@@ -95,7 +95,22 @@ def test_a_sweep_is_printed_in_80_columns(capfd: pytest.CaptureFixture[str], mon
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     swept = [
-        Swept(s.vary, str(s.value), s.load, 5, *[210_640] * 3, 533.8, 19_506.3, 9.9, 5_555.6, 999_999, 180.1, 3.39)
+        Swept(
+            s.vary,
+            str(s.value),
+            s.load,
+            5,
+            210_640,
+            210_640,
+            210_640,
+            533.8,
+            19_506.3,
+            9.9,
+            5_555.6,
+            999_999,
+            180.1,
+            3.39,
+        )
         for s in settings_of(["all"])
     ]
     presets_measure._print_sweeps(swept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ class Answer:
         if self.output is Output.json:
             for item in results:
                 self._write(f"{',' if self._begun else self._head()}\n    {json.dumps(_entry(item))}")
+            sys.stdout.flush()
         elif shown := [_line(self.noun, item) for item in results if item.error is None]:
             print_line("\n".join(shown))
 
@@ -57,7 +59,7 @@ class Answer:
 
     def _write(self, text: str) -> None:
         self._begun = True
-        print(text, end="", flush=True)  # noqa: T201  # the answer itself
+        sys.stdout.write(text)
 
 
 def print_end(answer: Answer, sending: Sending) -> None:
