@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from platform_defs.contract.model import Fault
 
-TimestampType = Literal["create_time", "log_append_time"]
+TimestampType = Literal["CreateTime", "LogAppendTime"]  # as Kafka's own tools print them
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def test_each_message_has_its_fields_or_why_it_would_be_a_dead_letter() -> None:
     first, bad, negative, tombstone, _ = peeked(OPEN, GOOD[0], *BAD)
     assert first.fields is not None
     assert (first.fields["transfer_id"], str(first.fields["amount"])) == ("T1", "1.00")
-    assert (first.partition, first.offset, first.timestamp_type, first.fault) == (3, 100, "create_time", None)
+    assert (first.partition, first.offset, first.timestamp_type, first.fault) == (3, 100, "CreateTime", None)
     assert first.value is not None
     assert (first.value.size, first.value.data) == (len(GOOD[0].content or b""), None)
     assert bad.fault is not None

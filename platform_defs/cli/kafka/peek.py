@@ -63,7 +63,7 @@ def peek(
       hidden      whether key, header values and bytes are masked
       read        messages that were looked at
       messages    partition, offset
-        timestamp_ms, timestamp_type  create_time or log_append_time; or null
+        timestamp_ms, timestamp_type  null, or CreateTime or LogAppendTime
         key       null, or base64, bytes (the length) and, as far as there is
                   one, text
         headers   name, value (as key)

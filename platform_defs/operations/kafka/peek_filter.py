@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from platform_defs.kafka.where import Where
 
 YEAR_9999 = 253_370_764_800_000  # ms since the epoch: a producer may set any int64
-_TIMESTAMP_TYPES: Mapping[int, TimestampType] = {1: "create_time", 2: "log_append_time"}  # librdkafka's; 0: none
+_TIMESTAMP_TYPES: Mapping[int, TimestampType] = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's; 0: none
 _OWN: Mapping[str, pa.DataType] = {
     "_key": pa.string(),
     "_partition": pa.int32(),
