@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -16,7 +17,7 @@ from resources.kafka.rights import Right
 from resources.kafka.topic_admin import TopicAdmin
 
 EMPTY = 30.0  # seconds until a group whose consumers have ended has no members: more than their session timeout
-ANSWER = 10.0  # seconds for one request
+ANSWER = 20.0  # seconds for one request
 BETWEEN = 0.2  # seconds between two tries
 
 Show = Callable[[str], None]
@@ -64,17 +65,33 @@ class DemoTopic:
         Raises BadInput for one that has members after EMPTY seconds.
         """
         admin, until = admin_client(self.options), time.monotonic() + EMPTY
-        left = [*self.groups]
-        while left:
+        while left := self._existing_groups(admin, until):
             answers: Mapping[str, Future[None]] = admin.delete_consumer_groups(left, request_timeout=ANSWER)
-            reasons = {group: reason for group in left if (reason := _failure(answers[group])) is not None}
-            for group, reason in reasons.items():
+            for group in left:
+                if (reason := _failure(answers[group])) is None:
+                    continue
                 needed, place = (right_on_group(group),), f"to delete the consumer group {group}"
                 refused = refusal(reason, place, needed, self.options)
                 if refused is not None or time.monotonic() > until:
                     raise refused or _not_deleted(group, reason)
-            if left := [*reasons]:
-                time.sleep(BETWEEN)
+            time.sleep(BETWEEN)
+
+    def _existing_groups(self, admin: Any, until: float) -> list[str]:
+        """Those of `groups` that exist. Raises BrokerAway where a broker does not answer.
+
+        librdkafka ends the process if it is to delete a group whose coordinator it does not find within the time for
+        the request (https://github.com/confluentinc/librdkafka/issues/4605). A group that is listed has one.
+        """
+        while True:
+            try:
+                found = admin.list_consumer_groups(request_timeout=ANSWER).result(timeout=2 * ANSWER)
+            except KafkaException as error:
+                raise BrokerAway(f"Kafka did not list its consumer groups: {error.args[0].str()}") from error
+            if not found.errors:
+                return sorted({one.group_id for one in found.valid} & {*self.groups})
+            if time.monotonic() > until:
+                raise BrokerAway(f"Kafka did not list its consumer groups: {found.errors[0]}")
+            time.sleep(BETWEEN)
 
     def _create(self) -> str:
         admin = TopicAdmin(self.options)
