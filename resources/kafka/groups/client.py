@@ -1,9 +1,10 @@
 """Asks Kafka about consumer groups, many at once, and changes them."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import (
     OFFSET_END,
@@ -27,6 +28,7 @@ from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, on_cluster, to_describe
 
 TRIES = 3  # of a question about groups, within its time
+PAUSE = 0.3  # seconds between two of them
 ITS_TOPICS = to_describe("TOPIC")  # that members of a KIP-848 group read: Kafka does not say which topic is meant
 AT_ONCE = 250  # groups in one go: each is a request to its coordinator, after one that finds it
 
@@ -43,6 +45,8 @@ _ACTIVE = {  # how a broker refuses to change a group that has members
     *(KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION),
     *(KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC),
 }
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,13 +105,12 @@ class KafkaGroups:
         def ask(admin: Any, some: list[str]) -> dict[str, Future[Any]]:
             return admin.describe_consumer_groups(some, request_timeout=self._each_try)
 
-        found = self._each(names, ask, "to describe the consumer group {}", "Describe")
-        groups = {name: one if isinstance(one, TidegateError) else _group(one) for name, one in found.items()}
-        return {name: one for name, one in groups.items() if isinstance(one, TidegateError) or one.state != DEAD}
+        found = self._each(names, ask, lambda _, answer: _group(answer), "to describe")
+        return {name: one for name, one in found.items() if isinstance(one, TidegateError) or one.state != DEAD}
 
     def committed(self, names: Iterable[str], *, stable: bool = False) -> dict[str, dict[Place, int] | TidegateError]:
         """The committed offsets of each group, by its name; those of topics that this user may not describe are left
-        out by Kafka. `stable`: wait for offsets of transactions that are still open, or raise BrokerAway.
+        out by Kafka. `stable`: BrokerAway in the place of offsets that an open transaction may still change.
         """
 
         def ask(admin: Any, some: list[str]) -> dict[str, Future[Any]]:
@@ -119,11 +122,7 @@ class KafkaGroups:
                 )
             return asked
 
-        found = self._each(names, ask, "to list the offsets of the consumer group {}", "Describe")
-        return {
-            name: one if isinstance(one, TidegateError) else self._offsets(name, one.topic_partitions)
-            for name, one in found.items()
-        }
+        return self._each(names, ask, self._offsets, "to list the offsets of")
 
     def bounds(self, places: Iterable[Place]) -> dict[Place, Bounds | TidegateError]:
         """Log start and high watermark of each partition, or the error in their place. Asks each broker twice."""
@@ -198,21 +197,27 @@ class KafkaGroups:
             raise ChangedMeanwhile(f"{group} is gone meanwhile: nothing was changed") from error
 
     def _each(
-        self, names: Iterable[str], ask: Callable[[Any, list[str]], dict[str, Future[Any]]], place: str, operation: str
-    ) -> dict[str, Any]:
-        """Return the answer for each group, or the error in its place; groups that do not exist are left out.
+        self,
+        names: Iterable[str],
+        ask: Callable[[Any, list[str]], dict[str, Future[Any]]],
+        read: Callable[[str, Any], Answer],
+        what: str,
+    ) -> dict[str, Answer | TidegateError]:
+        """Return what `read` makes of the answer for each group, or the error in its place; groups that do not exist are
+        left out.
 
         Those without an answer are asked about again: librdkafka does not notice that a coordinator, which was missing
         when it first asked, is there (so with the first group of a cluster).
         """
-        waiting, found, admin = [*dict.fromkeys(names)], dict[str, Any](), self._admin()
-        for _ in range(TRIES):
+        waiting, found, admin = [*dict.fromkeys(names)], dict[str, Answer | TidegateError](), self._admin()
+        for number in range(TRIES):
+            if number and waiting:
+                time.sleep(PAUSE)
             for first in range(0, len(waiting), AT_ONCE):
                 for name, future in ask(admin, waiting[first : first + AT_ONCE]).items():
+                    needed = [Right("group", name, ("Describe",)), ITS_TOPICS]
                     try:
-                        found[name] = self._value(
-                            future, place.format(name), [Right("group", name, (operation,)), ITS_TOPICS]
-                        )
+                        found[name] = read(name, self._value(future, f"{what} the consumer group {name}", needed))
                     except _Missing:
                         found.pop(name, None)
                     except TidegateError as error:
@@ -220,12 +225,12 @@ class KafkaGroups:
             waiting = [name for name in waiting if isinstance(found.get(name), BrokerAway)]
         return found
 
-    def _offsets(self, group: str, answers: Sequence[Any]) -> dict[Place, int] | TidegateError:
-        wrong = [one.error for one in answers if one.error is not None]
-        if wrong:
-            needed = [Right("group", group, ("Describe",))]
-            return self._error(wrong[0], f"to list the offsets of the consumer group {group}", needed)
-        return {(one.topic, one.partition): one.offset for one in answers if one.offset >= 0}
+    def _offsets(self, group: str, answer: Any) -> dict[Place, int]:
+        for one in answer.topic_partitions:
+            if one.error is not None:
+                needed = [Right("group", group, ("Describe",))]
+                raise self._error(one.error, f"to list the offsets of the consumer group {group}", needed)
+        return {(one.topic, one.partition): one.offset for one in answer.topic_partitions if one.offset >= 0}
 
     def _offsets_of(self, specs: Mapping[Place, Any], least: int = 0) -> dict[Place, int | TidegateError]:
         """The offset that is asked for of each partition, or the error in its place."""
