@@ -1,6 +1,7 @@
 """`tidegate demo delivery`: each consumer shows its semantics in every run, and nothing is left of it."""
 
 import json
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -15,12 +16,14 @@ from platform_defs.kafka.delivery_demo import CRASHES, TRANSFERS
 from platform_defs.operations.kafka.demo_delivery import GROUP, TOPIC
 from resources.postgres.demo import demo_schema
 from tests.own_home import TIDEGATE
+from tests.secured_kafka import SecuredKafka
 from tests.world import World
 
 
-def demo(*options: str) -> "subprocess.CompletedProcess[str]":
+def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """`tidegate demo delivery` when it has ended."""
-    return subprocess.run([*TIDEGATE, "demo", "delivery", *options], capture_output=True, text=True, check=False)
+    command, variables = [*TIDEGATE, "demo", "delivery", *options], {**os.environ, **environment}
+    return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 def left(world: World) -> list[str]:
@@ -106,3 +109,15 @@ def test_the_right_to_create_a_schema_is_named(world: World, clerk: str) -> None
     grant = rf"{clerk} may not create the schema tidegate_demo .* GRANT CREATE ON DATABASE \w+ TO {clerk}"
     with demo_schema(url) as schema, pytest.raises(BadInput, match=grant):
         schema.make()
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("secured")
+def test_a_right_that_a_consumer_lacks_is_named(world: World, secured: SecuredKafka) -> None:
+    operations = ("Create", "Write", "Read", "DescribeConfigs", "Delete")
+    rights = " ".join(f"--operation {one}" for one in operations)
+    with secured.granted(f"{rights} --topic tidegate.demo. --resource-pattern-type prefixed"):
+        refused = demo(**secured.environment())
+    assert refused.returncode == 1
+    assert "--operation Read --operation Delete --group tidegate.demo.at_most_once" in refused.stderr
+    assert left(world) == []

@@ -7,7 +7,9 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from platform_defs.cli.main import app
 from platform_defs.kafka.delivery_demo import (
     BATCH,
     CRASHES,
@@ -91,3 +93,9 @@ def test_a_rebalance_is_over_once_each_partition_has_one_consumer(
     assigned: dict[str, list[int] | None], settled: bool
 ) -> None:
     assert is_settled(assigned) == settled
+
+
+def test_an_option_of_the_first_demo_is_refused_before_the_name_of_another() -> None:
+    refused = CliRunner().invoke(app, ["demo", "--count", "3", "groups"])
+    assert refused.exit_code == 2
+    assert "after its name" in refused.stderr
