@@ -203,8 +203,8 @@ class KafkaGroups:
         read: Callable[[str, Any], Answer],
         what: str,
     ) -> dict[str, Answer | TidegateError]:
-        """Return what `read` makes of the answer for each group, or the error in its place; groups that do not exist are
-        left out.
+        """Return what `read` makes of each group's answer, or the error in its place; groups that do not exist are left
+        out.
 
         Those without an answer are asked about again: librdkafka does not notice that a coordinator, which was missing
         when it first asked, is there (so with the first group of a cluster).
