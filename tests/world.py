@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from assets import find_pipelines
 from platform_defs.contract.model import Contract, Table
 from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.topic import NO_KEYS
 from platform_defs.engine.batch import Budget, Outside, drain
 from platform_defs.engine.ports import Published
 from platform_defs.offsets import PartitionView
@@ -58,12 +59,13 @@ class World:
         **limits: Any,
     ) -> Pipeline:
         """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits`
-        changed. Nothing in it is classified, so that errors say all they know, unless it is to be as it is shipped.
+        changed. Nothing is declared of its topic, and nothing in it is classified, so that errors say all they know,
+        unless it is to be as it is shipped.
         """
         shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
         name = f"t{uuid4().hex[:10]}"
         contract = renamed(shipped.contract if classified else declassified(shipped.contract), name)
-        contract = replace(contract, limits=replace(contract.limits, **limits))
+        contract = replace(contract, limits=replace(contract.limits, **limits), topic_keys=NO_KEYS)
         compaction = {"cleanup.policy": "compact"} if disposition == "upsert" else {}
         self.create_topic(contract.topic, partitions, {**compaction, **(config or {})})
         return Pipeline(contract, shipped.transform if transform == "its own" else transform)
