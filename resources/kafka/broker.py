@@ -19,14 +19,7 @@ from confluent_kafka import (
 from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._listoffsets import OffsetSpec
 from confluent_kafka.admin._resource import ResourceType
-from tenacity import (
-    Retrying,
-    retry_if_exception_type,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_exponential_jitter,
-    wait_fixed,
-)
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs import verdicts
 from platform_defs.engine.leader_epochs import LeaderEpochs
@@ -37,7 +30,6 @@ from resources.kafka.admin import admin_client
 from resources.kafka.refusals import refusal
 from resources.kafka.rights import Right, to_describe, to_run
 
-COMMITS = 3  # tries, within 5 seconds, to show a pipeline's progress
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
 
 
@@ -192,19 +184,12 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     client, needed = _kept_client(frozenset(options.items())), (Right("group", group, ("Read",)), to_run(topic))
     asked = _Asked(client, options, f"to commit the offsets of the consumer group {group}", needed)
     at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
-
-    def commit() -> None:
-        done = asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5 / COMMITS)[group])
+    try:
+        done = asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
         for one in done.topic_partitions:  # Kafka refuses a commit in each partition, not as a whole
             if one.error is not None:
                 raise asked.failure(one.error)
         client.forget()
-
-    retrying = Retrying(  # librdkafka does not notice that the coordinator of a cluster's first group is there by now
-        retry=retry_if_exception_type(_Transient), stop=stop_after_attempt(COMMITS), wait=wait_fixed(0.2), reraise=True
-    )
-    try:
-        retrying(commit)
     except (KafkaException, _Transient) as error:
         raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
 
