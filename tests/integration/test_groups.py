@@ -320,8 +320,9 @@ def test_a_watch_sees_joins_assignments_and_leaves_as_they_happen(site: Site) ->
     def seen(kind: str, client: str = "") -> list[GroupEvent]:
         return [one for one in events if one.kind == kind and (not client or client in str(one.member))]
 
-    watching = Thread(target=watch)
+    watching = Thread(target=watch, daemon=True)
     watching.start()
+    wait_for(lambda: seen("absent"), "the group is watched before it exists")
     with member(site.options, group, site.topic, "first"):
         wait_for(lambda: seen("assignment", "first"), "the first consumer has all partitions")
         assert seen("joined", "first")
