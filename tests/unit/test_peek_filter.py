@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from assets import find_contract
 from platform_defs.cli.kafka.peek_answer import _lines, _message_json
 from platform_defs.contract.classified import HIDDEN
-from platform_defs.contract.model import Contract
+from platform_defs.contract.column_types import STRING, TIMESTAMP
+from platform_defs.contract.model import Contract, Field
 from platform_defs.engine.decoding import BlockDecoder
 from platform_defs.errors import BadInput
 from platform_defs.formats.block import message_blocks
@@ -108,6 +109,16 @@ def test_filters_select_by_key_and_by_columns() -> None:
     assert offsets(peeked(OPEN, *every, where="_key = 'k1' and _timestamp > '2026-01-01'")) == [101, 103]
     assert offsets(peeked(OPEN, *every, where="amount > 0", most=1)) == [100]
     assert offsets(peeked(OPEN, *BAD, where="amount > 0")) == []
+
+
+def test_fields_of_a_messages_metadata_are_shown_and_searched() -> None:
+    tenant = Field("tenant", STRING, required=True, rules=(), source="header:tenant")
+    sent_at = Field("sent_at", TIMESTAMP, required=False, rules=(), source="timestamp")
+    contract = replace(OPEN, metadata_fields=(tenant, sent_at))
+    sent = [replace(one, with_headers=[("tenant", b"t%d" % n)]) for n, one in enumerate(GOOD)]
+    (one,) = peeked(contract, *sent, where="tenant = 't2' and sent_at > '2026-01-01'")
+    assert one.fields is not None
+    assert (one.offset, one.fields["tenant"], one.fields["sent_at"].year) == (102, "t2", 2026)
 
 
 def test_a_topic_without_a_contract_is_searched_as_text() -> None:

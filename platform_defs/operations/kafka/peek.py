@@ -80,7 +80,7 @@ class Peek:
                 is_away = False
             except BrokerAway as error:
                 if not is_away:
-                    self.note(f"{error} Trying again.")
+                    self.note(f"Trying again: {error}")
                 is_away, described_at = True, 0.0
             if self.returned != self.limit:
                 time.sleep(POLL)
