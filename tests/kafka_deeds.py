@@ -26,7 +26,7 @@ from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
 from platform_defs.verification.messages import Topic
 from resources.kafka.broker import KafkaBroker, offsets_at, show_progress
 from resources.kafka.cluster import KafkaCluster
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.marker import Marker
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.producer import Producer

@@ -1,6 +1,7 @@
 """`tidegate groups` on a real broker: groups of both protocols, watched over a rebalance, reset and deleted."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,14 +18,15 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
-from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError
+from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, InternalError, TidegateError
 from platform_defs.kafka.group_events import GroupEvent
 from platform_defs.kafka.group_reset import Target
 from platform_defs.kafka.groups import Group
 from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.kafka.watch_groups import Watch
 from resources.kafka.broker import show_progress
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups import child
+from resources.kafka.groups.child import KafkaGroups
 from tests.group_members import commit, member, members
 from tests.waiting import wait_for
 from tests.world import World
@@ -264,6 +266,27 @@ def test_a_group_that_does_not_exist_is_said_with_the_name_that_was_meant(shared
         code, _, said = run(*command, f"{group}x")
         assert code == 1
         assert f"there is no consumer group {group}x; did you mean {group}?" in said
+
+
+def test_a_group_is_described_though_librdkafka_ended_its_process(
+    shared: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does where a broker goes away at the wrong moment (librdkafka issue 4605): an assertion, so SIGABRT."""
+    group = f"g{uuid4().hex[:8]}"
+    shared.commit(group, 5)
+    client = KafkaGroups(shared.options)
+    assert group in client.describe([group])
+    assert client._child is not None
+    os.kill(client._child._process.pid, signal.SIGABRT)
+    assert group in client.describe([group])
+    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import os; os.abort()"))
+    with pytest.raises(BrokerAway, match="librdkafka ended its process 4 times"):
+        KafkaGroups(shared.options).describe([group])
+    with pytest.raises(BrokerAway, match="not known whether the group was changed"):
+        KafkaGroups(shared.options).delete(group)
+    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "raise ValueError('a mistake')"))
+    with pytest.raises(InternalError, match="ValueError: a mistake"):
+        KafkaGroups(shared.options).describe([group])
 
 
 def test_a_deletion_shows_the_offsets_and_then_the_group_is_gone(shared: Site) -> None:

@@ -16,7 +16,7 @@ from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.observe_cluster import Look
 from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
 from platform_defs.producing.message import Message
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.producer import Producer
 from resources.kafka.topics import KafkaTopics
 from tests.commands import tidegate

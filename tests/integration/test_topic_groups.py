@@ -16,7 +16,7 @@ from platform_defs.kafka.groups import Group
 from platform_defs.orchestration.kafka import topic_groups
 from platform_defs.orchestration.topic_assets import by_topic
 from platform_defs.orchestration.topics import observe_topics
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 from tests.group_members import commit, members
 from tests.waiting import wait_for
 from tests.world import World, transfers

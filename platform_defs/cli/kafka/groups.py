@@ -221,7 +221,7 @@ def _groups(timeout: float | None = None) -> Groups:
     from assets import read_contracts
     from platform_defs.operations.kafka.groups import Groups
     from resources.endpoints import kafka_alone
-    from resources.kafka.groups.client import KafkaGroups
+    from resources.kafka.groups.child import KafkaGroups
 
     options, contracts = {**kafka_alone(), "log_level": "0"}, read_contracts()  # what goes wrong is in the answer
     client = KafkaGroups(options) if timeout is None else KafkaGroups(options, timeout)

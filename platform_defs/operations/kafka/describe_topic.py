@@ -20,7 +20,7 @@ from platform_defs.kafka.topic_description import (
 from platform_defs.offsets import PartitionView
 from platform_defs.operations.kafka.groups import incomplete, read_groups
 from resources.kafka.cluster import KafkaCluster
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.rights import to_describe
 from resources.local import stack

@@ -14,7 +14,8 @@ from platform_defs.kafka.group_reset import OffsetChange, Target, offset_changes
 from platform_defs.kafka.groups import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
 from platform_defs.words import plural
-from resources.kafka.groups.client import KafkaGroups, Listing
+from resources.kafka.groups.child import KafkaGroups
+from resources.kafka.groups.client import Listing
 from resources.kafka.groups.first_unread import first_unread
 from resources.kafka.rights import PAGE, on_cluster
 

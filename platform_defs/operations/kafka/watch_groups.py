@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.kafka.group_events import GroupEvent, changes, with_kept_partitions
 from platform_defs.kafka.groups import DEAD, EMPTY, Group
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 
 OF_ONE, OF_ALL = 0.5, 1.0  # seconds between two descriptions of one group, and of all
 STEP = 0.1  # seconds between two calls of `stopped`

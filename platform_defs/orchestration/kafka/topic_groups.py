@@ -22,7 +22,7 @@ from platform_defs.operations.kafka.groups import CommittedGroup, incomplete, re
 from platform_defs.orchestration.keys import topic_key
 from platform_defs.words import plural
 from resources.endpoints import Endpoints
-from resources.kafka.groups.client import KafkaGroups
+from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.topics import Facts
 
 SHOWN = 50  # groups of a topic, in its observation

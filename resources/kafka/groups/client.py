@@ -61,8 +61,9 @@ class Listing:
 
 
 @dataclass
-class KafkaGroups:
-    """Asks and changes groups over one client. `options` are librdkafka's; `timeout` in seconds is for each question.
+class GroupClient:
+    """Asks and changes groups over one client, which may end the process (child.py). `options` are librdkafka's;
+    `timeout` in seconds is for each question.
 
     Raises BrokerAway where no answer came in time, AccessDenied for a missing right. What is wrong with one group is
     its own answer, and hides no other.
