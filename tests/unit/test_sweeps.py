@@ -3,6 +3,7 @@
 import json
 import re
 import xml.etree.ElementTree as xml
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from platform_defs.cli import presets_measure
 from platform_defs.cli.presets import app
-from platform_defs.operations.measuring import page, sweep_page
+from platform_defs.operations.measuring import page, sweep_page, sweeping
 from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.operations.measuring.sweep_picture import sweep_picture
 from platform_defs.producing.chosen import refusal
@@ -77,6 +78,21 @@ def test_statistics_of_intervals_are_added_up() -> None:
         interval(100 + 50 * number, 2, 30, 40)
     interval(200, 0, 0, 0)
     assert (counted.batches, counted.messages, counted.batch_bytes, counted.wire_bytes) == (4, 60, 80, 100)
+
+
+def test_a_setting_that_breaks_ends_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def of_one(_: object, setting: Setting, messages: int, turn: int) -> SweepRound:
+        if setting.value == 0:
+            raise TimeoutError
+        return SweepRound(messages, 1.0, 1.0, 1.0, 1, 1, 1, turn)
+
+    monkeypatch.setattr(sweeping, "_round", of_one)
+    brokers: Any = None
+    found = [*sweeping._sweep(brokers, settings_of(["acks"]), 2, 7, count(), lambda _: None)]
+    broken = [one for one in found if isinstance(one, sweeping.Unmeasured)]
+    assert [(one.value, one.load) for one in broken] == [("0", "full"), ("0", "steady")]
+    assert {one.error for one in broken} == {"the brokers did not answer in time"}
+    assert [one.rounds for one in found if isinstance(one, Swept)] == [2] * 4
 
 
 @given(st.lists(SWEPT, max_size=20))

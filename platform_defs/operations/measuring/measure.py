@@ -25,7 +25,7 @@ from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 RATE = 2_000  # messages a second through a fault; without one as fast as it goes
 ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
 DOWN = NUMBERS[-1]  # where one broker is down in all rounds
-BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed)
+BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed, TimeoutError)
 
 Progress = Callable[[str], None]
 
@@ -178,6 +178,8 @@ def interrupted(error: BaseException | None) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Return the client's or our own sentence."""
+    if isinstance(error, TimeoutError):  # of a request about topics
+        return "the brokers did not answer in time"
     return error.args[0].str() if isinstance(error, KafkaException) else str(error)
 
 

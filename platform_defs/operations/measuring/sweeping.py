@@ -1,9 +1,12 @@
 """Rounds of a producer of which one option is varied: a topic of one partition on three brokers, and a stream to it."""
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, groupby
 from pathlib import Path
+
+from confluent_kafka import KafkaException
 
 from platform_defs.operations.measuring.measure import BREAKS, interrupted, reason_of, three_brokers
 from platform_defs.operations.measuring.sending import SIZE, Pace, Stream
@@ -79,7 +82,8 @@ def _round(brokers: ThreeBrokers, setting: Setting, messages: int, turn: int) ->
         stream.leave()
         raise
     finally:
-        topic.delete()
+        with suppress(KafkaException, TimeoutError):  # its data goes with the brokers'
+            topic.delete()
     if failed := journal.count[FAILED]:
         raise _MessagesFailed(f"{failed:,} of {journal.total:,} messages were not acknowledged")
     waited = latencies(journal)
