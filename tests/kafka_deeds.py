@@ -24,9 +24,10 @@ from platform_defs.operations.observe_cluster import Look
 from platform_defs.producing.message import Message
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
 from platform_defs.verification.messages import Topic
-from resources.kafka.broker import KafkaBroker, offsets_at, show_progress
+from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.kafka.cluster import KafkaCluster
 from resources.kafka.groups.child import KafkaGroups
+from resources.kafka.groups.progress import show_progress
 from resources.kafka.marker import Marker
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.producer import Producer

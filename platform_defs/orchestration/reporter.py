@@ -30,7 +30,7 @@ from platform_defs.orchestration.runs import scheduled
 from resources.dagster.run_session import runs_with_session
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import Endpoints
-from resources.kafka.broker import show_progress
+from resources.kafka.groups.progress import show_progress
 from resources.lineage import emit_waiting
 from resources.postgres.answers import PipelineStatus
 from resources.postgres.ledger import Ledger

@@ -1,15 +1,13 @@
-"""What a run asks Kafka: what a topic looks like now, and its offsets at a time. Also commits consumer groups."""
+"""What a run asks Kafka: what a topic looks like now, and its offsets at a time."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 from confluent_kafka import (
     OFFSET_END,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -173,28 +171,3 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
     except _Transient as error:
         raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error
     return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}
-
-
-def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
-    """Commit a consumer group's offsets, so that Kafka's own tools show where a pipeline is. Never read back.
-
-    Raises BrokerAway, also where the group has a member of another program, since the broker then refuses; AccessDenied
-    without the right.
-    """
-    client, needed = _kept_client(frozenset(options.items())), (Right("group", group, ("Read",)), to_run(topic))
-    asked = _Asked(client, options, f"to commit the offsets of the consumer group {group}", needed)
-    at = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, p, n) for p, n in sorted(next_offsets.items())])
-    try:
-        done = asked.answer(client.alter_consumer_group_offsets([at], request_timeout=5)[group])
-        for one in done.topic_partitions:  # Kafka refuses a commit in each partition, not as a whole
-            if one.error is not None:
-                raise asked.failure(one.error)
-        client.forget()
-    except (KafkaException, _Transient) as error:
-        raise BrokerAway(f"the offsets of the consumer group {group} could not be committed: {error}") from error
-
-
-@lru_cache(maxsize=2)  # a password that changes makes another
-def _kept_client(options: frozenset[tuple[str, str]]) -> Any:
-    """For what nothing depends on: it may remember brokers that have left."""
-    return admin_client(dict(options))

@@ -2,7 +2,7 @@
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from resources.kafka.broker import show_progress
+from resources.kafka.groups.progress import show_progress
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfers
 

@@ -24,9 +24,9 @@ from platform_defs.kafka.group_reset import Target
 from platform_defs.kafka.groups import Group
 from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.kafka.watch_groups import Watch
-from resources.kafka.broker import show_progress
 from resources.kafka.groups import child
 from resources.kafka.groups.child import KafkaGroups
+from resources.kafka.groups.progress import show_progress
 from tests.group_members import commit, member, members
 from tests.waiting import wait_for
 from tests.world import World

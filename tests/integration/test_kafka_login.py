@@ -14,8 +14,9 @@ import pytest
 from platform_defs.errors import AccessDenied, BrokerAway, NotDelivered, TidegateError
 from platform_defs.offsets import OffsetRange
 from platform_defs.producing.message import Message
-from resources.kafka.broker import KafkaBroker, offsets_at, show_progress
+from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.kafka.cluster import KafkaCluster
+from resources.kafka.groups.progress import show_progress
 from resources.kafka.partitions import KafkaPartitions
 from resources.kafka.producer import Producer
 from resources.kafka.source import KafkaSource
