@@ -107,7 +107,7 @@ class History:
         run = self.instance.create_run_for_job(self.job, status=DagsterRunStatus.SUCCESS)
         for batch in published:
             counts = {t.name: row_count(ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}
-            for event in materializations(self.contract, batch, 0, counts):
+            for event in materializations(self.contract, batch, {0: 0}, counts):
                 self._log(run.run_id, event)
             self.instance.report_engine_event(f"batch {batch.batch_id}: {batch.messages} messages", run)
             ledger.mark_reported(batch.batch_id)

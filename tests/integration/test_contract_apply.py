@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from platform_defs.contract.column_types import STRING, column_type
-from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
+from platform_defs.contract.model import BatchRule, Column, Contract, Field, RowRule, Table
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, OutcomeUnknown
 from platform_defs.evolution.statements import Given
@@ -39,10 +39,19 @@ def with_field(
     return changed(pipeline, version, fields=(*old.fields, made), columns=columns)
 
 
-def changed(pipeline: Pipeline, version: str, *, columns: tuple[Column, ...] | None = None, **others: Any) -> Pipeline:
-    """The pipeline with another contract, and other columns in its row table."""
+def changed(
+    pipeline: Pipeline,
+    version: str,
+    *,
+    columns: tuple[Column, ...] | None = None,
+    batch_rules: tuple[BatchRule, ...] | None = None,
+    **others: Any,
+) -> Pipeline:
+    """The pipeline with another contract, and other columns or rules of its row table."""
     old = pipeline.contract
     table = replace(old.row_table, columns=columns or old.row_table.columns)
+    if batch_rules is not None:  # which asks nothing of the table
+        table = replace(table, batch_rules=batch_rules)
     new: Contract = replace(old, version=version, tables=(table, *old.accumulates), **others)
     return replace(pipeline, contract=new)
 
@@ -161,7 +170,7 @@ def test_a_version_that_a_person_applied_stays_what_it_is(world: World) -> None:
     apply(world, after)
     with pytest.raises(BadInput, match="older file"):
         world.drain(before)
-    relaxed = changed(after, "1.1.0", publication="direct")
+    relaxed = changed(after, "1.1.0", batch_rules=())
     with pytest.raises(BadInput, match=r"still 1\.1\.0.*by tester"):
         world.drain(relaxed)
     assert versions(world, after) == [("1.0.0", False, False), ("1.1.0", True, True)]
@@ -172,18 +181,18 @@ def test_versions_have_to_fit_once_a_person_has_applied_one_though_runs_take_the
     before = views(world)
     after = with_field(before)
     apply(world, after)
-    relaxed = changed(after, "1.2.0", publication="direct")
+    relaxed = changed(after, "1.2.0", batch_rules=())
     world.drain(relaxed)  # by itself
     assert versions(world, after)[-1] == ("1.2.0", True, True)
     with pytest.raises(BadInput, match="older file"):
         world.drain(after)
     with pytest.raises(BadInput, match=r"still 1\.2\.0"):
-        world.drain(changed(relaxed, "1.2.0", publication="staged"))
+        world.drain(changed(relaxed, "1.2.0", batch_rules=after.contract.row_table.batch_rules))
 
 
 def test_a_change_that_asks_nothing_of_the_tables_is_taken_by_a_run_as_before(world: World) -> None:
     before = views(world)
-    after = changed(before, "1.0.0", publication="direct")
+    after = changed(before, "1.0.0", batch_rules=())
     world.send(after, [view(8)])
     assert len(world.drain(after)) == 1
     assert versions(world, after) == [("1.0.0", False, False), ("1.0.0", False, True)]
