@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import methodcaller
-from typing import Any, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import pyarrow as pa
 
@@ -27,7 +27,6 @@ class Message(Protocol):
     def offset(self) -> int: ...
     def timestamp(self) -> tuple[int, int]: ...
     def headers(self) -> list[tuple[str, bytes | None]] | None: ...
-    def set_headers(self, value: Any, /) -> None: ...
     def leader_epoch(self) -> int | None: ...
 
 
@@ -166,7 +165,7 @@ def readable_headers(message: Message) -> Headers | None:
     try:
         found: Headers = _headers(message) or []
     except (SystemError, UnicodeDecodeError):
-        message.set_headers(_UNREADABLE)
+        _replace_headers(message)
         return None
     return None if found is _UNREADABLE else found
 
@@ -174,6 +173,7 @@ def readable_headers(message: Message) -> Headers | None:
 # Not `message.headers()`: where CPython 3.11 has specialized that call, it does not see that an exception is set.
 _headers: Callable[[Message], Headers | None] = methodcaller("headers")
 _UNREADABLE: Headers = [("tidegate: a header's name is not UTF-8, so none could be read", None)]
+_replace_headers: Callable[[Message], None] = methodcaller("set_headers", _UNREADABLE)
 
 
 def last_header(headers: Headers | None, name: str) -> bytes | None:

@@ -171,7 +171,7 @@ class NotUtf8(str):
 
     __slots__ = ()
 
-    def encode(self, *_: object) -> bytes:
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:  # noqa: ARG002  # as str has it
         return b"\xff"
 
 

@@ -53,9 +53,6 @@ class Record:
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return None
 
-    def set_headers(self, _: object) -> None:
-        raise NotImplementedError
-
     def leader_epoch(self) -> int | None:
         return self.epoch
 

@@ -71,7 +71,7 @@ def test_a_key_that_its_schema_does_not_take_is_refused(schema: str, text: bytes
 
 def test_unchecked_values_are_sent_byte_for_byte() -> None:
     made = Unchecked(b"k", (("h", b""),), 2).messages(lines(b"\xff", b""))
-    assert [tuple(item)[1][:4] for item in made if isinstance(item, Outgoing)] == [
+    assert [tuple(item.message)[:4] for item in made if isinstance(item, Outgoing)] == [
         (b"\xff", b"k", (("h", b""),), 2),
         (b"", b"k", (("h", b""),), 2),
     ]

@@ -209,8 +209,5 @@ class _AsRead:
     def headers(self) -> list[tuple[str, bytes | None]] | None:
         return list(self.message.headers)
 
-    def set_headers(self, _: object) -> None:
-        raise NotImplementedError("headers can be read")
-
     def leader_epoch(self) -> int | None:
         return None
