@@ -59,6 +59,12 @@ COMMANDS = [
     f"verify {NAME}",
     f"replay {NAME} --from earliest",
     f"contract diff {NAME}",
+    f"peek {NAME} --limit 100",
+    f"peek {NAME} --where _offset>=0",
+    f"peek {NAME} --where memo>''",
+    "peek leaks.transfers --raw",
+    "topics list",
+    "topics describe leaks.transfers",
     "topics plan",
     "cluster health",
     "doctor",
@@ -152,6 +158,7 @@ def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd
     # The search can find: what is open was printed, and differences were.
     assert planted.open in said[f"dlq list {NAME} --limit 50", "json"]
     assert '"ok": false' in said[f"verify {NAME}", "json"]
+    assert planted.open in said[f"peek {NAME} --limit 100", "json"]
     assert "(hidden)" in said[f"replay {NAME} --from earliest", "json"]
     assert planted.secret in answered(capfd, "dlq", "show", NAME, "0", "0", "--values")
 
