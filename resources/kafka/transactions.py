@@ -29,6 +29,7 @@ from resources.kafka.rights import Right, to_write
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
 PAUSE = 0.1  # seconds between two calls of which the first may have failed at once
+SLICE = 1.0  # seconds that librdkafka waits in one call, which Ctrl-C does not interrupt
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
 _WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of another call: it failed meanwhile
 
@@ -86,7 +87,7 @@ class Transactions:
         self._insist(self._client.begin_transaction)
 
     def _commit(self) -> None:
-        self._insist(self._client.commit_transaction)
+        self._insist(lambda: self._client.commit_transaction(SLICE))
 
     def _first_error(self) -> KafkaError | None:
         """What the open transaction failed of, if it failed. librdkafka says so to whoever asks for another; where it
@@ -104,7 +105,7 @@ class Transactions:
         missing, that the coordinator knows of none: librdkafka may ask it to end one that it was never allowed to join.
         """
         try:
-            self._insist(self._client.abort_transaction, aborting=True)
+            self._insist(lambda: self._client.abort_transaction(SLICE), aborting=True)
         except ProducerFenced:
             raise
         except ProducerBroken as error:
