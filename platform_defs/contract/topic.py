@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from platform_defs.contract.node import Node, as_list, as_mapping, one_of
+from platform_defs.errors import BadInput
 
 KeyOrder = Literal["strict", "none"]
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # Kafka's org.apache.kafka.common.internals.Topic
@@ -46,10 +47,23 @@ def read_topic_keys(written: Mapping[str, Node[Any]]) -> TopicKeys:
     )
 
 
+def check_topic_name(text: str) -> None:
+    """Raise BadInput for a text that cannot be the name of a topic."""
+    if not _is_name(text):
+        raise BadInput(
+            f"{text!r} cannot be the name of a topic: letters, digits, '.', '_' and '-', 1 to 249 of them",
+            field="TOPIC",
+        )
+
+
+def _is_name(text: str) -> bool:
+    return TOPIC.fullmatch(text) is not None and text not in (".", "..")
+
+
 def checked_topic(node: Node[Any]) -> str:
     """The name if Kafka takes it; BadInput otherwise."""
     topic = node.value
-    if not isinstance(topic, str) or not TOPIC.fullmatch(topic) or topic in (".", ".."):
+    if not isinstance(topic, str) or not _is_name(topic):
         hint = f"{node.place[-1]} is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
         raise node.refused(f"{hint}; not {topic or ''!r}")
     return topic

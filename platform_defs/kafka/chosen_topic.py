@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from platform_defs.contract.catalogue import Contracts
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
+from platform_defs.contract.topic import check_topic_name
 from platform_defs.errors import BadInput
 
 
@@ -30,6 +31,7 @@ def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
     if pipeline is None and (called := next((item for item in found.broken if item.is_called(name)), None)):
         raise called.error
     topic = pipeline.topic if pipeline else name
+    check_topic_name(topic)
     readers = [one for one in found.good if one.topic == topic]
     broken = [item for item in found.broken if item.may_read(topic)]
     classifying = [one.pipeline for one in readers if classified(one).any]

@@ -3,18 +3,19 @@
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.model import Contract, stem
+from platform_defs.contract.catalogue import BrokenContract, Contracts
+from platform_defs.contract.model import Contract
+from platform_defs.contract.topic import check_topic_name
 from platform_defs.errors import BadInput, TopicMissing
 
 
 @dataclass(frozen=True)
 class Destination:
-    """A topic. `contract`: None if no contract reads the topic; `unreadable`: files of contracts that might."""
+    """A topic. `contract`: None if no contract reads the topic; `broken`: contracts that might."""
 
     topic: str
     contract: Contract | None = None
-    unreadable: tuple[str, ...] = ()
+    broken: tuple[BrokenContract, ...] = ()
 
 
 def find_destination(name: str, contracts: Contracts) -> Destination:
@@ -22,18 +23,18 @@ def find_destination(name: str, contracts: Contracts) -> Destination:
 
     Raises BadInput where several contracts read the topic, or the one that does cannot be used.
     """
-    for broken in contracts.broken:
-        topic = broken.contract.topic if broken.contract else None
-        if name in (broken.name, f"{broken.domain}_{stem(broken.path)}", topic):
-            raise broken.error
     by_pipeline = [contract for contract in contracts.good if contract.pipeline == name]
+    for broken in () if by_pipeline else contracts.broken:
+        if broken.is_called(name) or (broken.contract is not None and broken.contract.topic == name):
+            raise broken.error
     readers = by_pipeline or [contract for contract in contracts.good if contract.topic == name]
     if len(readers) > 1:
         pipelines = ", ".join(contract.pipeline for contract in readers)
         raise BadInput(f"several pipelines read topic {name}; give one of them instead: {pipelines}", field=name)
     if readers:
         return Destination(readers[0].topic, readers[0])
-    return Destination(name, unreadable=tuple(str(broken.path) for broken in contracts.broken))
+    check_topic_name(name)
+    return Destination(name, broken=tuple(broken for broken in contracts.broken if broken.may_read(name)))
 
 
 def missing(name: str, contracts: Contracts) -> TopicMissing:

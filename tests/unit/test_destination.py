@@ -20,8 +20,15 @@ def test_a_pipeline_and_its_topic_are_the_same_destination() -> None:
     assert find_destination("bank_transfers", SHIPPED) == find_destination("bank.transfers", SHIPPED) == wanted
 
 
-def test_a_topic_that_no_contract_reads_has_none_and_those_that_cannot_be_read_are_named() -> None:
-    assert find_destination("orders", SHIPPED) == Destination("orders", None, ("assets/web/views.odcs.yaml",))
+def test_a_topic_that_no_contract_reads_has_none_but_those_that_cannot_be_read_and_contain_its_name(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "views.odcs.yaml"
+    path.write_text("physicalName: orders\n{")
+    broken = BrokenContract(path, BadInput("it is broken", line=7))
+    found = Contracts((TRANSFERS,), (broken,))
+    assert find_destination("orders", found) == Destination("orders", None, (broken,))
+    assert find_destination("parcels", found) == Destination("parcels", None)
 
 
 def test_of_several_pipelines_of_one_topic_the_user_names_one() -> None:

@@ -84,19 +84,18 @@ def print_end(answer: Answer, sending: Sending) -> None:
         numbers = [item.number for item in sending.failed]
         messages, values = plural(len(numbers), "message"), f"{noun_for(len(numbers), noun)} {_runs(numbers)}"
         print_error(
-            f"Kafka did not acknowledge {messages}, of {values}: {sending.failed[0].error}. Nothing behind {noun} "
+            f"Kafka did not acknowledge {messages}, of {values}: {sending.failed[0].error}. Nothing after {noun} "
             f"{sending.last} was sent. {kept or 'They are not kept: send them again.'}"
         )
     elif kept:
         print_error(kept)
     if refused is not None:
-        print_error(f"{noun} {refused}. Neither it nor what is behind it was sent; {AS_THEY_ARE}")
+        print_error(f"{noun} {refused}. Neither it nor anything after it was sent; {AS_THEY_ARE}")
 
 
 def _checked(prepared: Prepared) -> str:
     if prepared.contract is None:
-        more = f"; these contracts cannot be read: {', '.join(prepared.unreadable)}" if prepared.unreadable else ""
-        return f"as they are: no contract reads it{more}"
+        return "as they are: no contract reads it"
     if not prepared.is_checked:
         return "as they are (--unchecked)"
     return f"by the contract of {prepared.contract.pipeline}"

@@ -10,8 +10,8 @@ from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, TopicMissing
 from platform_defs.kafka.destination import find_destination, missing
 from platform_defs.operations.kafka.lines import Lines
-from platform_defs.operations.kafka.outgoing import Checked, Headers, Unchecked
-from platform_defs.operations.kafka.send import Sending, first_refused
+from platform_defs.operations.kafka.outgoing import Checked, Headers, Refused, Unchecked
+from platform_defs.operations.kafka.send import Sending, portions
 from platform_defs.operations.kafka.writer_schemas import message_schemas
 from platform_defs.producing.chosen import Chosen, choose
 from platform_defs.producing.presets import DEFAULT
@@ -46,9 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that sending needs. `unsent`: what keeps messages that are not delivered; None without a contract.
-    `unreadable`: files of contracts that could not be read, and might have described the topic.
-    """
+    """Everything that sending needs. `unsent`: what keeps messages that are not delivered; None without a contract."""
 
     request: Request
     topic: str
@@ -57,7 +55,6 @@ class Prepared:
     maker: Checked | Unchecked
     partitions: int
     unsent: UnsentSink | None
-    unreadable: tuple[str, ...]
     options: dict[str, Any] = field(repr=False)
 
     @property
@@ -84,11 +81,14 @@ class Prepared:
 def prepare(request: Request, contracts: Contracts) -> Prepared:
     """Find the topic and its contract, and check every value that can be read twice.
 
-    Raises TopicMissing; BadInput for a name that several contracts claim, a partition that there is not, and values
-    that would be dead letters; RegistryAway, BrokerAway, AccessDenied.
+    Raises TopicMissing; BadInput for a name that several contracts claim, a contract that cannot be read and may
+    describe the topic (not if unchecked), a partition that there is not, and values that would be dead letters;
+    RegistryAway, BrokerAway, AccessDenied.
     """
     found = find_destination(request.name, contracts)
     topic, contract = found.topic, found.contract
+    if found.broken and contract is None and not request.unchecked:
+        raise found.broken[0].error
     outside = None if contract is None else connection()
     options = {**(kafka_alone() if outside is None else outside.kafka_options()), **NEVER_CREATED}
     try:
@@ -121,14 +121,18 @@ def prepare(request: Request, contracts: Contracts) -> Prepared:
         maker=maker,
         partitions=partitions,
         unsent=unsent,
-        unreadable=found.unreadable,
         options=options,
     )
 
 
 def _refuse(request: Request, maker: Checked | Unchecked) -> None:
     """Raise BadInput for values that would be dead letters."""
-    refused, count = first_refused(request.lines, maker, SHOWN)
+    made = (item for portion in portions(request.lines) for item in maker.messages(portion))
+    refused, count = list[Refused](), 0
+    for item in made:
+        if isinstance(item, Refused):
+            count += 1
+            refused += [item] if count <= SHOWN else []
     if not refused:
         return
     reasons = "; ".join(f"{request.lines.noun} {item}" for item in refused)

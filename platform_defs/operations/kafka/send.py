@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from platform_defs.errors import (
     AccessDenied,
@@ -18,7 +18,7 @@ from platform_defs.errors import (
     TransactionAborted,
 )
 from platform_defs.operations.kafka.lines import Line, Lines
-from platform_defs.operations.kafka.outgoing import Outgoing, Refused
+from platform_defs.operations.kafka.outgoing import Checked, Outgoing, Refused, Unchecked
 from platform_defs.producing.message import Delivered, Message
 
 if TYPE_CHECKING:
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 BLOCK = 1_000  # messages between two reports; with the preset transactional, in one transaction
 MAX_WAITING = 100_000  # messages that were acknowledged and wait for an earlier one: results are in order
-
-
-class Maker(Protocol):
-    """Makes messages of values (`outgoing.Checked`, `outgoing.Unchecked`)."""
-
-    def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]: ...
 
 
 @dataclass(frozen=True)
@@ -45,16 +39,6 @@ class Sent:
     offset: int | None = None
     timestamp: int | None = None
     error: TidegateError | None = None
-
-
-def first_refused(lines: Lines, maker: Maker, most: int) -> tuple[list[Refused], int]:
-    """Return the first `most` values that would be dead letters, and how many there are. Sends nothing."""
-    found, count = list[Refused](), 0
-    for portion in _portions(lines):
-        refused = [item for item in maker.messages(portion) if isinstance(item, Refused)]
-        found += refused[: most - len(found)]
-        count += len(refused)
-    return found, count
 
 
 @dataclass
@@ -89,7 +73,7 @@ class Sending:
             item.result = result
         self._failing = self._failing or isinstance(result, NotDelivered)
 
-    def send(self, lines: Lines, maker: Maker, producer: Producer) -> None:
+    def send(self, lines: Lines, maker: Checked | Unchecked, producer: Producer) -> None:
         """Send every value, and wait until all are acknowledged or have failed. The producer reports to `note`.
 
         Raises BadInput for values that cannot be read, and UnsentLost; what was sent by then is reported.
@@ -97,7 +81,7 @@ class Sending:
         why: TidegateError = NotDelivered(_UNKNOWN, reason="_PURGE_INFLIGHT")  # of messages of which nothing is known
         try:
             with suppress(NotDelivered), producer:  # `note` has it
-                for portion in _portions(lines):
+                for portion in portions(lines):
                     self._send_all(maker.messages(portion), producer)
                     if self._failing or self.refused is not None:
                         break
@@ -137,9 +121,9 @@ class Sending:
             self._failing = True
             for item in handed:
                 item.result = error
-        except TidegateError:
+        except BaseException:  # also Ctrl-C
             for item in handed:
-                item.result = None  # of no message it is known that it was committed
+                item.result = None  # a message counts once its transaction is committed
             raise
 
     def _hand(self, item: Outgoing) -> _Handed:
@@ -173,7 +157,8 @@ _GIVEN_UP = ("_PURGE_QUEUE", "_PURGE_INFLIGHT")
 _UNKNOWN = "the producer ended before Kafka acknowledged the message"
 
 
-def _portions(lines: Lines) -> Iterator[Sequence[Line]]:
+def portions(lines: Lines) -> Iterator[Sequence[Line]]:
+    """Yield all lines, at most BLOCK at a time."""
     for block in lines.blocks():
         for start in range(0, len(block), BLOCK):
             yield block[start : start + BLOCK]
