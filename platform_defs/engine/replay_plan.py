@@ -18,6 +18,7 @@ from platform_defs.engine.ports import Broker, LineageEvents, Staged
 from platform_defs.errors import BadInput
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import TopicView, spell
+from platform_defs.times import EXAMPLE, parse_time
 from platform_defs.words import plural
 
 SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
@@ -42,16 +43,11 @@ class ReplayStart:
         parts = [part.split(":") for part in text.split(",")]
         if all(len(part) == 2 and all(number.isdecimal() for number in part) for part in parts):
             return cls(offsets={int(partition): int(offset) for partition, offset in parts})
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError as error:
+        if (at := parse_time(text, "--from")) is None:
             raise BadInput(
-                f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, "
-                "2026-11-21T10:00:00Z",
+                f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, {EXAMPLE}",
                 field="--from",
-            ) from error
-        if at.tzinfo is None:
-            raise BadInput(f"{text} has no time zone; 2026-11-21T10:00:00Z has", field="--from")
+            )
         return cls(timestamp=at)
 
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 from platform_defs.errors import BadInput
 from platform_defs.kafka.groups import Bounds, Place
+from platform_defs.times import EXAMPLE, parse_time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,14 +25,8 @@ class Target:
             return cls(kind="earliest" if text == "earliest" else "latest")
         if text.isdecimal():
             return cls(kind="offset", offset=int(text))
-        try:
-            at = datetime.fromisoformat(text)
-        except ValueError as error:
-            raise BadInput(
-                f"{text!r} is none of: earliest; latest; an offset, 42; a time, 2026-11-21T10:00:00Z", field="--to"
-            ) from error
-        if at.tzinfo is None:
-            raise BadInput(f"{text} has no time zone; 2026-11-21T10:00:00Z has", field="--to")
+        if (at := parse_time(text, "--to")) is None:
+            raise BadInput(f"{text!r} is none of: earliest; latest; an offset, 42; a time, {EXAMPLE}", field="--to")
         return cls(kind="time", at=at)
 
     @property

@@ -19,10 +19,6 @@ class Start:
     at_ms: int | None = None  # since the epoch: at the first message of this time or later
     last: int | None = None  # so many messages before the end of each partition
 
-    @property
-    def given(self) -> bool:
-        return self != Start()
-
 
 def check_partitions(topic: str, there: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
     """Return the partitions to read, ascending. Raises BadInput for one that the topic does not have."""

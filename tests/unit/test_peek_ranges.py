@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
-from platform_defs.kafka.peek_ranges import PART, Start, check_partitions, no_leader, starts_at, turns
+from platform_defs.kafka.peek_ranges import PART, check_partitions, no_leader, starts_at, turns
 from platform_defs.offsets import OffsetRange, PartitionView
 
 HELD = {0: PartitionView(10, 20, high=25), 1: PartitionView(0, 50), 2: PartitionView(7, 7)}
@@ -63,7 +63,3 @@ def test_partitions_without_a_leader_are_named_with_the_way_to_read_others() -> 
         "partition 1 of t cannot be read: no leader answers. To read others: --partition 0 --partition 2"
     )
     assert no_leader("t", [0], [0]).endswith("no leader answers")
-
-
-def test_a_start_is_given_or_not() -> None:
-    assert (Start().given, Start(offset=0).given) == (False, True)

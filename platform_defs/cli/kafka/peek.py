@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -94,16 +93,12 @@ def peek(
 def _start(offset: int | None, at: str | None, last: int | None) -> Start:
     """Raises typer.BadParameter for more than one start, and for a time that is not ISO 8601."""
     from platform_defs.kafka.peek_ranges import Start
+    from platform_defs.times import EXAMPLE, parse_time
 
     if sum(one is not None for one in (offset, at, last)) > 1:
         raise typer.BadParameter("give one of --offset, --at and --last")
-    return Start(offset=offset, at_ms=None if at is None else _milliseconds(at), last=last)
-
-
-def _milliseconds(text: str) -> int:
-    """Return the time in milliseconds since the epoch; one without a zone is in UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise typer.BadParameter(f"--at {text} is not a time in ISO 8601, such as 2026-11-01T10:00:00Z") from error
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    if at is None:
+        return Start(offset=offset, last=last)
+    if (time := parse_time(at, "--at")) is None:
+        raise typer.BadParameter(f"--at {at} is not a time in ISO 8601, such as {EXAMPLE}")
+    return Start(at_ms=int(time.timestamp() * 1000))
