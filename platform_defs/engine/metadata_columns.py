@@ -19,7 +19,7 @@ from platform_defs.contract.model import Contract, Fault, Field
 from platform_defs.engine.message_keys import KeyColumn
 from platform_defs.formats.arrow import ArrowField, Column, columns_of, integers, record_batch, schema_of
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.block import MOST_BYTES, Block, Headers, last_header
+from platform_defs.formats.block import MOST_BYTES, TIMESTAMP_TYPES, YEARS, Block, Headers, last_header, timestamp_ms
 from platform_defs.formats.budget import BlockTooLarge
 from platform_defs.formats.decoded import Decoded
 from platform_defs.formats.json.json_text import json_text
@@ -29,10 +29,6 @@ from platform_defs.offered_columns import OFFERED
 
 Value = Any  # of the field's Python type, None, or a Reason
 
-NO_TIMESTAMP = -1  # org.apache.kafka.common.record.RecordBatch.NO_TIMESTAMP
-TIMESTAMP_TYPES = {1: "CreateTime", 2: "LogAppendTime"}  # as kafka-console-consumer prints them
-# The first and the last ms of the years 1 to 9999.
-YEARS = -62_135_596_800_000, 253_402_300_799_999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch  # as JSON writes one
 
@@ -169,7 +165,7 @@ _NOT_READABLE = Reason("InvalidUtf8", "cannot be read: the name of one of the me
 
 
 def _timestamp(kind: int, milliseconds: int) -> Value:
-    if kind not in TIMESTAMP_TYPES or milliseconds == NO_TIMESTAMP:
+    if timestamp_ms(kind, milliseconds) is None:
         return None
     if not YEARS[0] <= milliseconds <= YEARS[1]:
         return Reason("OutOfRange", f"is {milliseconds} ms since the epoch, outside the years 1 to 9999")

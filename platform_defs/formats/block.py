@@ -4,11 +4,11 @@ Formats decode `values`, whatever read them. A source that has Python messages m
 fills Arrow's buffers itself needs no Python object per message.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import methodcaller
-from typing import Protocol, Self, TypeVar
+from typing import Literal, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,9 @@ from platform_defs.formats.budget import BlockTooLarge
 MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
 Found = TypeVar("Found")
 Headers = list[tuple[str, bytes | None]]  # names and values
+TIMESTAMP_TYPES: Mapping[int, Literal["CreateTime", "LogAppendTime"]] = {1: "CreateTime", 2: "LogAppendTime"}
+NO_TIMESTAMP = -1  # org.apache.kafka.common.record.RecordBatch.NO_TIMESTAMP
+YEARS = -62_135_596_800_000, 253_402_300_799_999  # the first and the last ms of the years 1 to 9999
 
 
 class Message(Protocol):
@@ -148,6 +151,11 @@ def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Blo
             yield from in_parts(half, read)
         return
     yield block, found
+
+
+def timestamp_ms(kind: int, milliseconds: int) -> int | None:
+    """Return a message's timestamp in ms since the epoch; None if it has none. `kind`: as in `Block.timestamps`."""
+    return milliseconds if kind in TIMESTAMP_TYPES and milliseconds != NO_TIMESTAMP else None
 
 
 def headers_of(message: Message) -> Headers:

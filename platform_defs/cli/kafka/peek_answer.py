@@ -6,12 +6,13 @@ import base64
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
 
 from platform_defs.cli.kafka.content import hex_lines
-from platform_defs.cli.output import Output, print_error, print_json, print_line
+from platform_defs.cli.output import Output, print_error, print_json, print_json_line, print_line
 from platform_defs.contract.classified import HIDDEN
 from platform_defs.words import plural
 
@@ -46,14 +47,12 @@ def print_all(found: Peek, output: Output) -> None:
 
 def print_each(found: Peek, output: Output) -> None:
     """Print messages as they come, until Ctrl-C or the limit."""
-    try:
+    with suppress(KeyboardInterrupt):  # how a user ends it
         for one in found.follow():
             if output is Output.json:
-                print(json.dumps(_message_json(one)), flush=True)  # noqa: T201  # the answer itself
+                print_json_line(_message_json(one))
             else:
                 print_line("\n".join(_lines(one)))
-    except KeyboardInterrupt:  # how a user ends it
-        pass
     print_error(_summary(found))
 
 
@@ -70,7 +69,7 @@ def _lines(one: PeekedMessage) -> Iterator[str]:
     time = one.time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if one.time else one.timestamp_ms
     size = plural(one.value.size, "byte") if one.value else "tombstone"
     yield f"partition {one.partition}, offset {one.offset}, {time or 'no timestamp'}, key {_text(one.key)}, {size}"
-    rows = {**{name: _shown(value) for name, value in (one.fields or {}).items()}}
+    rows = {name: _shown(value) for name, value in (one.fields or {}).items()}
     rows |= {f"header {name}": _text(value) for name, value in one.headers}
     width = max(map(len, rows), default=0)
     for name, value in rows.items():

@@ -3,6 +3,7 @@
 A message becomes a Python object once it is to be shown.
 """
 
+import os
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,15 +19,13 @@ from platform_defs.engine.message_keys import KeyColumn
 from platform_defs.engine.redaction import redacted
 from platform_defs.formats.arrow import Column, columns_of, int64s, nulls, record_batch, repeated
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.block import Block, headers_of, in_parts
+from platform_defs.formats.block import TIMESTAMP_TYPES, YEARS, Block, headers_of, in_parts, timestamp_ms
 from platform_defs.kafka.chosen_topic import ChosenTopic
-from platform_defs.kafka.peeked_message import Content, PeekedMessage, TimestampType
+from platform_defs.kafka.peeked_message import Content, PeekedMessage
 
 if TYPE_CHECKING:
     from platform_defs.kafka.where import Where
 
-YEAR_9999 = 253_370_764_800_000  # ms since the epoch: a producer may set any int64
-_TIMESTAMP_TYPES: Mapping[int, TimestampType] = {1: "CreateTime", 2: "LogAppendTime"}  # librdkafka's; 0: none
 _OWN: Mapping[str, pa.DataType] = {
     "_key": pa.string(),
     "_partition": pa.int32(),
@@ -60,6 +59,7 @@ class PeekFilter:
 
     def __post_init__(self) -> None:
         contract = self.contract = self.chosen.contract
+        self._is_upsert = contract is not None and contract.row_table.disposition == "upsert"
         self._fields = contract.message_schema if contract else pa.schema([])
         self._classified = classified(contract).fields if contract else frozenset[str]()
         self._open = [name for name in self._fields.names if name not in self._classified]
@@ -93,8 +93,8 @@ class PeekFilter:
         candidates = np.flatnonzero(wanted)
         if self.contract is None or self.decoder is None:
             return _Decoded(_NOTHING, np.full(count, -1), {}, candidates)
-        faults = {fault.index: fault for fault in keys.faults} if keys else {}
-        if keys is not None:  # an upsert: a tombstone has no fields, and a message without a usable key no row
+        faults = {fault.index: fault for fault in keys.faults} if keys and self._is_upsert else {}
+        if self._is_upsert:  # a tombstone has no fields, and a message without a usable key no row
             wanted = wanted & np.asarray(block.values.is_valid())
             wanted[list(faults)] = False
         places = np.flatnonzero(wanted)
@@ -106,17 +106,20 @@ class PeekFilter:
         return _Decoded(checked.rows, row_of, faults, candidates, keys and keys.texts)
 
     def _decoded_keys(self, partition: int, block: Block) -> KeyColumn | None:
-        """Return the keys of an upsert, which a schema may encode."""
-        if self.decoder is None or self.contract is None or self.contract.row_table.disposition != "upsert":
+        """Return the keys where rows depend on them or a schema encodes them; None where they are bytes."""
+        contract = self.contract
+        if self.decoder is None or contract is None:
             return None
-        return self.decoder.keys(partition, block)
+        if self._is_upsert or contract.wire.key_format != "text":
+            return self.decoder.keys(partition, block)
+        return None
 
     def _has_key(self, block: Block, keys: KeyColumn | None) -> Any:
         """Return a mask (numpy) of the messages that have the wanted key."""
         if self.key is None:
             return np.ones(len(block.values), np.bool_)
-        same = pc.equal(keys.texts, self.key) if keys else pc.equal(block.keys, self.key.encode())
-        return np.asarray(pc.fill_null(same, False))
+        known = keys.texts.cast(pa.binary()) if keys else block.keys
+        return np.asarray(pc.fill_null(pc.equal(known, os.fsencode(self.key)), False))
 
     def _frame(self, where: "Where", partition: int, block: Block, decoded: _Decoded) -> pa.RecordBatch:
         """Return the columns that the expression may name, a row for each message of the block. Those of Tidegate's own
@@ -142,11 +145,9 @@ class PeekFilter:
                 offsets = block.offsets
                 return int64s(np.arange(offsets.start, offsets.stop)) if isinstance(offsets, range) else offsets
             case "_timestamp":
-                times = (block.message(index).timestamp() for index in range(count))
-                found: Column = pa.array(
-                    [at if kind and abs(at) < YEAR_9999 else None for kind, at in times], pa.int64()
-                )
-                return found.cast(pa.timestamp("ms", "UTC"))
+                times = (timestamp_ms(kind, at) for kind, at in block.timestamps())
+                in_years = [None if at is None or not YEARS[0] <= at <= YEARS[1] else at for at in times]
+                return pa.array(in_years, pa.int64()).cast(pa.timestamp("ms", "UTC"))
             case "_size":
                 return pc.binary_length(block.values).cast(pa.int64())
             case "_error":
@@ -180,12 +181,12 @@ class PeekFilter:
         fault = decoded.faults.get(index)
         value = message.value()
         is_decoded = self.contract is not None and fault is None
-        deletes = value is None and decoded.keys is not None
+        deletes = value is None and self._is_upsert
         return PeekedMessage(
             partition=partition,
             offset=message.offset(),
-            timestamp_ms=time if kind else None,
-            timestamp_type=_TIMESTAMP_TYPES.get(kind),
+            timestamp_ms=timestamp_ms(kind, time),
+            timestamp_type=TIMESTAMP_TYPES.get(kind),
             key=key,
             headers=tuple((name, Content.of(content, hides=hides)) for name, content in headers_of(message)),
             value=Content.of(value, hides=hides or is_decoded),

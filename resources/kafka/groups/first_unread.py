@@ -6,9 +6,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs import verdicts
+from platform_defs.formats.block import timestamp_ms
 from platform_defs.kafka.groups import Place
 from platform_defs.verdicts import Verdict
 from resources.kafka.reader import Reader
@@ -56,7 +57,7 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
                 ):
                     continue  # a second message of a batch; or about a coordinator, which nobody needs here
                 if error is None or error.code() == KafkaError._PARTITION_EOF:
-                    found[place] = _timestamp(message) if error is None else None
+                    found[place] = timestamp_ms(*message.timestamp()) if error is None else None
                 elif verdicts.of_kafka(error.name()) is Verdict.DENIED:
                     needed = [Right("topic", place[0], ("Read",))]
                     problems[str(refusal(error, f"to read {place[0]}", needed, options))] = None
@@ -69,8 +70,3 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
     if waiting:
         problems[f"{len(waiting)} of {len(offsets)} partitions gave no message within {seconds:.0f} s"] = None
     return FirstUnread(timestamps=found, problems=tuple(problems))
-
-
-def _timestamp(message: Message) -> int | None:
-    kind, milliseconds = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else milliseconds
