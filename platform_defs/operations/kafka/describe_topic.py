@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeVar
 
 from platform_defs.cluster.observed import Partition
 from platform_defs.contract.catalogue import Contracts
+from platform_defs.contract.topic import check_topic_name
 from platform_defs.errors import TidegateError
 from platform_defs.kafka.groups import partitions_of, total_lag
 from platform_defs.kafka.topic_description import (
@@ -14,7 +16,6 @@ from platform_defs.kafka.topic_description import (
     DescribedReplica,
     ReadingContract,
     ReadingGroup,
-    Segment,
     TopicDescription,
 )
 from platform_defs.offsets import PartitionView
@@ -40,6 +41,7 @@ class TopicLook:
 
     def describe(self, contracts: Contracts) -> TopicDescription:
         """Return the topic. Raises TopicMissing, and BrokerAway where no broker answers at all."""
+        check_topic_name(self.topic)
         kafka, unknown = KafkaPartitions(self.options), list[str]()
         found = kafka.topics([self.topic])
         alive = {broker.id for broker in found.brokers}
@@ -55,11 +57,13 @@ class TopicLook:
             sizes, without = folders.result()
             reading, missing = groups.result()
             unknown += (*without, *missing)
+            running = stack.status()
+            home = running.home if running.kafka.embedded else None
             return TopicDescription(
                 topic=self.topic,
                 topic_id=(_or_unknown(ids.result, unknown) or {}).get(self.topic),
                 cluster_id=found.cluster_id,
-                partitions=tuple(_partition(one, held.get(one.number), sizes) for one in found.partitions),
+                partitions=tuple(_partition(one, held.get(one.number), sizes, home) for one in found.partitions),
                 settings=_or_unknown(settings.result, unknown),
                 contracts=_reading(contracts, self.topic),
                 groups=reading,
@@ -113,8 +117,11 @@ def _or_unknown(ask: Callable[[], Found], unknown: list[str]) -> Found | None:
         return None
 
 
-def _partition(one: Partition, held: PartitionView | TidegateError | None, sizes: Sizes) -> DescribedPartition:
-    segments = _segments(one)
+def _partition(
+    one: Partition, held: PartitionView | TidegateError | None, sizes: Sizes, home: Path | None
+) -> DescribedPartition:
+    """`home`: of the embedded brokers, whose segments are files here; None for other brokers."""
+    segments = {} if home is None else {at: segments_of(home, at, one.topic, one.number) for at in one.replicas}
     return DescribedPartition(
         number=one.number,
         leader=one.leader,
@@ -129,14 +136,6 @@ def _partition(one: Partition, held: PartitionView | TidegateError | None, sizes
         ),
         held=held if isinstance(held, PartitionView) else None,
     )
-
-
-def _segments(one: Partition) -> Mapping[int, tuple[Segment, ...]]:
-    """Return the segments of each replica where the brokers are embedded, else nothing."""
-    running = stack.status()
-    if not running.kafka.embedded:
-        return {}
-    return {broker: segments_of(running.home, broker, one.topic, one.number) for broker in one.replicas}
 
 
 def _reading(found: Contracts, topic: str) -> tuple[ReadingContract, ...]:
