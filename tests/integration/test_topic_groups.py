@@ -17,11 +17,14 @@ from platform_defs.orchestration.kafka import topic_groups
 from platform_defs.orchestration.topic_assets import by_topic
 from platform_defs.orchestration.topics import observe_topics
 from resources.kafka.groups.child import KafkaGroups
+from resources.kafka.topics import KafkaTopics
 from tests.group_members import commit, members
 from tests.waiting import wait_for
 from tests.world import World, transfers
 
 CHECK = "groups_within_retention"
+
+HOUR = 3_600_000  # ms
 
 
 @pytest.fixture
@@ -106,12 +109,11 @@ def test_a_group_behind_the_log_start_is_a_warning_and_the_pipelines_own_is_none
 
 
 def test_a_group_whose_unread_messages_are_soon_deleted_is_a_warning(world: World, instance: DagsterInstance) -> None:
-    hour = 3_600_000
-    pipeline = world.new_pipeline(config={"retention.ms": str(hour)})
+    pipeline = world.new_pipeline(config={"retention.ms": str(HOUR)})
     topic, late, on_time = pipeline.contract.topic, f"g{uuid4().hex[:8]}", f"g{uuid4().hex[:8]}"
     producer, now = Producer(world.endpoints.kafka_options()), int(time.time() * 1000)
     for age in (0.9, 0.7):
-        producer.produce(topic, b"x", partition=0, timestamp=now - int(age * hour))
+        producer.produce(topic, b"x", partition=0, timestamp=now - int(age * HOUR))
     assert producer.flush(20) == 0
     commit(world.admin(), on_time, topic, 1)
     assert tick(instance, pipeline)[1].passed
@@ -120,6 +122,23 @@ def test_a_group_whose_unread_messages_are_soon_deleted_is_a_warning(world: Worl
     assert not check.passed
     assert check.metadata["at_risk"].value == late
     assert f"{topic}-0 has unread messages older than 80% of the retention time" in (check.description or "")
+
+
+def test_a_retention_time_longer_than_the_epoch_hides_no_warning_about_another_topic(world: World) -> None:
+    """Kafka refuses a question about a negative timestamp as a whole, with those about other topics."""
+    options = world.endpoints.kafka_options()
+    topics, group = list[str](), f"g{uuid4().hex[:8]}"
+    for hours, age in ((1, 0.9), (876_000, 0.1)):
+        topics.append(topic := world.new_pipeline(config={"retention.ms": str(hours * HOUR)}).contract.topic)
+        producer = Producer(options)
+        producer.produce(topic, b"x", partition=0, timestamp=int(time.time() * 1000) - int(age * HOUR))
+        assert producer.flush(20) == 0
+        commit(world.admin(), group, topic, 0)
+    client, kafka = KafkaGroups(options), KafkaTopics(options)
+    checks = topic_groups.group_checks(
+        topics, topic_groups.survey_groups(client), kafka.views(topics), kafka.facts(topics), [], client
+    )
+    assert [one.passed for one in checks] == [False, True]
 
 
 def test_groups_that_are_not_known_fail_no_observation(

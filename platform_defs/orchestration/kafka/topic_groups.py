@@ -6,9 +6,10 @@ goes by the ledger, and halts where messages that it has not read are gone.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import dagster as dg
@@ -23,7 +24,7 @@ from platform_defs.orchestration.keys import topic_key
 from platform_defs.words import plural
 from resources.endpoints import Endpoints
 from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.topics import Facts
+from resources.kafka.topics import KEPT, Facts
 
 SHOWN = 50  # groups of a topic, in its observation
 NAMED = 5  # partitions in the description of a check
@@ -33,17 +34,29 @@ TIMEOUT = 5.0  # seconds for each question
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSurvey:
-    """All groups that this user may describe, or in `problem` why they are not known. `incomplete`: what may be missing
-    of them, in sentences.
+    """All groups that this user may describe, or in `problem` why they are not known. `bounds`: those of each partition
+    that a group reads, or the error in their place. `incomplete`: what may be missing, in sentences.
     """
 
     groups: tuple[CommittedGroup, ...] = ()
+    bounds: Mapping[Place, Bounds | TidegateError] = field(default_factory=dict[Place, Bounds | TidegateError])
     incomplete: tuple[str, ...] = ()
     problem: str | None = None
 
-    def readers(self, topic: str) -> tuple[CommittedGroup, ...]:
+    def readings(self, topic: str) -> Sequence["Reading"]:
         """The groups that have committed offsets of the topic, or whose members have partitions of it."""
-        return tuple(one for one in self.groups if any(name == topic for name, _ in one.places))
+        return self._by_topic.get(topic, ())
+
+    @cached_property
+    def _by_topic(self) -> Mapping[str, Sequence["Reading"]]:
+        found = defaultdict[str, list[Reading]](list)
+        for one in self.groups:
+            logs = defaultdict[str, dict[Place, Bounds | TidegateError]](dict)
+            for place in one.places:
+                logs[place[0]][place] = self.bounds[place]
+            for topic, bounds in logs.items():
+                found[topic].append(Reading(group=one, partitions=partitions_of(one.group, one.committed, bounds)))
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,12 +79,14 @@ class Reading:
 
 
 def group_client(endpoints: Endpoints) -> KafkaGroups:
-    """The client of this process for these endpoints."""
-    return _kept(frozenset(endpoints.kafka_options().items()))
+    """The client of this process for these endpoints: a new one after KEPT seconds, which reads certificates and looks
+    the address up again.
+    """
+    return _kept(frozenset(endpoints.kafka_options().items()), int(time.monotonic() / KEPT))
 
 
-@lru_cache(maxsize=2)  # a password that changes makes another
-def _kept(options: frozenset[tuple[str, str]]) -> KafkaGroups:
+@lru_cache(maxsize=1)
+def _kept(options: frozenset[tuple[str, str]], _: int) -> KafkaGroups:
     return KafkaGroups(dict(options), TIMEOUT)
 
 
@@ -79,16 +94,17 @@ def survey_groups(client: KafkaGroups) -> GroupSurvey:
     """Return every group, by one list and a request for each; or in `problem` why Kafka does not answer."""
     try:
         listing, found = read_groups(client)
+        bounds = client.bounds({place for one in found for place in one.places})
     except TidegateError as error:
         return GroupSurvey(problem=str(error))
-    return GroupSurvey(groups=found, incomplete=incomplete(client, listing))
+    return GroupSurvey(groups=found, bounds=bounds, incomplete=incomplete(client, listing))
 
 
 def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[str]) -> dict[str, Any]:
     """Return the metadata of a topic's observation: a table of the groups that read it, and what it may lack."""
     if survey.problem is not None:
         return {"groups": f"Not known: {survey.problem}"}
-    readings = [_reading(one, view) for one in survey.readers(view.topic)]
+    readings = survey.readings(view.topic)
     records = [_record(one, pipelines) for one in readings[:SHOWN]]
     missing = " ".join(survey.incomplete)
     if not records:
@@ -137,24 +153,24 @@ def group_checks(
     client: KafkaGroups,
 ) -> list[dg.AssetCheckEvaluation]:
     """The check of each topic that could be described. Asks Kafka once, about partitions that lag."""
-    described = {name: view for name in topics if isinstance(view := views.get(name), TopicView)}
+    described = [name for name in topics if isinstance(views.get(name), TopicView)]
     if survey.problem is not None:
         return [_not_known(name, survey.problem) for name in described]
     readings = {
-        name: [_reading(one, view) for one in survey.readers(name) if not _is_ours(one.group.name, pipelines)]
-        for name, view in described.items()
+        name: [one for one in survey.readings(name) if not _is_ours(one.group.group.name, pipelines)]
+        for name in described
     }
-    old = _old_until(readings, facts, client)
-    return [_check(name, [_with_near(one, old) for one in found], survey) for name, found in readings.items()]
+    try:
+        old = _old_until(readings, facts, client)
+    except TidegateError as error:
+        return [_not_known(name, str(error)) for name in described]
+    return [
+        _check(name, [replace(one, near=_near(one, old)) for one in found], survey) for name, found in readings.items()
+    ]
 
 
 def _is_ours(group: str, pipelines: Collection[str]) -> bool:
     return shown_pipeline(group, pipelines) is not None or recording_pipeline(group) is not None
-
-
-def _reading(group: CommittedGroup, view: TopicView) -> Reading:
-    bounds = {(view.topic, number): Bounds(log_start=log.low, end=log.end) for number, log in view.partitions.items()}
-    return Reading(group=group, partitions=partitions_of(group.group, group.committed, bounds))
 
 
 def _old_until(
@@ -168,23 +184,23 @@ def _old_until(
         config = facts.get(topic)
         if config is None or isinstance(config, TidegateError) or "delete" not in str(config["cleanup_policy"]):
             continue
-        if (retention := int(config["retention_ms"])) <= 0:
+        retention = int(config["retention_ms"])
+        if retention <= 0 or (until := now - int(NEAR * retention)) <= 0:  # no message can be as old as that
             continue
         for item in (item for one in found for item in one.partitions if item.lag and not item.expired):
-            wanted[item.place] = now - int(NEAR * retention)
+            wanted[item.place] = until
             if item.bounds is not None:
                 bounds[item.place] = item.bounds
     answers = client.offsets_at(bounds, wanted)
     return {place: offset for place, offset in answers.items() if not isinstance(offset, TidegateError)}
 
 
-def _with_near(reading: Reading, old: Mapping[Place, int]) -> Reading:
-    near = frozenset(
+def _near(reading: Reading, old: Mapping[Place, int]) -> frozenset[Place]:
+    return frozenset(
         one.place
         for one in reading.partitions
         if one.lag and not one.expired and one.committed is not None and one.committed < old.get(one.place, 0)
     )
-    return Reading(group=reading.group, partitions=reading.partitions, near=near)
 
 
 def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.AssetCheckEvaluation:
