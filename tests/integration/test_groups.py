@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from threading import Thread
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from kafka import KafkaAdminClient, OffsetAndMetadata
+from kafka import TopicPartition as KafkaTopicPartition
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
@@ -245,7 +248,7 @@ def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves
     [
         (["--to", "11"], r"outside the log.*partition 0 of t\w+: 0 to 10"),
         (["--to", "yesterday"], "none of: earliest; latest; an offset, 42; a time"),
-        (["--to", "latest", "--partition", "3"], "has no partition 3, but 0 to 2"),
+        (["--to", "latest", "--partition", "3"], "has no partition 3; it has partitions 0 to 2"),
         (["--to", "latest", "--topic", "no.such.topic"], "no.such.topic does not exist"),
     ],
 )
@@ -280,13 +283,57 @@ def test_a_group_is_described_though_librdkafka_ended_its_process(
     os.kill(client._child._process.pid, signal.SIGABRT)
     assert group in client.describe([group])
     monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "import os; os.abort()"))
-    with pytest.raises(BrokerAway, match="librdkafka ended its process 4 times"):
+    with pytest.raises(BrokerAway, match=r"the process that asks ended 4 times .*librdkafka issue 4605"):
         KafkaGroups(shared.options).describe([group])
     with pytest.raises(BrokerAway, match="not known whether the group was changed"):
         KafkaGroups(shared.options).delete(group)
     monkeypatch.setattr(child, "COMMAND", (sys.executable, "-c", "raise ValueError('a mistake')"))
     with pytest.raises(InternalError, match="ValueError: a mistake"):
         KafkaGroups(shared.options).describe([group])
+
+
+def test_the_process_that_asks_imports_as_its_parent_and_may_print(
+    shared: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A callback for tokens may print, and the working directory may hold anything."""
+    group = f"g{uuid4().hex[:8]}"
+    shared.commit(group, 5)
+    (tmp_path / "resources").mkdir()
+    for name in ("resources/__init__.py", "pickle.py", "resource.py"):
+        (tmp_path / name).write_text("raise ValueError('of the working directory')")
+    monkeypatch.chdir(tmp_path)
+    assert group in KafkaGroups(shared.options).describe([group])
+    serve = "import sys; from resources.kafka.groups.worker import main; print('a token'); main(int(sys.argv[1]))"
+    monkeypatch.setattr(child, "COMMAND", (sys.executable, "-P", "-c", serve))
+    assert group in KafkaGroups(shared.options).describe([group])
+
+
+def test_a_mistake_in_one_question_leaves_the_process_for_the_next(shared: Site) -> None:
+    group = f"g{uuid4().hex[:8]}"
+    shared.commit(group, 5)
+    client = KafkaGroups(shared.options)
+    with pytest.raises(InternalError, match="ValueError"):
+        client.committed([""])  # which no ConsumerGroupTopicPartitions takes
+    assert group in client.committed([group])
+
+
+def test_a_group_without_a_name_hides_no_other(site: Site) -> None:
+    """Consumers that only commit may do so without a group.id; Kafka lists it."""
+    group = f"g{uuid4().hex[:8]}"
+    site.commit(group, 5)
+    other: Any = KafkaAdminClient(bootstrap_servers=site.options["bootstrap.servers"])
+    other.alter_group_offsets("", {KafkaTopicPartition(site.topic, 0): OffsetAndMetadata(1, "", -1)})
+    other.close()
+    admin = site.world.admin()
+    try:
+        found = site.groups.list_all()
+        assert group in {one.group.name for one in found.groups}
+        assert any("A group without a name" in one for one in found.incomplete)
+    finally:  # with its only topic, it goes: it can be neither described nor deleted
+        admin.delete_topics([site.topic])[site.topic].result(20)
+    for name in ("", "\udcff"):
+        code, _, said = run("describe", name)
+        assert (code, "cannot be the name of a consumer group" in said) == (1, True)
 
 
 def test_a_deletion_shows_the_offsets_and_then_the_group_is_gone(shared: Site) -> None:

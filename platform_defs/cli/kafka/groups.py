@@ -14,6 +14,7 @@ from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.groups import Groups
+    from resources.kafka.groups.child import KafkaGroups
 
 app = typer.Typer(help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True)
 
@@ -116,7 +117,7 @@ def watch(
 
     if output is Output.human:
         print_error(f"Watching {group or 'all groups'}. Ctrl-C ends it.")
-    watched, started = Watch(_groups(timeout=WATCHED).client, group), time.monotonic()
+    watched, started = Watch(_client(WATCHED), group), time.monotonic()
     with until_signal() as received:
 
         def stopped() -> bool:
@@ -216,13 +217,17 @@ def delete(
         print_deletion(found, command, executed=execute)
 
 
-def _groups(timeout: float | None = None) -> Groups:
-    """Kafka is needed, Postgres is not."""
+def _groups() -> Groups:
     from assets import read_contracts
     from platform_defs.operations.kafka.groups import Groups
+
+    contracts = read_contracts()
+    return Groups(_client(), {one.pipeline for one in contracts.good} | {one.name for one in contracts.broken})
+
+
+def _client(timeout: float = 10.0) -> KafkaGroups:
+    """Kafka is needed, Postgres is not."""
     from resources.endpoints import kafka_alone
     from resources.kafka.groups.child import KafkaGroups
 
-    options, contracts = {**kafka_alone(), "log_level": "0"}, read_contracts()  # what goes wrong is in the answer
-    client = KafkaGroups(options) if timeout is None else KafkaGroups(options, timeout)
-    return Groups(client, {one.pipeline for one in contracts.good} | {one.name for one in contracts.broken})
+    return KafkaGroups({**kafka_alone(), "log_level": "0"}, timeout)  # what goes wrong is in the answer

@@ -146,6 +146,8 @@ def deletion_json(found: Deletion, *, executed: bool) -> dict[str, Any]:
 
 def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
     """The committed offsets, then what was done or the command that does it."""
+    from platform_defs.operations.kafka.groups import NO_OFFSETS
+
     progress = found.progress
     if progress.partitions:
         rows = [[*_lost_json(one).values()] for one in progress.partitions]
@@ -155,6 +157,8 @@ def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
             f"The group only shows the progress of the pipeline {progress.pipeline}: the next run of it that reads "
             "messages creates the group again."
         )
+    if not progress.partitions:
+        print_line(NO_OFFSETS)
     lost = plural(len(progress.partitions), "committed offset")
     if executed:
         print_line(f"{progress.group.name} is deleted, with {lost}.")

@@ -1,5 +1,6 @@
 """Lists and describes consumer groups, moves their committed offsets, and deletes them."""
 
+import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -9,10 +10,12 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from platform_defs.contract.digest import fingerprint_of
+from platform_defs.contract.topic import check_topic_name
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.kafka.group_reset import OffsetChange, Target, offset_changes
 from platform_defs.kafka.groups import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
+from platform_defs.kafka.peek_ranges import check_partitions
 from platform_defs.words import plural
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.client import Listing
@@ -124,6 +127,8 @@ def read_groups(client: KafkaGroups) -> tuple[Listing, tuple[CommittedGroup, ...
 def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
     """Return sentences about what a listing may lack."""
     sentences = [f"A broker did not list its groups: {why}." for why in listing.unanswered]
+    if listing.has_nameless:
+        sentences.append('A group without a name (group.id "") is not shown: Kafka answers no question about it.')
     if not listing.sees_all:
         grant = on_cluster("Describe").command(client.options)
         sentences.append(
@@ -179,12 +184,10 @@ class Groups:
         found = self._existing(name, stable=True)
         _refuse_active(found.group)
         topics = list(dict.fromkeys(topics))
-        known = self.client.partitions(topics)
         for topic in topics:
-            if missing := [number for number in numbers if number not in known[topic][1]]:
-                last = max(known[topic][1])
-                raise BadInput(f"{topic} has no partition {missing[0]}, but 0 to {last}", field="--partition")
-        places = [(topic, one) for topic in topics for one in known[topic][1] if not numbers or one in numbers]
+            check_topic_name(topic)
+        known = self.client.partitions(topics)
+        places = [(topic, one) for topic in topics for one in check_partitions(topic, known[topic][1], numbers)]
         bounds = _insist(self.client.bounds(places))
         milliseconds = target.milliseconds
         at_time = (
@@ -210,7 +213,8 @@ class Groups:
         self._refuse_ours(name, reset=False)
         found = self._existing(name)
         _refuse_active(found.group)
-        shown = [name, sorted([*at, offset] for at, offset in found.committed.items())]
+        cluster = self.client.listing().cluster_id
+        shown = [cluster, name, sorted([*at, offset] for at, offset in found.committed.items())]
         progress = self._progress(found, self.client.bounds(found.places))
         return Deletion(progress=progress, fingerprint=fingerprint_of(shown))
 
@@ -227,6 +231,8 @@ class Groups:
         )
 
     def _existing(self, name: str, *, stable: bool = False) -> CommittedGroup:
+        if not name or os.fsencode(name) != name.encode(errors="replace"):
+            raise BadInput(f"{name!r} cannot be the name of a consumer group: a name is not empty, and UTF-8")
         described = self.client.describe([name]).get(name)
         if isinstance(described, TidegateError):
             raise described

@@ -5,7 +5,9 @@ https://github.com/confluentinc/librdkafka/issues/4605, also in 2.16): tried wit
 brokers is enough. Without the child that would end Dagster's code server, or a watch.
 """
 
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,19 +18,20 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import IO, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from platform_defs.errors import BrokerAway, InternalError, TidegateError
+from platform_defs.errors import BadInput, BrokerAway, InternalError, TidegateError
 from platform_defs.kafka.groups import Bounds, Group, Place
 from resources.kafka.groups.client import GroupClient, Listing
 
-COMMAND = (sys.executable, "-m", "resources.kafka.groups.worker")
+COMMAND = (sys.executable, "-P", "-m", "resources.kafka.groups.worker")  # -P: imports nothing of the working directory
 TRIES = 4  # of a question, each by a new process
 PAUSE = 0.5  # seconds between two of them
+ISSUE = ", confluentinc/librdkafka issue 4605: it does so while a broker goes away"
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class _Ended(Exception):  # inside this module only
-    """The child has ended without an answer. The message is the signal, or what it wrote to stderr."""
+    """The child has ended without an answer. The message is what it wrote last, or its exit code."""
 
     def __init__(self, message: str, *, by_signal: bool) -> None:
         super().__init__(message)
@@ -38,12 +41,15 @@ class _Ended(Exception):  # inside this module only
 @dataclass
 class KafkaGroups:
     """GroupClient's methods, with its arguments and errors. The child starts with the first call and ends with this
-    object. Where it ends without an answer, another one is asked; a change is not tried again.
+    object. If it ends without an answer, another one is asked; a change is not tried again.
+
+    Raises BadInput if no process can be started.
     """
 
     options: Mapping[str, Any] = field(repr=False)  # they may hold a password
     timeout: float = 10.0
     _child: "_Child | None" = None
+    _end: Callable[[], object] | None = None  # ends the child, once
     _lock: Lock = field(default_factory=Lock, repr=False)  # one call at a time
 
     def listing(self) -> Listing:
@@ -84,9 +90,8 @@ class KafkaGroups:
                     raise InternalError.of("the process that asks about consumer groups", str(error)) from error
                 reason = str(error)
         raise BrokerAway(
-            f"Kafka could not be asked about consumer groups: librdkafka ended its process {TRIES} times ({reason}), "
-            "as it does while a broker goes away (confluentinc/librdkafka issue 4605). Try again when the brokers are "
-            "up (`tidegate stack status`)"
+            f"Kafka could not be asked about consumer groups: the process that asks ended {TRIES} times ({reason}). "
+            "Try again when the brokers are up (`tidegate stack status`)"
         )
 
     def _change(self, method: Callable[Concatenate[GroupClient, P], None], *args: P.args, **kwargs: P.kwargs) -> None:
@@ -94,40 +99,63 @@ class KafkaGroups:
             self._call(method, *args, **kwargs)
         except _Ended as error:
             raise BrokerAway(
-                f"librdkafka ended the process that changes a consumer group ({error}; confluentinc/librdkafka issue "
-                "4605), so it is not known whether the group was changed: tidegate groups describe shows it"
+                f"the process that changes the consumer group ended ({error}), so it is not known whether the group "
+                "was changed: tidegate groups describe shows it"
             ) from error
 
     def _call(self, method: Callable[Concatenate[GroupClient, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         with self._lock:
+            if self._child is not None and self._child.has_ended:
+                self._forget()
             if self._child is None:
-                self._child = _Child(self.options, self.timeout)
-                weakref.finalize(self, self._child.end)
+                try:
+                    self._child = _Child(self.options, self.timeout)
+                except OSError as error:
+                    raise BadInput(f"no process can be started to ask about consumer groups: {error}") from error
+                self._end = weakref.finalize(self, self._child.end)
             try:
                 answer, error = self._child.call(method, args, kwargs)
             except BaseException:  # also an interrupt: what the child answers later belongs to no call
-                self._child.end()
-                self._child = None
+                self._forget()
                 raise
         if error is not None:
             raise error
         return answer
+
+    def _forget(self) -> None:
+        if self._end is not None:
+            self._end()
+        self._child = self._end = None
 
 
 class _Child:
     """A process that runs worker.py."""
 
     def __init__(self, options: Mapping[str, Any], timeout: float) -> None:
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
-        self._process = subprocess.Popen(
-            COMMAND,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            start_new_session=True,  # Ctrl-C is for the parent, which closes stdin
-        )
-        self._calls, self._answers = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        # What librdkafka logs for the option debug is for the user, and without a bound.
+        self._errors = None if "debug" in options else tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
+        reading, writing = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*COMMAND, str(writing)],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},  # as this process imports
+                stdin=subprocess.PIPE,
+                stdout=2 if self._errors is None else self._errors,  # what a callback prints is no answer
+                stderr=self._errors,
+                pass_fds=[writing],
+                start_new_session=True,  # Ctrl-C is for the parent, which closes stdin
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
+        self._calls, self._answers = cast("IO[bytes]", self._process.stdin), os.fdopen(reading, "rb")
         self._options = dict(options), timeout
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def call(self, method: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Any, TidegateError | None]:
         """Return what the method returned and what it raised. Raises _Ended."""
@@ -138,15 +166,16 @@ class _Child:
             pickle.dump((method, args, kwargs), self._calls)
             self._calls.flush()
             return pickle.load(self._answers)  # noqa: S301  # by worker.py
-        except (EOFError, OSError, pickle.UnpicklingError) as error:
+        except (EOFError, OSError, pickle.PickleError) as error:
             raise self._ended() from error
 
     def end(self) -> None:
         """End the process, whatever it is doing: it holds nothing that has to be kept."""
         self._process.kill()
         self._process.wait()
-        for file in (self._answers, self._errors):
-            file.close()
+        self._answers.close()
+        if self._errors is not None:
+            self._errors.close()
         try:
             self._calls.close()
         except OSError:  # of a call that could not be written
@@ -154,7 +183,9 @@ class _Child:
 
     def _ended(self) -> _Ended:
         code = self._process.wait()
-        self._errors.seek(0)
-        written = self._errors.read().decode(errors="replace").strip().splitlines()
-        last = written[-1] if written else ""
-        return _Ended(last or f"exit code {code}", by_signal=code < 0)
+        last = ""
+        if self._errors is not None:
+            self._errors.seek(0)
+            last = self._errors.read().decode(errors="replace").strip().rpartition("\n")[2]
+        issue = ISSUE if code == -signal.SIGABRT else ""
+        return _Ended(f"{last or f'exit code {code}'}{issue}", by_signal=code < 0)

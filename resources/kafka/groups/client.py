@@ -52,12 +52,15 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """The groups that this user may describe, without members, by name. `unanswered`: why brokers did not list theirs.
-    `sees_all`: False if Kafka leaves out groups that this user has no right to.
+    `sees_all`: False if Kafka leaves out groups that this user has no right to. `has_nameless`: True if there is a
+    group without a name, which is left out.
     """
 
     groups: Mapping[str, Group]
+    cluster_id: str | None = None
     unanswered: tuple[str, ...] = ()
     sees_all: bool = True
+    has_nameless: bool = False
 
 
 @dataclass
@@ -79,7 +82,7 @@ class GroupClient:
         cluster = admin.describe_cluster(include_authorized_operations=True, request_timeout=self.timeout)
         listed = admin.list_consumer_groups(request_timeout=self.timeout)
         try:
-            operations = self._value(cluster, "to describe the cluster").authorized_operations
+            described = self._value(cluster, "to describe the cluster")
             found = self._value(listed, place, needed)
             errors: list[KafkaError] = found.errors or []
             if errors and not found.valid:
@@ -90,12 +93,15 @@ class GroupClient:
         groups = {
             one.group_id: Group(name=one.group_id, type=_TYPES.get(one.type, CLASSIC), state=_state(one.state))
             for one in found.valid
+            if one.group_id  # "": clients refuse to ask about it
         }
         admin.forget()
         return Listing(
             groups=groups,
             unanswered=tuple(error.str() for error in errors),
-            sees_all=AclOperation.DESCRIBE in (operations or ()),
+            has_nameless=any(not one.group_id for one in found.valid),
+            cluster_id=described.cluster_id,
+            sees_all=AclOperation.DESCRIBE in (described.authorized_operations or ()),
         )
 
     def describe(self, names: Iterable[str]) -> dict[str, Group | TidegateError]:

@@ -1,36 +1,40 @@
 """The process in which `resources.kafka.groups.child.KafkaGroups` asks Kafka: it reads calls of GroupClient's methods
-from stdin and writes what they return or raise to stdout, pickled, until stdin ends.
+from stdin and writes what they return or raise to the file descriptor that it is given, pickled, until stdin ends.
 """
 
+import os
 import pickle
 import resource
 import sys
 from typing import Any
 
-from platform_defs.errors import TidegateError
+from platform_defs.errors import InternalError, TidegateError
 from resources.kafka.groups.client import GroupClient
 
 
-def main() -> None:
+def main(descriptor: int) -> None:
     """Serve calls until the parent closes its end, or has ended."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an assertion of librdkafka leaves no core file behind
-    calls, answers = sys.stdin.buffer, sys.stdout.buffer
+    calls = sys.stdin.buffer
     options, timeout = pickle.load(calls)  # noqa: S301  # by the parent
     client = GroupClient({**options, "log_level": "0"}, timeout)  # what goes wrong is in the answers
-    while True:
-        try:
-            method, arguments, options = pickle.load(calls)  # noqa: S301
-        except EOFError:
-            return
-        answer: Any = None
-        error: TidegateError | None = None
-        try:
-            answer = method(client, *arguments, **options)
-        except TidegateError as raised:
-            error = raised
-        pickle.dump((answer, error), answers)
-        answers.flush()
+    with os.fdopen(descriptor, "wb") as answers:
+        while True:
+            try:
+                method, args, kwargs = pickle.load(calls)  # noqa: S301  # by the parent
+            except EOFError:
+                return
+            answer: Any = None
+            error: TidegateError | None = None
+            try:
+                answer = method(client, *args, **kwargs)
+            except TidegateError as raised:
+                error = raised
+            except Exception as raised:  # noqa: BLE001  # a mistake of ours, raised again by the parent
+                error = InternalError.of("a question about consumer groups", raised)
+            pickle.dump((answer, error), answers)
+            answers.flush()
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]))
