@@ -37,56 +37,56 @@ def measure(
     preset: list[str] = typer.Option(["all"], "--preset", help="Which; may be given several times."),
     fault: list[str] = typer.Option(["all"], "--fault", help="Which; may be given several times."),
     vary: list[Vary] = typer.Option(
-        [], "--vary", help="Vary one option and keep all others, instead; may be repeated.", show_default="nothing"
+        [], "--vary", help="Vary this option instead, and keep all others; may be repeated.", show_default="nothing"
     ),
-    rounds: int = typer.Option(1, "--rounds", min=1, help="Of each pair of preset and fault, or each value."),
-    messages: int = typer.Option(100_000, "--messages", min=1_000, help="Of a round without a fault."),
+    rounds: int = typer.Option(1, "--rounds", min=1, help="Rounds for each pair of preset and fault, or each value."),
+    messages: int = typer.Option(100_000, "--messages", min=1_000, help="Messages in a round without a fault."),
     docs: Path | None = typer.Option(
-        None, "--docs", help="Write the rows into explanation/producers.md of this folder, and its picture."
+        None, "--docs", help="Update the table and the plot of explanation/producers.md in this folder."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Measure what each preset loses, doubles and reorders under real faults.
+    """Measure what presets lose, duplicate and reorder under real faults.
 
-    It starts three Kafka brokers of its own under TIDEGATE_HOME, and stops
-    them and deletes their data at the end; no other cluster is touched,
-    whatever TIDEGATE_KAFKA_* says. Numbered messages are sent, 2,000 a second
-    while there is a fault, the fault is brought about among them, and the log
-    is compared with what the producer was told. A round takes 3 to 40 s.
+    The command starts three Kafka brokers of its own under TIDEGATE_HOME, and
+    stops them and deletes their data at the end; no other cluster is touched,
+    whatever TIDEGATE_KAFKA_* says. It sends numbered messages, 2,000 a second
+    in a round with a fault, injects the fault meanwhile, and compares the log
+    with the producer's delivery reports. A round takes 3 to 40 s.
 
     \b
     Faults:
-      none           nothing; as fast as it goes
+      none           no fault; messages are sent at full speed
       broker_kill    the leader is killed, and started again after 3 s
       leader_loss    the leader is killed while its followers are frozen
       unclean        a follower that was out of sync is elected
       cut_answers    connections are reset before they carry an answer
       isr_flap       min.insync.replicas is raised and lowered ten times
-      away           all brokers are killed for longer than messages may take
+      away           all brokers are down for longer than message.timeout.ms
       zombie         a producer frozen in a transaction outlives its successor
                      (transactional alone)
 
     \b
     JSON: a list with one object for each pair
       preset, fault, rounds
-      fired                in how many rounds the fault was seen to happen
-      sent, delivered, failed   messages; what the producer was told
-      lost                 told delivered, and not in the log
+      fired                rounds in which the fault took effect
+      sent, delivered, failed   messages, by the producer's delivery reports
+      lost                 reported as delivered, but not in the log
       doubled              in the log more than once
-      reordered            behind a later one of the same key
-      ghosts               told failed, and in the log
+      reordered            after a later message of the same key
+      ghosts               reported as failed, but in the log
       messages_per_second  delivered; the median of the rounds
       p50_ms, p99_ms, max_ms    from send to acknowledgement
       longest_stall_ms     in which nothing was delivered
-    For a pair whose round ended with an error: preset, fault and error alone.
-    With --docs each row is written as soon as its last round is over. Exit
-    code 1 where a pair ended with an error, or a fault did not fire in every
-    round; such a pair is not written.
+    A pair that ended with an error has only preset, fault and error. With
+    --docs, each row is written as soon as its last round is over. The exit
+    code is 1 if a pair ended with an error, or its fault did not take effect
+    in every round; the row of such a pair is not written.
 
-    --vary measures speed: one option has each of its values, all others stay
-    as they are, and there is no fault. Each value is measured as fast as it
-    goes (load full) and at 5,000 messages a second (load steady), which says
-    more of latency. Batches and bytes are from librdkafka's statistics.
+    --vary measures speed: it tries each value of one option, keeps all other
+    options, and injects no fault. Each value is measured at full speed (load
+    full) and at 5,000 messages a second (load steady), which says more about
+    latency. Batches and bytes are from librdkafka's statistics.
 
     \b
     Sweeps:
@@ -185,7 +185,7 @@ def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]
     if isinstance(one, Broken):
         show(f"{one.fault}, {one.preset}: not measured: {one.error}")
     elif one.fired < one.rounds:
-        show(f"{one.fault}, {one.preset}: the fault was seen in {one.fired} of {plural(one.rounds, 'round')} alone")
+        show(f"{one.fault}, {one.preset}: the fault took effect in only {one.fired} of {plural(one.rounds, 'round')}")
     elif docs is not None:
         write(docs, [one])
 

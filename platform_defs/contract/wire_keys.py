@@ -39,9 +39,9 @@ SERVER_PROPERTIES = Section(
         Key("subject", "The registry's subject.", "text", "the topic with -value behind it", "bank.transfers-value"),
         Key(
             "subjectNameStrategy",
-            "The strategy of the producers' serializers, in place of subject: TopicNameStrategy (the topic with -value "
-            "behind it), RecordNameStrategy (the record's full name), TopicRecordNameStrategy (the topic, a hyphen and "
-            "the record's full name). The last two need record or message. Keys: the topic with -key behind it.",
+            "The strategy of the producers' serializers, in place of subject: TopicNameStrategy (`<topic>-value`), "
+            "RecordNameStrategy (the record's full name) or TopicRecordNameStrategy (`<topic>-<record>`). The last two "
+            "need record or message. The subject of keys is `<topic>-key`.",
             "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy",
             "TopicNameStrategy",
             "RecordNameStrategy",

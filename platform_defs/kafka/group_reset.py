@@ -26,7 +26,7 @@ class Target:
         if text.isdecimal():
             return cls(kind="offset", offset=int(text))
         if (at := parse_time(text, "--to")) is None:
-            raise BadInput(f"{text!r} is none of: earliest; latest; an offset, 42; a time, {EXAMPLE}", field="--to")
+            raise BadInput(f"{text!r} is not earliest, latest, an offset (42) or a time ({EXAMPLE})", field="--to")
         return cls(kind="time", at=at)
 
     @property
@@ -82,8 +82,8 @@ def offset_changes(
     if outside:
         each = "; ".join(f"{_name(one)}: {one.bounds.log_start} to {one.bounds.end}" for one in outside)
         raise BadInput(
-            f"offset {target.offset} is outside the log, so a consumer could not go on there. Possible: {each}. Give "
-            "such an offset, earliest, latest, or the partition with --partition. Nothing was changed",
+            f"offset {target.offset} is outside the log, so a consumer could not resume there. Valid offsets: {each}. "
+            "Give one of these, earliest or latest, or limit the reset with --partition. Nothing was changed",
             field="--to",
         )
     return tuple(found)

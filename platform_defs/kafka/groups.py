@@ -115,7 +115,7 @@ class GroupPartition:
         if self.expired:
             return (
                 f"lags past retention: offset {self.committed} is below the log start {self.bounds.log_start}, "
-                f"{plural(self.expired, 'message')} cannot be read any more"
+                f"so {plural(self.expired, 'message')} can no longer be read"
             )
         if self.committed > self.bounds.end:
             return (

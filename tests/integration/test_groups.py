@@ -247,7 +247,7 @@ def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves
     ("arguments", "error"),
     [
         (["--to", "11"], r"outside the log.*partition 0 of t\w+: 0 to 10"),
-        (["--to", "yesterday"], "none of: earliest; latest; an offset, 42; a time"),
+        (["--to", "yesterday"], "is not earliest, latest, an offset (42) or a time"),
         (["--to", "latest", "--partition", "3"], "has no partition 3; it has partitions 0 to 2"),
         (["--to", "latest", "--topic", "no.such.topic"], "no.such.topic does not exist"),
     ],
@@ -355,7 +355,7 @@ def test_a_group_behind_the_log_start_lags_past_retention(site: Site) -> None:
     found = {one["partition"]: one for one in answer("describe", group)["partitions"]}
     assert (found[0]["log_start"], found[0]["expired"], found[0]["lag"], found[0]["lag_seconds"]) == (6, 4, 8, None)
     assert found[0]["note"] == (
-        "lags past retention: offset 2 is below the log start 6, 4 messages cannot be read any more"
+        "lags past retention: offset 2 is below the log start 6, so 4 messages can no longer be read"
     )
     assert (found[1]["expired"], found[1]["lag"], found[1]["note"]) == (0, 1, None)
     listed = {one["group"]: one for one in answer("list")["groups"]}[group]
@@ -373,7 +373,7 @@ def test_a_pipelines_group_is_shown_as_such_and_reset_points_at_replay(
     code, _, said = run("reset", "tidegate-bank_transfers", "--topic", shared.topic, "--to", "earliest", "--execute")
     assert code == 1
     assert "tidegate replay bank_transfers" in said
-    assert "the next run of it" in run("delete", "tidegate-bank_transfers", "--execute")[1]
+    assert "its next run that reads" in run("delete", "tidegate-bank_transfers", "--execute")[1]
     code, _, said = run("delete", "tidegate.bank_transfers.asset", "--execute")
     assert code == 1
     assert "would write its messages again" in said

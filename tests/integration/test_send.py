@@ -130,7 +130,7 @@ def test_a_line_is_sent_while_the_next_one_is_waited_for(desk: Desk) -> None:
 def test_unchecked_bytes_are_sent_as_they_are(desk: Desk) -> None:
     desk.declare()
     desk.make_topic()
-    assert "as they are (--unchecked)" in desk.send("no JSON", "", "--unchecked").out
+    assert "unchecked (--unchecked)" in desk.send("no JSON", "", "--unchecked").out
     assert sorted(m.value() for m in desk.log()) == [b"", b"no JSON"]
 
 
@@ -140,10 +140,10 @@ def test_without_a_contract_bytes_are_sent_as_they_are_and_the_answer_says_so(de
     broken = desk.folder / "web" / "broken.odcs.yaml"
     broken.write_text(f"physicalName: {desk.topic}\n{{")
     assert "broken.odcs.yaml" in desk.send("any text", to=desk.topic, code=1).err
-    assert "as they are: no contract reads it" in desk.send("any text", "--unchecked", to=desk.topic).out
+    assert "unchecked: no contract reads it" in desk.send("any text", "--unchecked", to=desk.topic).out
     broken.write_text("{")
     said = desk.send("any text", "--key", "k", to=desk.topic)
-    assert "as they are: no contract reads it" in said.out
+    assert "unchecked: no contract reads it" in said.out
     answer = desk.send("any text", "--key", "k", "-o", "json", to=desk.topic).json
     assert (answer["pipeline"], answer["checked"], answer["unsent"]) == (None, False, 0)
     assert sorted(str(m.key()) for m in desk.log()) == ["None", "b'k'", "b'k'"]
@@ -158,7 +158,7 @@ def test_a_tombstone_has_a_key_and_no_value(desk: Desk) -> None:
     assert (
         "an upsert table needs one, since the key decides the row; give one with --key" in desk.send("{}", code=1).err
     )
-    assert "--null needs --key" in desk.send("--null", code=2).err
+    assert "--null requires --key" in desk.send("--null", code=2).err
 
 
 def test_a_tombstone_for_a_table_that_appends_is_refused(desk: Desk) -> None:
@@ -225,7 +225,7 @@ def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, prese
     whole = preset == "transactional"
     assert (said.json["sent"], said.json["failed"], said.json["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
     assert said.json["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
-    assert f"of {'values 1 to 2' if whole else 'value 2'}: " in said.err
+    assert f"({'values 1 to 2' if whole else 'value 2'}): " in said.err
     assert f"tidegate dlq send {desk.name}" in said.err
     counts = UnsentLedger(desk.world.endpoints.postgres_url).counts(desk.name, None, None)
     assert sum(count.messages for count in counts) == said.json["unsent"]
@@ -250,5 +250,5 @@ def test_what_is_not_acknowledged_without_a_contract_is_named_as_not_kept(desk: 
     desk.world.create_topic(desk.topic, 4, {"max.message.bytes": "1000"})
     said = desk.send("x", "y" * 2_000, "--preset", "synchronous", to=desk.topic, code=1)
     assert "1 message sent" in said.out
-    assert "of value 2: " in said.err
+    assert "(value 2): " in said.err
     assert "They are not kept: send them again" in said.err

@@ -308,7 +308,7 @@ def test_what_kafka_would_refuse_is_refused_at_its_place_before_anything_is_chan
     assert f"topics.yaml:3 ({site.name}.b): Kafka refuses to create {site.name}.b: Invalid value soon" in done.said
     assert site.admin.observe([f"{site.name}.a"]).topics == {}
     site.list_others(f"- name: {site.name}.a")
-    assert "nobody can be asked here" in site.run("apply").said
+    assert "stdin is not a terminal" in site.run("apply").said
     assert site.admin.observe([f"{site.name}.a"]).topics == {}
 
 

@@ -65,7 +65,7 @@ def test_a_key_that_no_upsert_can_use_is_refused() -> None:
 def test_a_key_that_its_schema_does_not_take_is_refused(schema: str, text: bytes) -> None:
     contract = contract_of("prefix", key_format="avro", subject="t-value")
     schemas = replace(SCHEMAS, key=WriterSchema("8", "avro", schema))
-    with pytest.raises(BadInput, match="--key is a text, to be written by the schema of t-key: "):
+    with pytest.raises(BadInput, match="--key must be text that the schema of t-key can encode: "):
         Checked(contract, schemas, text).messages(lines(transfer(1)))
 
 

@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 def delivery(
     seed: int | None = typer.Option(
-        None, min=0, help="The transfers and the crashes of an earlier run.", show_default="random"
+        None, min=0, help="Repeat the transfers and crashes of an earlier run.", show_default="random"
     ),
     keep: bool = typer.Option(False, "--keep", help="Keep the topic and the tables until the next run."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Kill three consumers of the same transfers, and count what each loses.
+    """Kill three consumers of the same messages; count losses and duplicates.
 
-    Money transfers go to a topic of their own, tidegate.demo.transfers. Three
-    consumers read it, one after the other, and write two postings for each:
-    one with enable.auto.commit (at most once), one that commits after its work
-    (at least once), one that keeps its position in Postgres and moves it in
-    the transaction of the postings (exactly once, as Tidegate's engine). Each
-    is a process that is killed (SIGKILL) at the same places, and started again
-    until it has read everything. The tables are in a schema of their own,
-    tidegate_demo. All of it is deleted at the end, also after Ctrl-C.
+    Money transfers are sent to the topic tidegate.demo.transfers. Three
+    consumers read them, one after the other, and write two postings for each
+    transfer. One uses enable.auto.commit (at most once). One commits offsets
+    after it has written the postings (at least once). One keeps its position
+    in Postgres and updates it in the transaction that writes the postings
+    (exactly once, like Tidegate's engine). Each consumer is a process that is
+    killed (SIGKILL) at the same places and restarted until it has read
+    everything. The tables are in the schema tidegate_demo. The topic, the
+    groups and the schema are deleted at the end, also after Ctrl-C.
 
-    It takes about 20 seconds, and starts the embedded stack if that is needed.
-    The exit code is 1 where a consumer breaks what its semantics promise, or
+    The demo takes about 20 seconds, and starts the embedded stack if needed.
+    The exit code is 1 if a consumer violates its delivery semantics, or if
     something could not be deleted.
 
     \b
@@ -83,7 +84,7 @@ def _print(report: DeliveryReport, *, keep: bool) -> None:
     print_line("")
     print_table(columns, rows)
     print_line("")
-    print_line("lost: transfers of which a posting is missing. duplicated: a posting is there twice.")
-    print_line(f"The same crashes again: tidegate demo delivery --seed {report.seed}")
+    print_line("lost: transfers with a missing posting. duplicated: transfers with a posting written twice.")
+    print_line(f"To repeat this run: tidegate demo delivery --seed {report.seed}")
     if keep:
         print_line(f"Kept until the next run: the topic {TOPIC}, and the schema {SCHEMA} in Postgres")

@@ -63,7 +63,7 @@ def groups(output: OutputOption = Output.human) -> None:
 
 def _print(step: Rebalance) -> None:
     rows = [
-        (one.consumer, "none: it is idle" if one.idle else ", ".join(map(str, one.partitions)), one.received)
+        (one.consumer, "none (idle)" if one.idle else ", ".join(map(str, one.partitions)), one.received)
         for one in step.consumers
     ]
     print_line(f"{step.event} (group {step.group})")
@@ -80,7 +80,7 @@ def _finish(report: GroupsReport, found: list[Rebalance], output: Output) -> Non
         print_json({**report.to_json(), "rebalances": rebalances})
     else:
         rows = [(one.group, report.sent, one.received, one.twice) for one in report.groups]
-        print_table(("group", "messages sent", "received", "of them twice"), rows)
+        print_table(("group", "messages sent", "received", "received twice"), rows)
         print_line("")
         print_line("A message goes to one consumer of a group (a queue), and to each group (publish and subscribe).")
     if report.left:

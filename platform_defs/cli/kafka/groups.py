@@ -20,7 +20,7 @@ app = typer.Typer(help="Consumer groups: state, members, lag; watched, reset, de
 
 WATCHED = 3.0  # seconds for each question of a watch: Ctrl-C waits for an answer that is under way
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]
-ExecuteOption = Annotated[bool, typer.Option("--execute", help="Do it; without this it is only shown.")]
+ExecuteOption = Annotated[bool, typer.Option("--execute", help="Make the change; without this option, only show it.")]
 
 
 @app.command("list")
@@ -30,8 +30,8 @@ def list_(output: OutputOption = Output.human) -> None:
     Kafka lists only groups that this user may describe; if that may not be all,
     the command names the missing right. Groups of other protocols (share, streams,
     Kafka Connect) are listed by name, protocol and state. A group with a
-    pipeline shows the pipeline's progress to Kafka's tools: the pipeline
-    itself goes by the ledger (tidegate lag).
+    pipeline only shows the pipeline's progress to Kafka's tools: the pipeline
+    keeps its own position in the ledger (tidegate lag).
 
     \b
     JSON: incomplete (what may be missing, as sentences) and groups, a list:
@@ -42,7 +42,7 @@ def list_(output: OutputOption = Output.human) -> None:
                 Assigning, Reconciling or Unknown
       members   how many; null: not known, or of another protocol
       idle      how many of them have no partition
-      topics    that it has committed offsets of or is assigned
+      topics    in which it has committed offsets or assigned partitions
       lag       unread messages; null: nothing is committed, or not known
       past_retention  how many partitions it lags past retention in
       pipeline  the pipeline whose progress it shows, or null
@@ -94,9 +94,10 @@ def watch(
 ) -> None:
     """Print joins, leaves, assignments and states as they change, until Ctrl-C.
 
-    Kafka is asked twice a second about one group, and once about all; what
-    comes and goes between two questions is not seen. While no broker answers,
-    the command reports it once and goes on. Ctrl-C ends it with exit code 0.
+    The command polls Kafka twice a second for one group, and once a second for
+    all; it does not see changes that are undone between two polls. While no
+    broker answers, it reports this once and keeps trying. Ctrl-C ends it with
+    exit code 0.
 
     \b
     JSON: not one document, but a line of JSON for each event:
@@ -150,10 +151,10 @@ def reset(
     """Move a group's committed offsets; without --execute, show the changes.
 
     Refused while the group has members, since they would overwrite the
-    offsets, and for offsets outside the log. A time is that of the first
-    message to be read again; without such a message it is the end of the log.
-    A group that shows a pipeline's progress is refused as well: see
-    tidegate replay.
+    offsets, and for offsets outside the log. With a time, the group resumes at
+    the first message with that timestamp or a later one, or at the end of the
+    log if there is none. A group that shows a pipeline's progress is refused
+    as well: use tidegate replay.
 
     \b
     JSON:

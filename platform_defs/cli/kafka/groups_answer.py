@@ -107,7 +107,7 @@ def print_described(found: DescribedGroup) -> None:
     notes += [f"{one.topic}-{one.partition}: {one.note}" for one in progress.partitions if one.note and not one.problem]
     if progress.pipeline:
         notes.append(
-            f"The group only shows the progress of the pipeline {progress.pipeline}, which goes by the ledger: "
+            f"The group only shows the progress of the pipeline {progress.pipeline}; its position is in the ledger: "
             f"tidegate lag {progress.pipeline}"
         )
     if notes:
@@ -154,7 +154,7 @@ def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
         print_table(["topic", "partition", "committed", "end", "lag"], rows)
     if progress.pipeline:
         print_line(
-            f"The group only shows the progress of the pipeline {progress.pipeline}: the next run of it that reads "
+            f"The group only shows the progress of the pipeline {progress.pipeline}: its next run that reads "
             "messages creates the group again."
         )
     if not progress.partitions:

@@ -28,16 +28,16 @@ def peek(
     at: str | None = typer.Option(
         None, metavar="TIME", help="Start at the first message of this time, such as 2026-11-01T10:00Z, or later."
     ),
-    last: int | None = typer.Option(None, min=1, help="Start so many messages before the end of each partition."),
+    last: int | None = typer.Option(None, min=1, help="Start this many messages before the end of each partition."),
     limit: int | None = typer.Option(
-        None, min=1, help="Show at most so many messages.", show_default=f"{LIMIT}; all with --last or --follow"
+        None, min=1, help="Show at most this many messages.", show_default=f"{LIMIT}; all with --last or --follow"
     ),
     key: str | None = typer.Option(None, help="Only messages with this key."),
     where: str | None = typer.Option(
         None, metavar="EXPR", help='Only messages for which this SQL expression is true: "amount > 100".'
     ),
     follow: bool = typer.Option(
-        False, "--follow", help="Go on with new messages until Ctrl-C; without a start, show these alone."
+        False, "--follow", help="Keep printing new messages until Ctrl-C; without a start, print only new ones."
     ),
     raw: bool = typer.Option(False, "--raw", help="Show keys and values as bytes, decoded by no contract."),
     output: OutputOption = Output.human,
@@ -49,7 +49,7 @@ def peek(
     are open or were aborted are not shown. A message that would be a dead
     letter is shown with the reason and its first bytes. A topic without a
     contract is shown as bytes. If several contracts read it, name a pipeline.
-    Classified fields are masked, and with them key, header values and bytes.
+    Classified fields are masked, and so are keys, header values and raw bytes.
 
     --where takes an expression of DuckDB's SQL over the contract's fields and
     _key, _partition, _offset, _timestamp, _size (bytes of the value) and

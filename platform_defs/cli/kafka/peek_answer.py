@@ -77,7 +77,7 @@ def _lines(one: PeekedMessage) -> Iterator[str]:
     if one.fault is not None:
         yield f"  dead letter ({one.fault.stage}): {one.fault.error_class}: {one.fault.message}"
     if one.other_record:
-        yield "  skipped: it is of another record than the contract's"
+        yield "  skipped: the contract reads another record"
     if one.value is None or one.value.data is None:
         return
     if one.fault is None and one.value.text is not None:

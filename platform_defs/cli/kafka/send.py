@@ -36,7 +36,7 @@ def send(
         show_default="none",
     ),
     partition: int | None = typer.Option(
-        None, "--partition", "-p", min=0, help="Where to.", show_default="as the partitioner says"
+        None, "--partition", "-p", min=0, help="The partition to send to.", show_default="by the partitioner"
     ),
     preset: str | None = typer.Option(
         None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
@@ -55,12 +55,12 @@ def send(
     A value is a JSON document. If a contract reads the topic, the document is
     encoded as the contract says (JSON; Avro and Protobuf by the schema that is
     registered under its subject) and checked against it: what would be a dead
-    letter is refused, with the reason. Of arguments and of a file all values
+    letter is refused, with the reason. All arguments, or all lines of a file,
     are checked before the first is sent; standard input is checked and sent as
-    it comes. Without a contract, and with --unchecked, bytes are sent as they
-    are. Topics are never created. It ends with the first message that Kafka
-    does not acknowledge, and with exit code 1; with a contract, what was not
-    delivered is kept for tidegate dlq send.
+    it arrives. Without a contract, or with --unchecked, bytes are sent as they
+    are. Topics are never created. The command stops at the first message that
+    Kafka does not acknowledge, with exit code 1; with a contract, messages that
+    were not delivered are kept for tidegate dlq send.
 
     \b
     JSON:
@@ -84,7 +84,7 @@ def send(
     if null and (value or file is not None):
         raise typer.BadParameter("--null sends a message without a value: leave VALUE and --file out")
     if null and key is None:
-        raise typer.BadParameter("--null needs --key: a tombstone deletes what has this key")
+        raise typer.BadParameter("--null requires --key: a tombstone deletes the row with that key")
     request = Request(
         name=destination,
         lines=Arguments([""]) if null else _lines(value or [], file),
@@ -115,7 +115,7 @@ def _lines(values: list[str], file: Path | None) -> Lines:
     if file is not None and str(file) != STANDARD_INPUT:
         return FileLines(file)
     if STANDARD_INPUT in values and len(values) > 1:
-        raise typer.BadParameter("- stands for standard input, and is then the only VALUE")
+        raise typer.BadParameter("- means standard input and must be the only VALUE")
     if values and values != [STANDARD_INPUT]:
         return Arguments(values)
     if not values and file is None and sys.stdin.isatty():

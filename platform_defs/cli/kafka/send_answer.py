@@ -84,7 +84,7 @@ def print_end(answer: Answer, sending: Sending) -> None:
         numbers = [item.number for item in sending.failed]
         messages, values = plural(len(numbers), "message"), f"{noun_for(len(numbers), noun)} {_runs(numbers)}"
         print_error(
-            f"Kafka did not acknowledge {messages}, of {values}: {sending.failed[0].error}. Nothing after {noun} "
+            f"Kafka did not acknowledge {messages} ({values}): {sending.failed[0].error}. Nothing after {noun} "
             f"{sending.last} was sent. {kept or 'They are not kept: send them again.'}"
         )
     elif kept:
@@ -95,14 +95,14 @@ def print_end(answer: Answer, sending: Sending) -> None:
 
 def _checked(prepared: Prepared) -> str:
     if prepared.contract is None:
-        return "as they are: no contract reads it"
+        return "unchecked: no contract reads it"
     if not prepared.is_checked:
-        return "as they are (--unchecked)"
+        return "unchecked (--unchecked)"
     return f"by the contract of {prepared.contract.pipeline}"
 
 
 def _line(noun: str, item: Sent) -> str:
-    place = "not acknowledged (acks=0)" if item.offset is None else f"offset {item.offset}"
+    place = "sent without acknowledgement (acks=0)" if item.offset is None else f"offset {item.offset}"
     return f"{noun} {item.number}: partition {item.partition}, {place}, {_time(item)}"
 
 

@@ -26,13 +26,13 @@ Only = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given several times.")
 ]
 Break = Annotated[
-    bool, typer.Option("--break-key-order", help="Add partitions although keys have to stay where they are.")
+    bool, typer.Option("--break-key-order", help="Add partitions although keys would then map to other partitions.")
 ]
 Recreate = Annotated[bool, typer.Option("--recreate", help="Create missing topics that pipelines have read.")]
 NewCluster = Annotated[
     str | None,
     typer.Option(
-        metavar="ID", help="The id of a cluster that takes the place of the first apply's.", show_default=False
+        metavar="ID", help="The id of the cluster that replaces the one of the first apply.", show_default=False
     ),
 ]
 ClusterId = Annotated[
@@ -96,7 +96,7 @@ def plan(
     retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what would make the topics as they are declared; nothing changes.
+    """Show the changes that make the topics match their declarations.
 
     A contract's topic that is missing is created, with the cluster's defaults
     for what is not declared. Of topics that exist, only what is declared is
@@ -139,17 +139,17 @@ def apply(
     retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Make the topics as they are declared: a new plan, or the one in FILE.
+    """Make topics match their declarations, by a new plan or the one in FILE.
 
     A contract's topic that is missing is created, with the cluster's defaults
     for what is not declared. A plan in a file is applied only if the cluster,
-    each topic's id and all that it saw are as they were, and the declarations
-    too; otherwise nothing changes. A plan that was shown is checked in the same
-    way when you confirm it. If no ledger identifies the intended cluster,
-    --cluster-id must name it. Nothing undeclared is touched, and no topic is
-    deleted. Kafka checks all steps before the first is done. Replicas are moved
-    as by tidegate cluster reassign apply, at most 50 MB a second from and to
-    each broker. Interrupted, run it again.
+    the topic ids, everything else that it recorded and the declarations have
+    not changed; otherwise nothing is changed. A plan that was shown is checked
+    in the same way when you confirm it. If no ledger identifies the intended
+    cluster, --cluster-id must name it. What is not declared is not changed, and
+    no topic is deleted. Kafka validates all steps before the first is applied.
+    Replicas are moved as by tidegate cluster reassign apply, at most 50 MB a
+    second from and to each broker. If the command is interrupted, run it again.
 
     \b
     JSON: as tidegate topics plan, and applied
@@ -258,6 +258,6 @@ def _topics(only: list[str] | None = None) -> Topics:
 def _ask() -> None:
     """Raises BadInput where nobody can answer."""
     if not sys.stdin.isatty():
-        raise BadInput("nobody can be asked here whether to apply it; give --yes. Nothing was changed")
+        raise BadInput("cannot ask for confirmation: stdin is not a terminal. Give --yes. Nothing was changed")
     if not typer.confirm("Apply it?", err=True):
         raise BadInput("nothing was changed")

@@ -23,7 +23,7 @@ def print_judged(judged: Judged, output: Output) -> None:
     for verdict in judged.verdicts:
         print_error(str(verdict))
     if judged.refused:
-        print_error("Nothing can be applied until what is refused is settled.")
+        print_error("Nothing can be applied until you resolve what is refused.")
     elif not judged.plan.steps:
         print_line("Nothing to do: every topic exists and is as declared.")
 

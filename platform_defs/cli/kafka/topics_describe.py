@@ -30,8 +30,8 @@ def describe(
 ) -> None:
     """Show one topic: partitions, files, settings, and what reads it.
 
-    What cannot be asked, since a broker is down or a right is missing, is
-    shown as unknown, and why. Segment files are those of the embedded brokers.
+    If a broker is down or a right is missing, the affected values are shown as
+    unknown, with the reason. Segment files are shown for embedded brokers only.
 
     \b
     JSON (null: not known):
@@ -41,11 +41,11 @@ def describe(
         replicas   broker, in_sync, size (bytes on disk), segments (null, or
                    name and size)
         earliest, latest (the high watermark), last_stable: offsets
-        messages   offsets from earliest to latest: compaction and control
-                   records make the messages fewer
+        messages   latest minus earliest; compaction and control records leave
+                   gaps, so there may be fewer messages
       settings     name, value, source (topic, broker or default)
-      contracts    pipeline, file, disposition; problem: null, or why it cannot
-                   be used, so that it may read the topic
+      contracts    pipeline, file, disposition; problem: null, or why the
+                   contract is invalid (it may or may not read the topic)
       groups       group, state, members, lag, partitions (with committed
                    offsets)
       unknown      sentences about what could not be asked
@@ -109,7 +109,7 @@ def _print_readers(found: TopicDescription) -> None:
     print_line("")
     if found.contracts:
         rows = [(one.pipeline, one.disposition or "broken", one.file) for one in found.contracts]
-        print_table(["contract", "table", "file"], rows)
+        print_table(["contract", "disposition", "file"], rows)
     else:
         print_line("No contract reads it.")
     for one in found.contracts:
@@ -121,4 +121,4 @@ def _print_readers(found: TopicDescription) -> None:
         rows = [(one.group, one.state, one.members, one.partitions, one.lag) for one in found.groups]
         print_table(["group", "state", "members", "partitions", "lag"], rows)
     elif found.groups is not None:
-        print_line("No consumer group has committed offsets in it.")
+        print_line("No consumer group reads it.")

@@ -100,7 +100,7 @@ class Observations:
             if self.error is not None:
                 raise self.error
             if not came:
-                raise BrokerAway(f"within {LIMIT:.0f} s it did not happen that {what}. Is Kafka up?")
+                raise BrokerAway(f"timed out after {LIMIT:.0f} s while waiting until {what}. Is Kafka up?")
             return [
                 Assignment(consumer=consumer, partitions=partitions or (), received=self.since[consumer].total())
                 for consumer, partitions in sorted(self.assigned.items())

@@ -132,8 +132,8 @@ def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
     if not listing.sees_all:
         grant = on_cluster("Describe").command(client.options)
         sentences.append(
-            "Kafka lists only groups that this user may describe; others are not shown. To see all of them, let an "
-            f"administrator of Kafka grant the right: {grant} ({PAGE} lists all of them)"
+            "Kafka lists only groups that this user may describe; others are not shown. To see all groups, ask a "
+            f"Kafka administrator to grant the right: {grant} ({PAGE} lists all rights)"
         )
     return tuple(sentences)
 
@@ -155,7 +155,7 @@ class Groups:
             try:
                 others = asked.result()
             except TidegateError as error:
-                others, missing = {}, (*missing, f"Groups of other protocols than consumers' are not listed: {error}")
+                others, missing = {}, (*missing, f"Share, streams and Kafka Connect groups are not listed: {error}")
         groups = [self._progress(one, bounds) for one in found]
         groups += [GroupProgress(group=one) for one in others.values()]
         return GroupList(groups=tuple(sorted(groups, key=lambda one: one.group.name)), incomplete=missing)
@@ -254,8 +254,8 @@ class Groups:
         with suppress(TidegateError):
             if (other := self._others().get(name)) is not None:
                 return BadInput(
-                    f"{name} is a group of the protocol {other.type}, not of consumers. It is listed only: use Kafka's "
-                    "own tools for it"
+                    f"{name} is a group of type {other.type}, not a consumer group. Tidegate only lists such groups: "
+                    "use Kafka's own tools"
                 )
         near = get_close_matches(name, self.client.listing().groups)
         meant = f"; did you mean {near[0]}?" if near else ""
@@ -272,9 +272,9 @@ class Groups:
             )
         if reset and (pipeline := shown_pipeline(name, self.pipelines)) is not None:
             raise BadInput(
-                f"{name} only shows the progress of the pipeline {pipeline}, whose position is in the ledger: to reset "
-                "it would change nothing, and the next run commits it again. Nothing was changed. To read messages "
-                f"again: tidegate replay {pipeline}"
+                f"{name} only shows the progress of the pipeline {pipeline}, whose position is in the ledger: a reset "
+                "would have no effect, and the next run overwrites it. Nothing was changed. To read messages again: "
+                f"tidegate replay {pipeline}"
             )
 
 
@@ -286,9 +286,9 @@ def _refuse_active(group: Group) -> None:
     more = f"; and {len(group.members) - NAMED} more" if len(group.members) > NAMED else ""
     raise BadInput(
         f"{group.name} is not empty: it has {plural(len(group.members), 'member')} ({named}{more}), state "
-        f"{group.state}. Its consumers would overwrite the offsets. Nothing was changed. Stop them, wait until the "
-        "group is empty (a consumer that was killed leaves it after its session timeout, 45 s by default), and run the "
-        "command again"
+        f"{group.state}. Kafka moves the offsets of a group, or deletes it, only while it is empty. Nothing was "
+        "changed. Stop its consumers, wait until the group is empty (a consumer that was killed leaves it after its "
+        "session timeout, 45 s by default), and run the command again"
     )
 
 

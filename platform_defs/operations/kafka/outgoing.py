@@ -174,7 +174,7 @@ class Checked:
         except (CannotEncode, UnicodeDecodeError) as wrong:
             reason = wrong.describe(hide_values=True) if isinstance(wrong, CannotEncode) else "it is not UTF-8"
             raise BadInput(
-                f"--key is a text, to be written by the schema of {subject}: {reason}. Nothing was sent",
+                f"--key must be text that the schema of {subject} can encode: {reason}. Nothing was sent",
                 field=self.contract.pipeline,
             ) from None
 

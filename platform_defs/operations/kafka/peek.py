@@ -192,8 +192,8 @@ class Peek:
                 self.note(f"{self.topic}[{number}]: offsets {at} to {view.low - 1} were deleted before they were read")
             if view.end < at:
                 raise BadInput(
-                    f"{self.topic}[{number}] ends at offset {view.end}, and was read up to {at}: the "
-                    "topic was created again, or its log was truncated"
+                    f"{self.topic}[{number}] ends at offset {view.end}, but was read up to {at}: the "
+                    "topic was recreated, or its log was truncated"
                 )
 
 

@@ -27,7 +27,7 @@ def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool
 
     if address is None:
         raise BadInput(
-            "its messages name schemas, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or start "
+            "its messages carry schema ids, but no schema registry is configured: set TIDEGATE_REGISTRY_URL, or start "
             "the embedded one (tidegate stack up)",
             field=contract.pipeline,
         )

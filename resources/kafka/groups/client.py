@@ -197,11 +197,11 @@ class GroupClient:
                 raise self._error(first.error, f"{place} in {first.topic}-{first.partition}{partly}", needed)
         except _Active as error:
             raise ChangedMeanwhile(
-                f"a consumer has joined {group} meanwhile: nothing was changed. tidegate groups describe {group} shows "
-                "its members"
+                f"a consumer joined {group} in the meantime: nothing was changed. To see its members: tidegate groups "
+                f"describe {group}"
             ) from error
         except _Missing as error:
-            raise ChangedMeanwhile(f"{group} is gone meanwhile: nothing was changed") from error
+            raise ChangedMeanwhile(f"{group} was deleted in the meantime: nothing was changed") from error
 
     def _each(
         self,
@@ -264,7 +264,7 @@ class GroupClient:
         except TidegateError as error:
             return error
         if found.offset < least:  # librdkafka's answer, without an error, where a leader died just now
-            return _NoLeader(f"partition {partition} of {topic} has no leader that answers at the moment")
+            return _NoLeader(f"the leader of partition {partition} of {topic} does not answer, or there is none")
         return found.offset
 
     def _undescribed(self, topics: Collection[str]) -> dict[str, TidegateError]:
@@ -309,7 +309,7 @@ class GroupClient:
             return _NoLeader(f"Kafka names no leader when asked {place}")
         if reason.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
             return BrokerAway(
-                f"Kafka refuses {place}: offsets are in a transaction that is open. Try again when it ends"
+                f"Kafka refuses {place}: the offsets are part of an open transaction. Try again after it ends"
             )
         if reason.code() in _ACTIVE:
             return _Active(f"Kafka refuses {place}: {reason.str()}")
