@@ -8,7 +8,7 @@ from typing import Any, Literal
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 
 # A classic member notices a rebalance with its next heartbeat; those of KIP-848 are the broker's to say.
 SOON = {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
@@ -60,7 +60,7 @@ def commit(admin: AdminClient, group: str, topic: str, *offsets: int) -> None:
 
     def committed() -> bool:
         try:
-            done = admin.alter_consumer_group_offsets(request, request_timeout=5)[group].result(20)
+            done = admin.alter_consumer_group_offsets(request, request_timeout=5)[group].result(BOUND)
         except KafkaException:  # the first group of a cluster waits for its coordinator
             return False
         return all(one.error is None for one in done.topic_partitions)

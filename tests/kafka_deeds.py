@@ -37,6 +37,7 @@ from resources.kafka.throttles import KafkaThrottles
 from resources.kafka.topic_admin import TopicAdmin
 from resources.kafka.topics import KafkaTopics
 from tests.group_members import commit
+from tests.waiting import BOUND
 from tests.world import World
 
 GROUP = "analytics"  # on the page
@@ -70,7 +71,7 @@ class Place:
         """Let the group have committed one offset of each topic (of the pipeline's), and nothing else."""
         admin = self.admin.admin()
         with suppress(KafkaException):
-            admin.delete_consumer_groups([group])[group].result(20)
+            admin.delete_consumer_groups([group])[group].result(BOUND)
         for topic in topics or (self.topic,):
             commit(admin, group, topic, 1)
 

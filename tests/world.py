@@ -28,7 +28,7 @@ from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.ledger import Ledger
 from resources.spark.session import SparkResource
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 
 SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
 
@@ -82,7 +82,7 @@ class World:
         admin = self.admin()  # kept: a future is cancelled when its client is collected
         new = NewTopic(topic, partitions, self.replicas, config=config or {})
         try:
-            admin.create_topics([new])[topic].result(20)
+            admin.create_topics([new])[topic].result(BOUND)
         except KafkaException as error:  # it is ours: librdkafka asks again where a broker died before it answered
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise

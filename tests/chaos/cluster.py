@@ -21,7 +21,7 @@ from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.logs import configure
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 
@@ -137,7 +137,7 @@ def _lead_with_others(cluster: ThreeBrokers, topic: str, broker: int) -> None:
 def _prefer(options: Mapping[str, str], topic: str, partition: int, broker: int) -> None:
     """Have the partition's preferred leader elected, and wait until it leads."""
     admin, place = AdminClient(dict(options)), TopicPartition(topic, partition)
-    admin.elect_leaders(ElectionType.PREFERRED, [place]).result(20)
+    admin.elect_leaders(ElectionType.PREFERRED, [place]).result(BOUND)
     wait_for(
         lambda: admin.list_topics(topic, timeout=20).topics[topic].partitions[partition].leader == broker,
         f"broker {broker} leads {topic}[{partition}]",

@@ -17,7 +17,7 @@ from resources.settings import settings
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.commands import Called, tidegate
-from tests.waiting import within
+from tests.waiting import BOUND, within
 from tests.world import World, transfers
 
 PARTITIONS = 3  # one for each broker to lead
@@ -161,7 +161,7 @@ def _send(world: World, pipeline: Pipeline, start: int) -> int:
 def _create_on_two(world: World, topic: str) -> None:
     admin = world.admin()
     new = NewTopic(topic, PARTITIONS, replica_assignment=[[1, 2]] * PARTITIONS, config={"min.insync.replicas": "1"})
-    admin.create_topics([new])[topic].result(20)
+    admin.create_topics([new])[topic].result(BOUND)
 
 
 def _fill(world: World, topic: str) -> None:
@@ -200,7 +200,7 @@ def _throttled(world: World, topic: str) -> list[str]:
     admin: Any = world.admin()
     places = [ConfigResource(ResourceType.TOPIC, topic), *(ConfigResource(ResourceType.BROKER, str(n)) for n in NODES)]
     names = {f"{prefix}.{what}" for prefix in (LEADER, FOLLOWER) for what in ("rate", "replicas")}
-    found = [admin.describe_configs([place])[place].result(20) for place in places]
+    found = [admin.describe_configs([place])[place].result(BOUND) for place in places]
     return [
         f"{name}={config[name].value}" for config in found for name in names if name in config and _set(config[name])
     ]

@@ -24,7 +24,7 @@ from tests.chaos.proxy import Fault, Link, Rule
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.logs import transaction
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfer, transfers
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
@@ -227,7 +227,7 @@ def _only_the_leader_follows(world: World, cluster: ThreeBrokers) -> Pipeline:
     pipeline = replace(pipeline, contract=replace(pipeline.contract, topic=topic))
     admin = world.admin()
     new = NewTopic(topic, 1, replica_assignment=[[LEADER, OTHER]], config=UNCLEAN)
-    admin.create_topics([new])[topic].result(20)
+    admin.create_topics([new])[topic].result(BOUND)
     world.send(pipeline, transfers(10), partition=0)
     wait_for(lambda: cluster.in_sync(topic) == {0: {OTHER, LEADER}}, "both hold it")
     cluster.kill([OTHER])

@@ -30,9 +30,9 @@ def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdic
         if step == "moved":
             places = [TopicPartition(pipeline.contract.topic, number, 1) for number in range(4)]
             moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
-            moved[group].result(20)
+            moved[group].result(BOUND)
         elif step == "deleted":
-            admin.delete_consumer_groups([group])[group].result(20)
+            admin.delete_consumer_groups([group])[group].result(BOUND)
         (batch,) = world.drain(pipeline)
         assert batch.messages == MESSAGES
         show_progress(world.endpoints.kafka_options(), group, pipeline.contract.topic, world.position(pipeline))
@@ -102,10 +102,10 @@ def _commit(world: World, topic: str, groups: Collection[str]) -> None:
         for group in groups
     ]
     for future in asked:
-        future.result(20)
+        future.result(BOUND)
 
 
 def _offsets(world: World, group: str) -> dict[int, int]:
     admin = world.admin()  # kept: a future is cancelled when its client is collected
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
-    return {item.partition: item.offset for item in asked[group].result(20).topic_partitions}
+    return {item.partition: item.offset for item in asked[group].result(BOUND).topic_partitions}

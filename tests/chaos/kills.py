@@ -104,8 +104,8 @@ def _wait_until_sessions_are_gone(world: World, pipeline: Pipeline) -> None:
 
 def _kill_at_random(chaos: Chaos, run: Run) -> None:
     """Between its first batch and a second later, which is a few batches."""
-    assert run.hear(90) == ("ready",), "the run did not start"
-    assert (run.hear(90) or ())[:1] == ("batch",), f"the run made no batch: {run.words}"
+    assert run.hear(BOUND) == ("ready",), "the run did not start"
+    assert (run.hear(BOUND) or ())[:1] == ("batch",), f"the run made no batch: {run.words}"
     time.sleep(chaos.random.uniform(0, 1.2))
     assert run.process.is_alive(), f"the run ended by itself: {run.words}"
     run.kill()

@@ -52,7 +52,7 @@ def _all_is_old(world: World, pipeline: Pipeline) -> None:
     )
     admin, gone = world.admin(), [TopicPartition(pipeline.contract.topic, number, 14) for number in range(4)]
     for done in admin.delete_records(gone).values():
-        done.result(20)
+        done.result(BOUND)
 
 
 def play_prune(

@@ -19,7 +19,7 @@ from platform_defs.operations.reassign import Kept, Reassigning, Record
 from platform_defs.operations.reassign_plan import Wanted, plan
 from resources.kafka.throttles import FOLLOWER, LEADER, KafkaThrottles
 from tests.company import new_company
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 
@@ -182,7 +182,9 @@ def _rate(world: World) -> str | None:
 def _value(world: World, kind: Any, name: str, setting: str) -> str | None:
     admin: Any = world.admin()
     place = ConfigResource(kind, name)
-    found = admin.describe_configs([place])[place].result(20).get(setting)  # without a throttle there is no such rate
+    found = (
+        admin.describe_configs([place])[place].result(BOUND).get(setting)
+    )  # without a throttle there is no such rate
     return None if found is None else found.value
 
 

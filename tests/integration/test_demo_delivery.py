@@ -17,6 +17,7 @@ from platform_defs.operations.kafka.demo_delivery import GROUP, TOPIC
 from resources.postgres.demo import demo_schema
 from tests.own_home import TIDEGATE
 from tests.secured_kafka import SecuredKafka
+from tests.waiting import BOUND
 from tests.world import World
 
 
@@ -29,7 +30,7 @@ def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[str]
 def left(world: World) -> list[str]:
     """The topics, groups and schemas of the demo that there are."""
     admin = world.admin()
-    groups = [one.group_id for one in admin.list_consumer_groups().result(20).valid]
+    groups = [one.group_id for one in admin.list_consumer_groups().result(BOUND).valid]
     schemas = world.rows("select nspname from pg_namespace where nspname = 'tidegate_demo'")
     topics = {TOPIC} & {*admin.list_topics(timeout=20).topics}
     return [*topics, *(one for one in groups if one.startswith(GROUP)), *(row["nspname"] for row in schemas)]

@@ -15,6 +15,7 @@ from platform_defs.kafka.groups_demo import PARTITIONS
 from platform_defs.operations.kafka.demo_groups import AUDIT, BILLING, TOPIC, GroupsDemo, GroupsReport
 from tests.own_home import TIDEGATE
 from tests.secured_kafka import ADMIN, SecuredKafka
+from tests.waiting import BOUND
 from tests.world import World
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "how-to" / "watch-a-rebalance.md").read_text()
@@ -28,7 +29,7 @@ def demo(*options: str) -> "subprocess.CompletedProcess[str]":
 def left(world: World) -> list[str]:
     """The topics and groups of the demo that there are."""
     admin = world.admin()
-    groups = {one.group_id for one in admin.list_consumer_groups().result(20).valid}
+    groups = {one.group_id for one in admin.list_consumer_groups().result(BOUND).valid}
     return [*({TOPIC} & {*admin.list_topics(timeout=20).topics}), *({BILLING, AUDIT} & groups)]
 
 
@@ -74,7 +75,7 @@ def topic_of_a_user(world: World) -> Iterator[str]:
     world.create_topic(TOPIC, 1)
     yield TOPIC
     admin = world.admin()  # kept: a future is cancelled when its client is collected
-    admin.delete_topics([TOPIC])[TOPIC].result(20)
+    admin.delete_topics([TOPIC])[TOPIC].result(BOUND)
 
 
 def test_a_topic_that_the_demo_did_not_make_is_not_touched(world: World, topic_of_a_user: str) -> None:
@@ -98,7 +99,7 @@ def test_the_rights_that_are_listed_are_enough_and_a_missing_one_is_named(world:
             asked.update(lines)
             secured.grant(*lines)
             if TOPIC in admin.list_topics(timeout=20).topics:
-                admin.delete_topics([TOPIC])[TOPIC].result(20)
+                admin.delete_topics([TOPIC])[TOPIC].result(BOUND)
     granted = {operation for line in asked for operation in re.findall(r"--operation (\w+)", line)}
     assert granted - {"Describe"} == {
         operation for line in listed for operation in re.findall(r"--operation (\w+)", line)

@@ -19,6 +19,7 @@ from resources.postgres.vitals import look
 from resources.settings import PROJECT_ROOT
 from tests.commands import HEAVY, tidegate
 from tests.impostors import Encrypting, Misleading, Mute, broker, certificate, closed_port, sending_to
+from tests.waiting import BOUND
 from tests.world import World, renamed
 
 HIDDEN = "hunter2"
@@ -146,7 +147,7 @@ def test_an_address_that_leads_to_another_broker(played: Played) -> None:
 
 def test_an_address_that_leads_to_another_cluster(played: Played) -> None:
     admin = played.world.admin()
-    cluster_id = admin.describe_cluster().result(20).cluster_id
+    cluster_id = admin.describe_cluster().result(BOUND).cluster_id
     with Misleading(played.port, lambda answer: answer.replace(cluster_id.encode(), b"x" * 22)) as other:
         (found,) = played.sent_to("127.0.0.1", other.port)
     assert f"Broker 1 of the cluster {cluster_id} tells clients to come to 127.0.0.1:{other.port}." in found.what

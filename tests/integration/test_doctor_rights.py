@@ -21,6 +21,7 @@ from platform_defs.operations.doctor.kafka import KafkaExamination
 from resources.local import jars, java, kafka, processes
 from resources.local.kafka_node import Node, Program, new_cluster
 from resources.local.state import Server
+from tests.waiting import BOUND
 from tests.world import SHIPPED, renamed
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("the doctor's broker")]
@@ -106,7 +107,7 @@ def test_who_logs_in_as_may_is_told_that_all_is_well(guarded: Guarded) -> None:
 def test_a_login_by_scram_works_and_a_wrong_password_is_refused_by_either_mechanism(guarded: Guarded) -> None:
     credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     upsert = UserScramCredentialUpsertion("admin", credentials, b"another one", os.urandom(16))
-    guarded.admin.alter_user_scram_credentials([upsert])["admin"].result(20)
+    guarded.admin.alter_user_scram_credentials([upsert])["admin"].result(BOUND)
     assert _errors(guarded.found("login", **_login("admin", "another one", "SCRAM-SHA-256"))) == []
     for mechanism in ("PLAIN", "SCRAM-SHA-256"):
         found, _ = _errors(guarded.found("login", **_login("admin", "hunter2", mechanism)))
@@ -124,7 +125,7 @@ def test_rights_that_a_user_lacks_are_named(guarded: Guarded) -> None:
     from assets import find_contract
 
     contract = renamed(find_contract(SHIPPED["append"]), "guarded")
-    guarded.admin.create_topics([NewTopic(contract.topic, 1, 1)])[contract.topic].result(20)
+    guarded.admin.create_topics([NewTopic(contract.topic, 1, 1)])[contract.topic].result(BOUND)
     hidden = guarded.found("login", [contract], **_login("poor", "poor's"))
     assert any("who" in one.do and "DescribeConfigs" in one.do for one in hidden)
     (unseen,) = [one for one in hidden if one.area == "topics"]
@@ -141,6 +142,6 @@ def test_rights_that_a_user_lacks_are_named(guarded: Guarded) -> None:
         AclPermissionType.ALLOW,
     )
     (granted,) = guarded.admin.create_acls([allowed]).values()
-    granted.result(20)
+    granted.result(BOUND)
     (seen,) = [one for one in guarded.found("login", [contract], **_login("poor", "poor's")) if one.area == "topics"]
     assert "this user lacks the rights Read and DescribeConfigs" in seen.what

@@ -31,7 +31,7 @@ from resources.kafka.groups import child
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.progress import show_progress
 from tests.group_members import commit, member, members
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World
 
 WRITTEN = 1_795_255_200_000  # 2026-11-21T10:00:00Z, the timestamp of the first message; each later one is 1 s newer
@@ -57,14 +57,14 @@ class Site:
 
     def committed(self, group: str) -> list[int]:
         admin = self.world.admin()
-        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(20)
+        asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(BOUND)
         return [one.offset for one in sorted(asked.topic_partitions, key=lambda at: at.partition)]
 
     def delete_below(self, offset: int) -> None:
         """Let the log of partition 0 start at `offset`, as retention does."""
         admin = self.world.admin()
         place = TopicPartition(self.topic, 0, offset)
-        admin.delete_records([place])[place].result(20)
+        admin.delete_records([place])[place].result(BOUND)
 
 
 def new_site(world: World) -> Site:
@@ -330,7 +330,7 @@ def test_a_group_without_a_name_hides_no_other(site: Site) -> None:
         assert group in {one.group.name for one in found.groups}
         assert any("A group without a name" in one for one in found.incomplete)
     finally:  # with its only topic, it goes: it can be neither described nor deleted
-        admin.delete_topics([site.topic])[site.topic].result(20)
+        admin.delete_topics([site.topic])[site.topic].result(BOUND)
     for name in ("", "\udcff"):
         code, _, said = run("describe", name)
         assert (code, "cannot be the name of a consumer group" in said) == (1, True)

@@ -26,7 +26,7 @@ from platform_defs.kafka.peek_ranges import Start
 from platform_defs.operations.kafka.peek import Peek, filter_of
 from tests.own_home import TIDEGATE
 from tests.unit.registry_double import registry_double, says
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfer, transfers
 
 ZONE = "2026-11-01T10:00:00+00:00"
@@ -332,6 +332,6 @@ def test_follow_ends_with_its_limit_and_reads_partitions_that_are_added(
     with ThreadPoolExecutor(1) as pool:
         pool.submit(send_later, transfers(2, start=5), 0)
         assert [(one.partition, one.offset) for one in (next(messages), next(messages))] == [(0, 0), (0, 1)]
-        admin.create_partitions([NewPartitions(topic, 5)])[topic].result(20)
+        admin.create_partitions([NewPartitions(topic, 5)])[topic].result(BOUND)
         pool.submit(world.send, pipeline, transfers(1, start=9), partition=4)
         assert [(one.partition, one.offset) for one in messages] == [(4, 0)]

@@ -30,6 +30,7 @@ from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from resources.postgres import prune_ledger
 from resources.postgres.lineage_outbox import outbox
+from tests.waiting import BOUND
 from tests.world import World, renamed, transfers
 
 pytestmark = pytest.mark.usefixtures("small_pages")
@@ -54,7 +55,7 @@ def delete_up_to(world: World, pipeline: Pipeline, offsets: dict[int, int]) -> N
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
     admin = world.admin()  # kept: a future is cancelled when its client is collected
     for done in admin.delete_records(wanted).values():
-        done.result(20)
+        done.result(BOUND)
 
 
 def of(world: World, pipeline: Pipeline, table: str) -> int:

@@ -11,6 +11,7 @@ from platform_defs.operations.reassign import Reassigning, Record
 from platform_defs.operations.reassign_plan import Wanted, plan
 from resources.kafka.topic_admin import TopicAdmin
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
+from tests.waiting import BOUND
 from tests.world import World
 
 
@@ -21,7 +22,9 @@ def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_pat
     ours, topic = cluster.world(world), f"from.the.dead.{tmp_path.parent.name}"
     new = NewTopic(topic, 2, replica_assignment=[[1, 3], [3, 2]], config={"min.insync.replicas": "1"})
     admin, options = ours.admin(), ours.endpoints.kafka_options()
-    admin.create_topics([new])[topic].result(20)  # `admin` is held: the futures of one that is collected are cancelled
+    admin.create_topics([new])[topic].result(
+        BOUND
+    )  # `admin` is held: the futures of one that is collected are cancelled
     cluster.wait_until_known(topic)
     cluster.kill([3])
     try:

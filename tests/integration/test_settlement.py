@@ -15,6 +15,7 @@ from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from tests.chaos.moments import play
 from tests.leaders import LedLater, led_by_an_unheard_of_leader, led_later
+from tests.waiting import BOUND
 from tests.world import World, transfers
 
 
@@ -46,7 +47,7 @@ def filled(world: World, count: int = 80, disposition: str = "accumulate", **lim
 
 def recreate(world: World, pipeline: Pipeline) -> None:
     admin = world.admin()
-    admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(20)
+    admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(BOUND)
     for _ in range(100):
         if pipeline.contract.topic not in admin.list_topics(timeout=10).topics:
             break

@@ -23,7 +23,7 @@ from resources.local import kafka, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
 from tests.own_home import TIDEGATE, own_home
-from tests.waiting import wait_for, within
+from tests.waiting import BOUND, wait_for, within
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +56,7 @@ def options(status: StackStatus) -> dict[str, str]:
 def new_topic(status: StackStatus, name: str) -> None:
     """A topic of one partition with a message on all three brokers."""
     admin = AdminClient({**options(status)})
-    admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2, 3]])])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2, 3]])])[name].result(BOUND)
     producer = Producer({**options(status), "acks": "all"})
     producer.produce(name, b"kept")
     assert producer.flush(20) == 0
@@ -122,7 +122,9 @@ def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> No
     """Of one replica on the dead broker, and of three."""
     new_topic(running, "described.of.three")
     admin = AdminClient({**options(running)})
-    admin.create_topics([NewTopic("described.alone", 2, replica_assignment=[[2], [3]])])["described.alone"].result(20)
+    admin.create_topics([NewTopic("described.alone", 2, replica_assignment=[[2], [3]])])["described.alone"].result(
+        BOUND
+    )
     kill(running.kafka.brokers[1].pid)
     try:
         wait_for(lambda: in_sync(running, "described.of.three") == {1, 3}, "the broker is missed")

@@ -19,7 +19,7 @@ from platform_defs.orchestration.topics import observe_topics
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.topics import KafkaTopics
 from tests.group_members import commit, members
-from tests.waiting import wait_for
+from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers
 
 CHECK = "groups_within_retention"
@@ -45,7 +45,7 @@ def tick(instance: DagsterInstance, pipeline: Pipeline) -> tuple[dict[str, Any],
 def delete_below(world: World, topic: str, offset: int) -> None:
     """Let the log of partition 0 start at `offset`, as retention does."""
     admin, place = world.admin(), TopicPartition(topic, 0, offset)
-    admin.delete_records([place])[place].result(20)
+    admin.delete_records([place])[place].result(BOUND)
 
 
 def records(shown: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -9,6 +9,7 @@ from platform_defs.operations.reassign import Record
 from resources.settings import settings
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.integration.test_topics import Site, verdicts
+from tests.waiting import BOUND
 from tests.world import World
 
 
@@ -26,7 +27,7 @@ def test_replicas_are_added_and_taken_away_as_declared(
     site = Site(folder, f"t{tmp_path.name[-8:].replace('_', '')}", cluster)
     topic = f"{site.name}.moved"
     admin = cluster.admin()
-    admin.create_topics([NewTopic(topic, 3, replica_assignment=[[1], [1], [2]])])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 3, replica_assignment=[[1], [1], [2]])])[topic].result(BOUND)
     site.list_others(f"- name: {topic}", "  partitions: 6", "  replicationFactor: 3")
     named = ("--cluster-id", site.admin.observe([]).cluster_id)
     assert site.run("apply", "--yes", *named).code == 0

@@ -21,6 +21,7 @@ from platform_defs.verification.verify import verify
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.migrations import KNOWN, LedgerVersion
 from tests.integration.test_verify import customer, view
+from tests.waiting import BOUND
 from tests.world import SHIPPED, World, renamed, transfers
 
 OLD = Path(__file__).parent.parent / "data" / "ledger_54048b7"
@@ -120,7 +121,7 @@ def _fill_topics(world: World) -> None:
         producer.produce(sent["topic"], sent["value"], sent["key"], sent["partition"])
     assert producer.flush(30) == 0
     admin = world.admin()
-    admin.delete_records([DELETED])[DELETED].result(20)
+    admin.delete_records([DELETED])[DELETED].result(BOUND)
 
 
 def _dump(world: World) -> str:

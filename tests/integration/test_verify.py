@@ -19,6 +19,7 @@ from platform_defs.verification.report import Report
 from platform_defs.verification.snapshot import take_snapshot
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
+from tests.waiting import BOUND
 from tests.world import World, transfer, transfers
 
 BAD = [b"no JSON", b"", transfer(9, "1.234"), transfer(9, currency="XXX"), None]
@@ -327,7 +328,7 @@ def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(wo
     bank = new_bank(world)
     admin = bank.world.admin()
     for future in admin.delete_records([TopicPartition(bank.pipeline.contract.topic, 0, 40)]).values():
-        future.result(20)
+        future.result(BOUND)
     report = bank.verify()
     assert report.ok, report
     assert (report.unverifiable, report.messages, report.rows) == (40, 365, 720)
@@ -342,7 +343,7 @@ def test_without_a_transform_a_row_missing_from_what_retention_removed_is_still_
     views = new_views(world)
     admin = views.world.admin()
     for future in admin.delete_records([TopicPartition(views.pipeline.contract.topic, 0, 40)]).values():
-        future.result(20)
+        future.result(BOUND)
     assert views.verify().ok
     assert found(views.after("DELETE FROM {table} WHERE ctid = " + one("WHERE _partition = 0"))) == {
         "lost": 1,

@@ -18,6 +18,7 @@ from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
 from tests.integration.test_settlement import decide, filled, halted, recreate, settle
 from tests.integration.test_verify import BAD, Doctor, customer, found, one, send_customers
+from tests.waiting import BOUND
 from tests.world import World, transfers
 
 
@@ -249,7 +250,7 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
     world.send(pipeline, transfers(20, 60), partition=0)
     admin = world.admin()  # kept: a future is cancelled when its client is collected
     for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 0, 25)]).values():
-        future.result(20)
+        future.result(BOUND)
     assert halted(world, pipeline) == "retention_passed"
     settle(world, pipeline, decide(world, pipeline))
     world.drain(pipeline)
