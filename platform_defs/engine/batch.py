@@ -32,7 +32,7 @@ from platform_defs.engine.find_poison import Failure, Trials, certain
 from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.outside import Outside
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Published, Staged
+from platform_defs.engine.ports import Published, RowChanges, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.redaction import unexpected, without_causes
 from platform_defs.engine.right_registry import (
@@ -213,11 +213,11 @@ def _attempt(
     crash_points.reach("after_audit")
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
     refuse_switched_since(contract, schemas, staged)
-    view = _publish(contract, outside, staged, record)
+    view, changes = _publish(contract, outside, staged, record)
     crash_points.reach("after_commit")
     clock.lap("publish")
     ledger.sweep(keep=ahead.staging_id)
-    return _published(contract, ledger.contract_digest, staged, record, view)
+    return _published(contract, ledger.contract_digest, staged, record, view, changes)
 
 
 def _work(
@@ -322,8 +322,10 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
     return audit.without_values(contract, found)
 
 
-def _publish(contract: Contract, outside: Outside, staged: Staged, record: BatchRecord) -> TopicView:
-    """Step 7; the topic as it was just before. A row that the table rejects leads to its message."""
+def _publish(
+    contract: Contract, outside: Outside, staged: Staged, record: BatchRecord
+) -> tuple[TopicView, RowChanges | None]:
+    """Step 7; see `publish`. A row that the table rejects leads to its message."""
     try:
         return publish(outside.ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:
@@ -331,7 +333,12 @@ def _publish(contract: Contract, outside: Outside, staged: Staged, record: Batch
 
 
 def _published(
-    contract: Contract, digest: str | None, staged: Staged, record: BatchRecord, view: TopicView
+    contract: Contract,
+    digest: str | None,
+    staged: Staged,
+    record: BatchRecord,
+    view: TopicView,
+    changes: RowChanges | None,
 ) -> Published:
     """What step 8 reports of it. `digest`: of the contract that judged it."""
     return Published(
@@ -350,4 +357,6 @@ def _published(
         staged.registry,
         summed(count for item in staged.coverage for count in item.schemas),
         sum(item.skipped_records for item in staged.coverage),
+        filtered=staged.filtered,
+        changes=changes,
     )

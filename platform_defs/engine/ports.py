@@ -37,6 +37,13 @@ class Staged:
     winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
     coverage: tuple[Coverage, ...]  # one complete attempt a range
     registry: str = ""  # whose schemas the coverage counts
+    messages_with_rows: int | None = None  # of which the transform made a row or several; None without a transform
+
+    @property
+    def filtered(self) -> int | None:
+        """Messages that passed their checks and of which the transform made no row; None without a transform."""
+        decoded = sum(item.rows for item in self.coverage)
+        return None if self.messages_with_rows is None else decoded - self.messages_with_rows
 
     @property
     def rows(self) -> int:
@@ -53,6 +60,19 @@ class Staged:
     @property
     def unknown_fields(self) -> int:
         return sum(item.unknown_fields for item in self.coverage)
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """What a batch has changed in the table of an upsert. A message that a later one of its key in the batch replaces
+    changes nothing, except where the table has other unique keys: then every message is written.
+    """
+
+    upserted: int  # rows inserted or replaced
+    deleted: int  # rows that tombstones deleted: a key without a row has none
+
+    def __add__(self, other: "RowChanges") -> "RowChanges":
+        return RowChanges(self.upserted + other.upserted, self.deleted + other.deleted)
 
 
 @dataclass(frozen=True)
@@ -76,6 +96,8 @@ class Published:
     skipped_records: int = 0  # messages of records that the contract skips
     run_id: str | None = None  # of the Dagster run that published one that is reported late
     plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
+    filtered: int | None = None  # see Staged; None also of one that is reported late: the ledger does not count them
+    changes: RowChanges | None = None  # of an upsert that is not reported late
     followed: bool = False  # another batch of that plan comes at once, or the error that keeps it from coming
 
 
@@ -122,6 +144,7 @@ class Publication(Protocol):
     """The one transaction that makes a batch real. engine/publish.py has the order and why."""
 
     staged: Staged
+    changes: RowChanges | None  # of an upsert, once its rows are written
 
     def lock_as_owner(self) -> None:
         """Raises Fenced unless this run still owns the pipeline, and it is active."""

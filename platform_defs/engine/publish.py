@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import Broker, PipelineHold, Publication, Staged
+from platform_defs.engine.ports import Broker, PipelineHold, Publication, RowChanges, Staged
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import Position, TopicView, still_there
@@ -81,9 +81,11 @@ STEPS = (
 # 8. COMMIT: all of it, or none.
 
 
-def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord) -> TopicView:
-    """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. The topic as it was
-    before that.
+def publish(
+    ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord
+) -> tuple[TopicView, RowChanges | None]:
+    """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. Return the topic as
+    it was before that, and what has changed in the table of an upsert.
 
     Raises Fenced, Halt, LogTruncated, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the
     ledger has the outcome.
@@ -99,7 +101,7 @@ def publish(ledger: PipelineHold, broker: Broker, contract: Contract, staged: St
         for step in STEPS:  # 2. to 7.
             step.run(transaction, record)
     # 8. COMMIT, on leaving the block.
-    return view
+    return view, transaction.changes
 
 
 def read_up_to(staged: Staged) -> list[Position]:

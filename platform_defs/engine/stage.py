@@ -18,7 +18,7 @@ from platform_defs.errors import StagingLost
 from platform_defs.offsets import OffsetRange, PendingBatch
 from platform_defs.own_session import own_session
 
-Results = Sequence[Mapping[str, Any]]  # of a job that stages: (attempt, rows) of each of its tasks
+Results = Sequence[Mapping[str, Any]]  # of a job that stages: attempt, rows, messages of each of its tasks
 
 
 def stage(
@@ -44,12 +44,14 @@ def stage(
     if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):
         raise StagingLost.decoded(sum(winners.values()), sum(item.rows for item in coverage))
     registry = work.schemas.registry if work.schemas else ""
-    return Staged(pending, work.area.staging_id, winners, coverage, registry)
+    with_rows = None if pipeline.transform is None else sum(row["messages"] for row in results if row["rows"])
+    return Staged(pending, work.area.staging_id, winners, coverage, registry, with_rows)
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The job of a batch, not started: (attempt, rows) out of each of its tasks (`offsets.tasks_for`). A transform gets
-    a session of its own each time: its rows depend neither on another pipeline's transform nor on an earlier batch.
+    """The job of a batch, not started: attempt, rows and messages out of each of its tasks (`offsets.tasks_for`). A
+    transform gets a session of its own each time: its rows depend neither on another pipeline's transform nor on an
+    earlier batch.
 
     Raises SparkAway where Spark ends meanwhile: another pipeline's batch may have made it.
     """

@@ -44,7 +44,7 @@ from platform_defs.formats.block import Block, in_parts
 from platform_defs.offered_columns import OFFERED
 from platform_defs.offsets import OffsetRange
 
-RESULT = "attempt string, rows bigint"
+RESULT = "attempt string, rows bigint, messages bigint"
 
 
 @dataclass(frozen=True)
@@ -117,14 +117,36 @@ def read_range(
 
 
 def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows)."""
-    attempt, schema = uuid4(), work.staged_schema
+    """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows, messages): the
+    rows, and how many messages they are of.
+    """
+    attempt, schema, messages = uuid4(), work.staged_schema, MessageCount()
     first = next(batches, None)
     rows = 0
     if first is not None:
-        pieces = chain.from_iterable(map(in_pieces, chain([first], batches)))
+        pieces = chain.from_iterable(map(in_pieces, map(messages.counted, chain([first], batches))))
         rows = work.area.copy((_tagged(piece, attempt, schema, hides=work.hides) for piece in pieces), schema)
-    yield pa.record_batch([pa.array([str(attempt)]), pa.array([rows], pa.int64())], names=["attempt", "rows"])
+    counts = [pa.array([count], pa.int64()) for count in (rows, messages.count)]
+    yield pa.record_batch([pa.array([str(attempt)]), *counts], names=["attempt", "rows", "messages"])
+
+
+class MessageCount:
+    """Counts the messages that rows are of. The rows of one message come one after the other: no operator that a
+    transform may use reorders them (`engine.transform_rules.ALLOWED`), nor does a broadcast lookup.
+    """
+
+    def __init__(self) -> None:
+        self.count, self._last = 0, (-1, -1)  # of the last row: partition and offset
+
+    def counted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return `batch`, counted."""
+        if size := batch.num_rows:
+            columns: list[Column] = [batch.column("_partition"), batch.column("_offset")]
+            others = [pc.not_equal(column.slice(1), column.slice(0, size - 1)) for column in columns]
+            self.count += pc.sum(pc.or_(*others)).as_py() or 0
+            self.count += tuple(column[0].as_py() for column in columns) != self._last
+            self._last = tuple(column[size - 1].as_py() for column in columns)
+        return batch
 
 
 def read_and_stage(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from platform_defs.engine.ports import Published
+from platform_defs.engine.ports import Published, RowChanges
 from platform_defs.engine.schema_ports import summed
 
 
@@ -44,7 +44,21 @@ def together(batches: Sequence[Published]) -> Published:
         timings={step: round(seconds, 3) for step, seconds in timings.items()},
         schemas=summed(count for batch in batches for count in batch.schemas),
         skipped_records=sum(batch.skipped_records for batch in batches),
+        filtered=filtered(batches),
+        changes=changes(batches),
     )
+
+
+def filtered(batches: Sequence[Published]) -> int | None:
+    """Return how many messages were filtered in all of them; None where it is not known of one."""
+    counts = [batch.filtered for batch in batches if batch.filtered is not None]
+    return sum(counts) if len(counts) == len(batches) else None
+
+
+def changes(batches: Sequence[Published]) -> RowChanges | None:
+    """Return what all of them have changed in the table of an upsert; None where it is not known of one."""
+    counts = [batch.changes for batch in batches if batch.changes is not None]
+    return sum(counts, RowChanges(0, 0)) if len(counts) == len(batches) else None
 
 
 def _judged_by(batch: Published) -> tuple[str, str | None, str]:

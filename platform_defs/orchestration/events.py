@@ -16,6 +16,7 @@ from platform_defs.engine.audit import SAMPLES, row_check_descriptions
 from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.offsets import whole_spans
+from platform_defs.orchestration.collected import changes, filtered
 from platform_defs.orchestration.keys import is_row_table, table_key
 from platform_defs.words import plural
 
@@ -85,10 +86,12 @@ def sentence(batches: Sequence[Published]) -> str:
     first, last = batches[0].batch_id, batches[-1].batch_id
     which = f"batch {last}" if len(batches) == 1 else f"{len(batches)} batches, {first} to {last}"
     messages, rows, dead = (sum(getattr(b, name) for b in batches) for name in ("messages", "rows", "dead_letters"))
+    upsert, left = changes(batches), filtered(batches)
+    written = f"{upsert.upserted:,} rows upserted, {upsert.deleted:,} deleted" if upsert else f"{rows:,} rows"
     skipped = sum(batch.skipped_records for batch in batches)
     seconds = sum(sum(batch.timings.values()) for batch in batches)
     return (
-        f"{which}: {messages:,} messages, {rows:,} rows, {dead:,} dead letters"
+        f"{which}: {messages:,} messages, {written}{f', {left:,} filtered' if left else ''}, {dead:,} dead letters"
         f"{f', {skipped:,} skipped' if skipped else ''} in {seconds:.2f} s"
     )
 
@@ -148,9 +151,13 @@ def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue
 
 def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[int, int]) -> dict[str, Any]:
     seconds, rows = sum(batch.timings.values()), is_row_table(contract, table)
+    upsert = batch.changes if rows else None
     return {
         "messages": batch.messages,
-        "rows": batch.rows if rows else None,
+        "rows": batch.rows if rows and upsert is None else None,  # of an upsert tombstones too
+        "upserted": upsert.upserted if upsert else None,
+        "deleted": upsert.deleted if upsert else None,
+        "filtered": batch.filtered if rows else None,
         "dead_letters": batch.dead_letters if rows else None,
         "show_dead_letters": f"tidegate dlq list {contract.pipeline}" if rows and batch.dead_letters else None,
         "unknown_fields": f"{batch.unknown_fields:,}" if rows and batch.unknown_fields else None,

@@ -1,7 +1,7 @@
 """The publishing transaction, statement by statement. Their order, and the reasons for it, are in engine/publish.py."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.ports import RowChanges, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import whole_spans
@@ -58,6 +58,7 @@ class PostgresPublication:
     holder: Holder
     contract: Contract
     staged: Staged
+    changes: RowChanges | None = field(default=None, init=False)
 
     @property
     def hides(self) -> bool:
@@ -120,7 +121,9 @@ class PostgresPublication:
             staged = self.staged.rows if written == self.staged.rows else self._count()  # counted where they differ
             self._require(table, Written(staged, self.staged.rows, written))
         else:
-            self._require(table, self.upsert(self.rows, everything))
+            done = self.upsert(self.rows, everything)
+            self._require(table, done)
+            self.changes = RowChanges(done.written, done.deleted)
         for accumulate_table in self.contract.accumulates:
             accumulate(self.rows, accumulate_table)
 

@@ -30,11 +30,14 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class Written:
-    """What one statement has written: staged rows, rows that they make in the table, and those that it took."""
+    """What one statement has written: staged rows, rows that they make in the table, and those that it took. Of an
+    upsert also the rows that it deleted.
+    """
 
     staged: int
     due: int
     written: int
+    deleted: int = 0
 
     def refuse_fewer(self, table: Table) -> None:
         """Raise BadInput unless the table took every row. What is known to swallow rows was refused before."""
@@ -115,13 +118,14 @@ _UPSERT = (
     "WHERE NOT _deleted ORDER BY _key ON CONFLICT (_key) DO UPDATE SET {changes} RETURNING 1)"
     # After the rows: Postgres checks foreign keys in this order, and ON DELETE CASCADE would take a new row unchecked.
     ", gone AS (DELETE FROM {table} AS t USING latest WHERE t._key = latest._key AND latest._deleted"
-    " AND (SELECT count(*) FROM written) >= 0) "
+    " AND (SELECT count(*) FROM written) >= 0 RETURNING 1) "
     "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
-    "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written)"
+    "(SELECT count(*) FROM latest WHERE NOT _deleted), (SELECT count(*) FROM written), (SELECT count(*) FROM gone)"
 )
 _DONE = (
     "SELECT (SELECT count(*) FROM {staging} WHERE {winners} AND {where}), "
-    "current_setting('tidegate.due')::bigint, current_setting('tidegate.written')::bigint"
+    "current_setting('tidegate.due')::bigint, current_setting('tidegate.written')::bigint, "
+    "current_setting('tidegate.deleted')::bigint"
 )
 _ACCUMULATE = (
     "WITH made AS MATERIALIZED (SELECT {values} FROM {staging} WHERE {winners} GROUP BY {keys}), "
@@ -162,7 +166,7 @@ def accumulate(rows: StagedRows, table: Table) -> None:
 
 
 def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> Written:
-    """Run a statement that gives the three numbers of Written."""
+    """Run a statement that gives the numbers of Written."""
     return Written(*(rows.connection.execute(_spelt(rows, statement, parts)).fetchone() or (0, 0, 0)))
 
 

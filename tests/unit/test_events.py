@@ -9,9 +9,10 @@ import pytest
 
 from assets import find_pipeline
 from platform_defs.contract.model import CheckResult
-from platform_defs.engine.ports import Published
+from platform_defs.engine.ports import Published, RowChanges
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
-from platform_defs.orchestration.events import Tally, evaluation, materializations
+from platform_defs.orchestration.collected import together
+from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence
 from platform_defs.orchestration.topics import _observation
 
 CONTRACT = find_pipeline("bank_transfers").contract
@@ -105,10 +106,10 @@ def test_offsets_are_one_table_and_of_many_partitions_the_largest_and_a_sum() ->
     assert many[-1].data == {"partition": "980 others", "from": "", "until": "", "offsets": 9_800, "lag": "1,960"}
 
 
-def _shown(partitions: int) -> Mapping[str, dg.MetadataValue[Any]]:
+def _shown(partitions: int, changes: RowChanges | None = None) -> Mapping[str, dg.MetadataValue[Any]]:
     """The row table's materialization of a batch of ten offsets of so many partitions."""
     ranges = tuple(OffsetRange(CONTRACT.topic, number, 20, 30) for number in range(partitions))
-    batch = Published(1, CONTRACT.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0})
+    batch = Published(1, CONTRACT.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0}, changes=changes)
     first, *_ = materializations(CONTRACT, batch, dict.fromkeys(range(partitions), 2), {})
     return first.metadata
 
@@ -123,3 +124,26 @@ def test_an_observation_of_a_topic_with_many_partitions_has_totals_alone() -> No
     found = _observation(view, {"partitions": 1_000}, {}).metadata
     assert found["end_offsets"].value == 10_000
     assert len(found) == 4
+
+
+def test_an_upsert_shows_rows_upserted_and_deleted_in_the_place_of_staged_rows() -> None:
+    shown = _shown(1, changes=RowChanges(upserted=0, deleted=2))
+    assert (shown["upserted"].value, shown["deleted"].value) == (0, 2)
+    assert "rows" not in shown
+
+
+def test_filtered_messages_are_shown_of_the_row_table_alone() -> None:
+    batch = Published(1, CONTRACT.pipeline, (), 10, 0, 0, 0, (), {}, filtered=10)
+    postings, balances = (one.metadata for one in materializations(CONTRACT, batch, None, {}))
+    assert postings["filtered"].value == 10
+    assert "filtered" not in balances
+
+
+def test_counts_of_several_batches_are_sums_and_not_shown_where_one_is_not_known() -> None:
+    batch = Published(1, CONTRACT.pipeline, (), 4, 2, 0, 0, (), {}, filtered=2, changes=RowChanges(1, 1))
+    assert together([batch, batch]).filtered == 4
+    assert together([batch, batch]).changes == RowChanges(2, 2)
+    late = replace(batch, filtered=None, changes=None)
+    assert together([batch, late]).filtered is None
+    assert together([batch, late]).changes is None
+    assert "8 messages, 2 rows upserted, 2 deleted, 4 filtered, 0 dead letters" in sentence([batch, batch])

@@ -8,10 +8,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from platform_defs.engine.decoding import DecodedBlock
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.engine.task import _Tally
+from platform_defs.engine.task import MessageCount, _Tally
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import InternalError, MessageMisplaced
 from platform_defs.formats.arrow import int64s
@@ -123,3 +125,21 @@ def test_a_message_that_becomes_nothing_is_no_proof() -> None:
 def test_messages_are_counted_by_the_schema_that_they_name() -> None:
     assert covered(100, range(90, 95), range(95, 100)).schemas == (SchemaCount(1, "12", 4), SchemaCount(1, "7", 2))
     assert covered(90).schemas == ()
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3)), unique=True, max_size=8).map(sorted),
+    st.lists(st.integers(1, 4), min_size=8, max_size=8),
+    st.lists(st.integers(0, 5), max_size=20),
+)
+def test_messages_are_counted_once_however_many_rows_they_make_and_wherever_batches_are_cut(
+    messages: list[tuple[int, int]], rows_of_each: list[int], sizes: list[int]
+) -> None:
+    rows = [place for place, count in zip(messages, rows_of_each, strict=False) for _ in range(count)]
+    columns = [pa.array([row[0] for row in rows], pa.int32()), pa.array([row[1] for row in rows], pa.int64())]
+    left, count = pa.RecordBatch.from_arrays(columns, names=["_partition", "_offset"]), MessageCount()
+    for size in sizes:
+        count.counted(left.slice(0, size))
+        left = left.slice(size)
+    count.counted(left)
+    assert count.count == len(messages)
