@@ -22,7 +22,7 @@ from platform_defs.orchestration.keys import topic_key
 from platform_defs.orchestration.survey import kept_survey
 from platform_defs.orchestration.topic_assets import Topic
 from platform_defs.orchestration.topic_checks import evaluations, topic_admin, unknown
-from platform_defs.words import plural
+from platform_defs.words import plural, span
 from resources.endpoints import Endpoints, connection
 from resources.kafka.topics import Facts, KafkaTopics
 
@@ -147,9 +147,43 @@ def observations(
     return Observed(tuple(seen), unseen, views, facts)
 
 
-def _observation(view: TopicView, facts: Mapping[str, int | str], groups: Mapping[str, Any]) -> dg.AssetObservation:
-    ends = {f"end_offset_{p}": held.end for p, held in sorted(view.partitions.items())}
-    offsets, total = sum(held.end - held.low for held in view.partitions.values()), sum(ends.values())
-    each = ends if len(ends) <= MAX_PARTITIONS else {}
-    metadata = {**facts, "messages": offsets, "end_offsets": total, **each, **groups, "topic_id": view.topic_id}
+def _observation(view: TopicView, facts: Facts, groups: Mapping[str, Any]) -> dg.AssetObservation:
+    """Dagster plots every number: settings are text, and what the partitions hold is a table and two sums."""
+    partitions = view.partitions.values()
+    metadata = {
+        "messages": sum(held.end - held.low for held in partitions),
+        "end_offsets": sum(held.end for held in partitions),
+        "offsets": _offsets_table(view),
+        **groups,
+        **_settings(facts),
+        "topic_id": view.topic_id,
+    }
     return dg.AssetObservation(topic_key(view.topic), metadata=metadata)
+
+
+def _settings(facts: Facts) -> dict[str, str]:
+    """Return the topic's settings as text, `retention_ms` as a time: "7 days"."""
+    found = dict[str, str]()
+    for name, value in facts.items():
+        if name == "retention_ms":
+            found["retention"] = "unlimited" if value == -1 else span(int(value))
+        else:
+            found[name] = "unlimited" if name == "retention_bytes" and value == -1 else str(value)
+    return found
+
+
+def _offsets_table(view: TopicView) -> dg.TableMetadataValue:
+    """Return the offsets that each partition holds, `end` excluded. Of more than MAX_PARTITIONS, those with the most,
+    and one row for all others.
+    """
+    most = sorted(view.partitions.items(), key=lambda item: (item[1].low - item[1].end, item[0]))
+    rows = [(str(number), f"{held.low}", f"{held.end}", held.end - held.low) for number, held in most]
+    shown = sorted(rows[:MAX_PARTITIONS], key=lambda row: int(row[0]))
+    if others := rows[MAX_PARTITIONS:]:
+        shown.append((plural(len(others), "other"), "", "", sum(row[3] for row in others)))
+    records = [dg.TableRecord(dict(zip(_OFFSETS, row, strict=True))) for row in shown]
+    columns = [dg.TableColumn(name, kind) for name, kind in _OFFSETS.items()]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+
+
+_OFFSETS = {"partition": "string", "earliest": "string", "end": "string", "offsets": "int"}

@@ -200,7 +200,7 @@ def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: 
     found = observations(asked, KafkaTopics(world.endpoints.kafka_options()), GroupSurvey(), [])
     (seen,) = found.seen
     assert seen.asset_key == AssetKey(["kafka", pipeline.contract.topic])
-    assert (seen.metadata["messages"].value, seen.metadata["partitions"].value) == (8, 4)
+    assert (seen.metadata["messages"].value, seen.metadata["partitions"].value) == (8, "4")
     assert isinstance(found.unseen["missing.topic"], TopicMissing)
     assert isinstance(found.unseen["no name of a topic!"], BadInput)
 

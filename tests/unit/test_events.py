@@ -123,7 +123,19 @@ def test_an_observation_of_a_topic_with_many_partitions_has_totals_alone() -> No
     view = TopicView("t", "c", "id", {number: PartitionView(0, 10) for number in range(1_000)})
     found = _observation(view, {"partitions": 1_000}, {}).metadata
     assert found["end_offsets"].value == 10_000
-    assert len(found) == 4
+    rows = _records(found["offsets"])
+    assert rows[0].data == {"partition": "0", "earliest": "0", "end": "10", "offsets": 10}
+    assert (len(rows), rows[-1].data["partition"], rows[-1].data["offsets"]) == (21, "980 others", 9_800)
+
+
+def test_an_observation_of_a_topic_shows_retention_in_days_and_plots_no_setting() -> None:
+    view = TopicView("t", "c", "id", {0: PartitionView(3, 10)})
+    facts = {"partitions": 1, "retention_ms": 604_800_000, "retention_bytes": -1, "cleanup_policy": "delete"}
+    found = _observation(view, facts, {}).metadata
+    assert (found["retention"].value, found["retention_bytes"].value) == ("7 days", "unlimited")
+    assert "retention_ms" not in found
+    assert {name for name, value in found.items() if isinstance(value.value, int)} == {"messages", "end_offsets"}
+    assert _observation(view, {"retention_ms": -1}, {}).metadata["retention"].value == "unlimited"
 
 
 def test_an_upsert_shows_rows_upserted_and_deleted_in_the_place_of_staged_rows() -> None:

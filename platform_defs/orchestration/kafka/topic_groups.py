@@ -111,7 +111,7 @@ def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[s
         return {"groups": f"Not known: {missing}" if missing else "none"}
     return {
         "groups": dg.MetadataValue.table(records, schema=_SCHEMA),
-        **({"groups_in_total": len(readings)} if len(readings) > SHOWN else {}),
+        **({"groups_in_total": str(len(readings))} if len(readings) > SHOWN else {}),
         **({"groups_not_shown": missing} if missing else {}),
     }
 
