@@ -6,8 +6,9 @@ from platform_defs.contract.model import Contract, Table
 
 PIPELINE_TAG = "tidegate/pipeline"
 STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pipelines that were due, and why
-DEFINITIONS = "tidegate/definitions"  # of such a run: the digest of the contracts and transforms that the sensor had
-BESIDE = "tidegate/beside"  # of such a run: the ids of those that do the work while it warms up
+# Dagster's UI hides tags that begin with `.dagster/`, so that those for people are not cut off.
+DEFINITIONS = ".dagster/tidegate_definitions"  # of such a run: the digest of the sensor's contracts and transforms
+BESIDE = ".dagster/tidegate_beside"  # of such a run: the ids of those that do the work while it warms up
 CONTINUOUS = "tidegate/continuous"  # of such a run: it stays, for the pipelines whose latency is a few seconds
 HANDS_OVER = "tidegate/hands_over"  # of a run that stays: why it asks for another in its place
 LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one

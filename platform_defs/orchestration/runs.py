@@ -14,7 +14,7 @@ from dagster import AssetKey, DagsterInstance, DagsterRun, DagsterRunStatus, Run
 
 from platform_defs.contract.model import Contract
 from platform_defs.orchestration.keys import CONTINUOUS, DRAIN_JOB, STARTED_FOR, table_keys
-from resources.dagster.run_session import TAG
+from resources.dagster.run_session import FORMER_TAG, TAG
 
 UNFINISHED = [
     DagsterRunStatus.QUEUED,
@@ -119,7 +119,7 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
     run = record.dagster_run
     if run.status not in WORKING:
         return False  # run monitoring watches the queue and the start: start_timeout_seconds
-    if run.tags.get(TAG) == "open":
+    if run.tags.get(TAG, run.tags.get(FORMER_TAG)) == "open":
         return True
     return bool(selected(run, contracts)) and _silent(record, now)
 

@@ -23,7 +23,9 @@ from resources.postgres.connection import Connection, connect, show_alive
 from resources.postgres.ledger import Ledger
 
 PREFIX = "tidegate/run/"
-TAG = "tidegate/session"  # of a run: "open" from its first line on, "closed" when it ends by itself
+# Of a run: "open" from its first line on, "closed" when it ends by itself. Dagster's UI hides what begins so.
+TAG = ".dagster/tidegate_session"
+FORMER_TAG = "tidegate/session"  # of a run that an older version started, and that may have died since
 AGAIN = 0.5  # seconds between two tries to open a session that was lost
 
 

@@ -13,7 +13,7 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from platform_defs.orchestration.runs import report_dead
 from platform_defs.orchestration.survey import Survey
-from resources.dagster.run_session import PREFIX, TAG, RunSession
+from resources.dagster.run_session import FORMER_TAG, PREFIX, TAG, RunSession
 from tests.waiting import wait_for_row
 from tests.world import World
 
@@ -49,10 +49,11 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
     assert live_runs([ended.run_id]) == set()
 
 
+@pytest.mark.parametrize("tag", [TAG, FORMER_TAG])
 def test_a_run_whose_session_stays_away_is_reported_as_failed(
-    instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]]
+    instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]], tag: str
 ) -> None:
-    run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={TAG: "open"})
+    run = DagsterRun("drain", run_id=str(uuid4()), status=DagsterRunStatus.STARTED, tags={tag: "open"})
     instance.add_run(run)
     assert report_dead(instance, live_runs, []) == [run.run_id]
     found = instance.get_run_by_id(run.run_id)

@@ -8,15 +8,18 @@ from math import inf
 import dagster as dg
 import pytest
 from dagster import AssetKey, DagsterRun
+from dagster._core.storage.tags import TagType, get_tag_type
+from dagster._utils.tags import is_valid_tag_key
 
 from assets import find_contract
 from platform_defs.contract.model import Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, PIPELINE_TAG, STARTED_FOR
+from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, FAILED, PIPELINE_TAG, STARTED_FOR
 from platform_defs.orchestration.runs import scheduled, selected
 from platform_defs.orchestration.sensors import MOST, STARVED, STUCK, Working, start
 from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun
 from platform_defs.orchestration.waiting import Seen, Waiting
+from resources.dagster.run_session import TAG
 from resources.postgres.answers import PipelineStatus
 from tests.world import renamed
 
@@ -136,3 +139,9 @@ def test_the_next_run_is_asked_for_before_the_shift_of_the_last_one_is_over_and_
     assert asked([seen("a")], due, AT_WORK)[0] == []
     ((request,), _) = asked([seen("a")], due, ScheduledRun("r", SHIFT - HANDOVER + 1, "digest"))
     assert request.tags[BESIDE] == "r"
+
+
+def test_tags_for_programs_are_hidden_in_the_ui_and_tags_for_people_are_not() -> None:
+    assert {get_tag_type(tag) for tag in (DEFINITIONS, BESIDE, TAG)} == {TagType.HIDDEN}
+    assert {get_tag_type(tag) for tag in (STARTED_FOR, PIPELINE_TAG, FAILED)} == {TagType.USER_PROVIDED}
+    assert all(map(is_valid_tag_key, (DEFINITIONS, BESIDE, TAG)))
