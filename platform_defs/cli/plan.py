@@ -10,10 +10,13 @@ import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
 from platform_defs.cli.plan_answer import (
+    ChangedTransform,
     ComparedTransform,
     Explanation,
     PlanAnswer,
     PlannedRange,
+    changed_sentence,
+    changed_transform,
     sentence,
     state_of,
     with_halt,
@@ -65,6 +68,9 @@ def plan(
       dead_letters  share, minimum, accepted, rule
       tables     table, disposition, how
       transform  null, or file, row_local (null: not known yet), found
+      changed    null, or how the transform differs from that of the newest
+                 batch: files (its own, and those that it imports), batch_id,
+                 change (added, changed or removed), next_batch
       steps      with --explain and a batch: step, name, does
       spark      likewise: Spark's physical plan of the job
     """
@@ -72,6 +78,8 @@ def plan(
 
     contract = find_contract(pipeline)
     answer, planned = look(contract)
+    if planned is not None:
+        answer = replace(answer, changed=_changed(contract))
     if planned is not None and planned.ranges:
         answer = _tried(contract, planned, answer, explain=explain)
     if output is Output.json:
@@ -104,6 +112,26 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     except Halt as halt:
         return with_halt(answer, halt), None
     return with_plan(answer, planned), planned
+
+
+def _changed(contract: Contract) -> ChangedTransform | None:
+    """Compare the transform's digest with that of the newest batch, without Spark. Raises BadInput for a transform that
+    cannot be imported.
+    """
+    from platform_defs.cli.outside import outside
+
+    newest, own = outside().ledger.newest_transform(contract.pipeline), contract.transform_path
+    if newest is None or own is None:
+        return None
+    if not own.exists():
+        return changed_transform(newest, "", [str(own)])
+    from assets import with_transform
+    from platform_defs.contract.digest import transform_digest
+
+    pipeline = with_transform(contract)
+    names = [name for name, _ in pipeline.sources]
+    files = sorted(names, key=lambda name: not str(own).endswith(name)) or [str(own)]
+    return changed_transform(newest, transform_digest(pipeline), files)
 
 
 def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explain: bool) -> PlanAnswer:
@@ -183,6 +211,8 @@ def _show(answer: PlanAnswer) -> None:
     if answer.halt:
         print_fields(answer.halt.detail)
         return
+    if answer.changed:
+        print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")
     if answer.batch:
         names = [field.name for field in fields(PlannedRange)]
         print_table([name.replace("_", " ") for name in names], [astuple(item) for item in answer.batch.ranges])

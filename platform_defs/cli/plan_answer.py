@@ -100,6 +100,18 @@ class ComparedTransform:
 
 
 @dataclass(frozen=True)
+class ChangedTransform:
+    """A transform that is not the one that made the rows of `batch_id`, the newest batch: `files` are its own file and
+    those that it imports from the project, one of which has changed. `next_batch` says what will happen.
+    """
+
+    files: list[str]
+    batch_id: int
+    change: str  # added, changed or removed
+    next_batch: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The steps in sentences, and Spark's physical plan of the job."""
 
@@ -127,6 +139,7 @@ class PlanAnswer:
     lag: int | None = None
     left: int | None = None
     transform: ComparedTransform | None = None
+    changed: ChangedTransform | None = None
     explanation: Explanation | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -152,6 +165,25 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
         held_by=HeldBy(status.run_id) if status.held else None,
         backed_off_until=status.retry_at if status.backed_off else None,
     )
+
+
+COMPARED_FIRST = (
+    "The next batch compares the rows of the new code, made together and one by one, before it publishes them. If they "
+    "differ, or the code fails or lacks a column, the run fails and nothing is published."
+)
+AS_THEY_ARE = "The next batch writes the messages as they are."
+EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay makes them again."
+
+
+def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
+    """Return how the transform differs from that of the newest batch. `newest`: its id and the digest of its transform,
+    as `Ledger.newest_transform` returns it. `digest`: of the transform now, empty without one.
+    """
+    if newest is None or newest[1] == digest:
+        return None
+    batch_id, before = newest
+    change = "changed" if before and digest else "added" if digest else "removed"
+    return ChangedTransform(files, batch_id, change, f"{COMPARED_FIRST if digest else AS_THEY_ARE} {EARLIER_ROWS}")
 
 
 def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
@@ -182,6 +214,14 @@ def _batch(planned: BatchPlan) -> PlannedBatch:
     ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
     batch_id = pending.batch_id if pending else None
     return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
+
+
+def changed_sentence(changed: ChangedTransform) -> str:
+    """Name the file of a transform that has changed, and those of which one may have."""
+    own, *imported = changed.files
+    which = f"{own}, or a file that it imports ({', '.join(imported)})," if imported else own
+    verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed.change]
+    return f"{which} {verb} since batch {changed.batch_id}."
 
 
 def sentence(answer: PlanAnswer) -> str:

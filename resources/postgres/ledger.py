@@ -171,6 +171,15 @@ class Ledger:
         """Note that Dagster has heard of the batch."""
         self._execute("mark_reported", batch_id=batch_id)
 
+    def newest_transform(self, pipeline: str) -> tuple[int, str] | None:
+        """Return the id of the pipeline's newest batch and the digest of the transform that made its rows, empty
+        without one; None where there is no batch, or its transform is not known.
+        """
+        for row in self._rows("newest_transform", pipeline=pipeline):
+            if row["transform_digest"] is not None:
+                return row["batch_id"], row["transform_digest"]
+        return None
+
     def rows_so_far(self, pipeline: str, batch_id: int) -> int:
         """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
         return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0

@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.cli.plan import look
+from platform_defs.cli.plan_answer import NOTHING, changed_sentence, changed_transform
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.ports import Publication
@@ -289,6 +290,38 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     known = ask(pipeline)
     assert "starting Spark" not in known.stderr
     assert "transfers.py: row-local: compared before" in " ".join(known.stdout.split())
+
+
+def test_a_changed_transform_is_named_without_spark_and_without_unread_messages(world: World, ask: Ask) -> None:
+    pipeline = world.new_pipeline()
+    assert "changed" not in ask(pipeline).stdout  # there is no batch yet
+    send(world, pipeline, 8)
+    (batch,) = world.drain(pipeline)
+    before = whole_ledger(world)
+    same, changed, removed = (ask(replace(pipeline, transform=one)) for one in (pipeline.transform, _ranked, None))
+    assert whole_ledger(world) == before
+    assert "since batch" not in same.stdout
+    said = " ".join(changed.stdout.split())
+    assert f"assets/bank/transfers.py has changed since batch {batch.batch_id}. The next batch compares" in said
+    assert f"was removed since batch {batch.batch_id}. The next batch writes the messages as they are." in " ".join(
+        removed.stdout.split()
+    )
+    assert "starting Spark" not in same.stderr + changed.stderr + removed.stderr
+    answer = json.loads(ask(replace(pipeline, transform=_ranked), "-o", "json").stdout)
+    assert (answer["nothing"], answer["changed"]["change"]) == (NOTHING, "changed")
+
+
+def test_a_changed_transform_names_the_files_that_it_imports() -> None:
+    found = changed_transform((7, "before"), "now", ["assets/bank/a.py", "assets/bank/b.py"])
+    assert found is not None
+    assert changed_sentence(found) == (
+        "assets/bank/a.py, or a file that it imports (assets/bank/b.py), has changed since batch 7."
+    )
+    added = changed_transform((7, ""), "now", ["a.py"])
+    assert added is not None
+    assert changed_sentence(added) == "a.py was added since batch 7."
+    assert changed_transform((7, ""), "", ["a.py"]) is None
+    assert changed_transform(None, "now", ["a.py"]) is None
 
 
 def _ranked(transfers: Any) -> Any:

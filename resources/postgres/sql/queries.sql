@@ -274,6 +274,11 @@ SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE batch_id = ANY(%(batch_ids)s) ORDER BY batch_id;
 
+-- newest_transform: the pipeline's newest batch, and the digest of the transform that made its rows: empty without one,
+-- NULL where it is not known.
+SELECT batch_id, transform_digest FROM tidegate.batch
+ WHERE pipeline = %(pipeline)s AND replaced_by IS NULL ORDER BY batch_id DESC LIMIT 1;
+
 -- ranges_of: the offsets of a batch.
 SELECT topic, partition, from_offset, until_offset, leader_epoch
   FROM tidegate.batch_range WHERE batch_id = %(batch_id)s ORDER BY partition, from_offset;
