@@ -70,8 +70,8 @@ def materializations(
             description=f"{what}: {plural(batch.messages, 'message')} of {contract.topic}",
             metadata=_known(
                 {
-                    **_of_batch(contract, table, batch, lags or {}),
                     "lag": lag,
+                    **_of_batch(contract, table, batch, lags or {}),
                     "dagster/row_count": row_counts.get(table.name),
                     "batches": None if batches is None else str(batches),
                 }

@@ -44,13 +44,21 @@ def topic_spec(topic: Topic) -> dg.AssetSpec:
 def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
     """The keys of the message, in the order of the contracts, each with what every contract says of it."""
     found: dict[MessagePath, list[Field]] = {}
+    becomes: dict[MessagePath, list[str]] = {}
     for contract in contracts:
+        columns = {column.name for column in contract.row_table.columns}
         for item in contract.message_fields:
             found.setdefault(item.path, []).append(item)
-    return [_column(path, said, everywhere=len(said) == len(contracts)) for path, said in found.items()]
+            column = f"Column {item.name} of {contract.row_table.name}."
+            becomes.setdefault(item.path, []).append(column if item.name in columns else "Read by the transform.")
+    return [
+        _column(path, said, " ".join(dict.fromkeys(becomes[path])), everywhere=len(said) == len(contracts))
+        for path, said in found.items()
+    ]
 
 
-def _column(path: MessagePath, said: Sequence[Field], *, everywhere: bool) -> dg.TableColumn:
+def _column(path: MessagePath, said: Sequence[Field], becomes: str, *, everywhere: bool) -> dg.TableColumn:
+    """`becomes`: the description where no contract has one."""
     rules = [rule.description for item in said for rule in item.rules if rule.kind != "required"]
     descriptions = dict.fromkeys(item.description for item in said if item.description)
     classifications = dict.fromkeys(item.classification for item in said if item.classification)
@@ -58,7 +66,7 @@ def _column(path: MessagePath, said: Sequence[Field], *, everywhere: bool) -> dg
     return dg.TableColumn(
         said[0].source or spell_path(path),
         " or ".join(dict.fromkeys(item.type.name for item in said)),
-        description=" / ".join(descriptions) or None,
+        description=" / ".join(descriptions) or becomes,
         constraints=dg.TableColumnConstraints(nullable=not required, other=list(dict.fromkeys(rules))),
         tags={"classification": ", ".join(classifications)} if classifications else {},
     )

@@ -52,6 +52,9 @@ def test_the_topics_schema_is_what_all_of_its_contracts_say() -> None:
     assert columns["amount"].constraints.nullable  # one of the pipelines takes messages without it
     assert any("EUR" in rule for rule in columns["currency"].constraints.other)
     assert columns["source.channel"].constraints.nullable
+    named = f"Column currency of {contracts[0].row_table.name}. Column currency of {contracts[1].row_table.name}."
+    assert columns["currency"].description == named
+    assert columns["debit_account"].description == "Read by the transform."
     assert spec.metadata["pipelines"] == "bank_transfers, bank_audit"
     assert "bank_transfers" in (spec.description or "")
     assert "bank_audit" in (spec.description or "")
