@@ -1,15 +1,16 @@
 """The message's fields: each a column, the path of its key in the message, a type, rules and examples."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
-from platform_defs.contract.column_types import JSON
+from platform_defs.contract.column_types import JSON, ColumnType
 from platform_defs.contract.field_names import path_at, read_names, refuse_shared
 from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import Field, Format
+from platform_defs.contract.model import Field, Format, Unit
 from platform_defs.contract.names import column_name, column_type_of, custom_values, snake_case
-from platform_defs.contract.node import Node
+from platform_defs.contract.node import Node, one_of, shown
 from platform_defs.contract.reader.sources import read_source
 from platform_defs.contract.reserved import column_mistake
 from platform_defs.contract.rules import examples_of, rules_of
@@ -56,6 +57,7 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     given = custom_values(item, FIELD_PROPERTIES)
     source = read_source(item, of, given)
     aliases, number, path_numbers = read_names(item, kind, given)
+    unit = _unit(of, kind, given)
     rules = rules_of(item, of)
     return Field(
         name=name,
@@ -70,7 +72,24 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         number=number,
         path_numbers=path_numbers,
         source=source,
+        unit=unit,
     )
+
+
+def _unit(of: ColumnType, kind: Format, given: Mapping[str, Node[Any]]) -> Unit | None:
+    """The unit of a timestamp that the message has as an integer; None where it has a text."""
+    if "unit" not in given:
+        return None
+    node = given["unit"]
+    if of.kind != "timestamp":
+        raise node.refused(f"unit is for a field of type timestamp; this field is {of.name}")
+    if kind != "json":
+        raise node.refused(f"unit is for json: the schema of {kind} says the unit of a timestamp")
+    units: tuple[Unit, ...] = get_args(Unit)
+    for unit in units:
+        if node.value == unit:
+            return unit
+    raise node.refused(f"unknown unit {shown(node.value)}; {one_of(units)}")
 
 
 def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:

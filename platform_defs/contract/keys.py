@@ -215,7 +215,7 @@ TYPES = (
     TypeEntry(
         "timestamp",
         ("timestamp",),
-        '"2026-11-01T10:00:00.123Z", with a zone',
+        '"2026-11-01T10:00:00.123Z", with a zone; or a number, with the unit of the field',
         "timestamp with time zone",
         _LIMITS,
         False,

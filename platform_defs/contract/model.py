@@ -52,6 +52,9 @@ class RowRule:
     description: str
 
 
+Unit = Literal["s", "ms", "us", "ns"]
+
+
 @dataclass(frozen=True)
 class Field:
     """A field of the message: `name` is the column, `path` the keys that lead to its value in the message."""
@@ -68,6 +71,7 @@ class Field:
     number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
     path_numbers: tuple[int, ...] = ()  # Protobuf, for export alone: of the messages that lead to it, outermost first
     source: str = ""  # what of the message itself it holds, such as timestamp or header:tenant; empty: of its value
+    unit: Unit | None = None  # JSON, of a timestamp: the message has so many of them since 1970, and no text
 
     @property
     def path(self) -> MessagePath:

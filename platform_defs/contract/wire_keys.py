@@ -126,5 +126,13 @@ FIELD_PROPERTIES = Section(
             "the message's value",
             "header:tenant",
         ),
+        Key(
+            "unit",
+            "JSON, of a timestamp: messages have it as an integer, the number of seconds (s), milliseconds (ms), "
+            "microseconds (us) or nanoseconds (ns) since 1970-01-01 in UTC.",
+            "s, ms, us, ns",
+            "a text, with a zone",
+            "ms",
+        ),
     ),
 )

@@ -201,6 +201,8 @@ def _names(item: Field) -> Iterator[Document]:
         yield {"property": "pathNumbers", "value": list(item.path_numbers)}
     if item.source:
         yield {"property": "source", "value": item.source}
+    if item.unit:
+        yield {"property": "unit", "value": item.unit}
 
 
 def _enum(rule: RowRule) -> Document:

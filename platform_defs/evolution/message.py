@@ -129,6 +129,10 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
         yield from _found_elsewhere(old, new)
     if old.type != new.type:
         yield _retyped(old, new)
+    elif old.unit != new.unit:
+        what = f"field {new.place}: unit {old.unit or 'none (text)'} -> {new.unit or 'none (text)'}"
+        sentence = "messages that are written as before are dead letters from now on, or rows with another time"
+        yield Change("~", what, _BREAKS, sentence, column=name)
     if new.required and not old.required:
         sentence = "messages without it are dead letters from now on"
         yield Change("~", f"field {new.place} optional -> required", _BREAKS, sentence, column=name)

@@ -61,7 +61,7 @@ def _value(item: Field | None) -> dict[str, Any]:
         return {"type": "array", "items": _value(replace(item, type=item.type.item, rules=()))}
     if item.type.kind == "decimal":
         return {"type": "string", "pattern": decimal_pattern(item.type)}
-    return {**_TYPES[item.type.kind], **_rules(item)}
+    return {**_TYPES["integer" if item.unit else item.type.kind], **_rules(item)}
 
 
 def _rules(item: Field) -> dict[str, Any]:

@@ -62,6 +62,8 @@ def _wrong_values(item: Field) -> Iterator[Document]:
         yield from ("\0", "?")
     if item.type.name in ("date", "timestamp"):
         yield "2026-02-30" + ("T10:00:00Z" if item.type.name == "timestamp" else "")
+    if item.unit:
+        yield from (Number("1.5"), Integer(10**18 if item.unit != "ns" else 1))
     if item.type.name in ("uuid", "time", "bytes"):
         yield from ("24:00:00", "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f6", "AAH/=")
     if item.type.name == "json":

@@ -37,7 +37,7 @@ class Values:
         self._make = self._maker()
 
     def one(self) -> Value:
-        """A value of the field, as JSON has it: decimals, dates and timestamps are strings."""
+        """A value of the field, as JSON has it: decimals, dates, and timestamps without a unit are strings."""
         allowed = self._rule("enum", ())
         return self._random.choice(allowed) if allowed else self._make()
 
@@ -119,10 +119,13 @@ class Values:
         low: date = self._rule("minimum", high - timedelta(3_650))
         return str(low + timedelta(self._random.randint(0, (high - low).days)))
 
-    def _timestamp(self) -> str:
+    def _timestamp(self) -> str | int:
         at = datetime.now(UTC) - timedelta(seconds=self._random.random() * 5)
         at = max(at, self._rule("minimum", at))
         at = min(at, self._rule("maximum", at))
+        if unit := self._item.unit:
+            milliseconds = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+            return milliseconds * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit] // 1_000
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def _time(self) -> str:

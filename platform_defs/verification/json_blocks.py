@@ -6,6 +6,7 @@ strict about JSON and about types. What it would read otherwise than the judge i
     bytes that are not UTF-8, an escaped NUL or surrogate, more than a hundred brackets, -0 where a double may be
     a message with the same key twice: msgspec takes the last one
     decimals: msgspec gives the number's text, and Arrow casts it only if it has digits and a point alone
+    timestamps as numbers: those outside the years 1 to 9999, and nanoseconds that are not whole microseconds
     texts (dates, times, uuids) that are not written as values.py requires
 
 tests/unit/test_verify_blocks.py compares the two, tests/unit/test_number_agreement.py this and the engine.
@@ -49,13 +50,15 @@ _SPELT = {
     "time": rf"\A{_HOUR}:[0-5]\d(?:\.\d{{1,6}})?Z?\z",
     "uuid": r"\A[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z",
 }
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # in a second, by the unit of a timestamp
 _TEXT: tuple[Any, pa.DataType] = (str, pa.string())
-_READ: dict[str, tuple[Any, pa.DataType]] = {  # by a type's kind: what msgspec reads, and its column
+_READ: dict[str, tuple[Any, pa.DataType]] = {  # by `_kind`: what msgspec reads, and its column
     "string": _TEXT,
     "integer": (Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], pa.int64()),
     "double": (float, pa.float64()),
     "decimal": (msgspec.Raw, pa.string()),
     "boolean": (bool, pa.bool_()),
+    **dict.fromkeys(_TICKS, (Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], pa.int64())),
     **dict.fromkeys(_SPELT, _TEXT),
 }
 _YEAR_ONE, _YEAR_9999 = -719_162, 2_932_896  # their first and last day, since 1970
@@ -72,7 +75,7 @@ class BlockReader:
         self._decode = msgspec.json.Decoder(self._message.type).decode
         self._escapes = re.compile(rb"\\u00[2-7]" if b"".join(self._message.keys).isascii() else rb"\\u").search
         self._doubles = any(item.type.kind == "double" for item in contract.fields)
-        self._schema = pa.schema([(item.name, _READ[item.type.kind][1]) for item in contract.fields])
+        self._schema = pa.schema([(item.name, _READ[_kind(item)][1]) for item in contract.fields])
         self._rules: list[tuple[str, Rule]] = [(f.name, rule) for f in contract.fields for rule in column_rules(f)]
 
     @classmethod
@@ -153,7 +156,8 @@ class BlockReader:
         believed: Column = pa.array(np.ones(table.num_rows, np.bool_))
         columns: dict[str, Column] = {}
         for item in self._fields:
-            columns[item.name], right = _typed(table[item.name].combine_chunks(), item.type)
+            read = table[item.name].combine_chunks()
+            columns[item.name], right = _moments(read, item) if item.unit else _typed(read, item.type)
             believed = pc.and_(believed, right)
         for name, rule in self._rules:
             believed = pc.and_(believed, rule(columns[name]))
@@ -201,7 +205,7 @@ class _Object:
                 members.append((name, member.type | UnsetType | None, UNSET))
                 for inner_key, places in member.keys.items():
                     self.keys.setdefault(inner_key, []).extend(places)
-            elif len(inner) > 1 or (kind := inner[0][1].type.kind) not in _READ:
+            elif len(inner) > 1 or (kind := _kind(inner[0][1])) not in _READ:
                 raise NotInColumns
             else:
                 self._leaves.append((name, place, kind))
@@ -224,6 +228,11 @@ class _Object:
         for name, member, path in self._objects:
             found = read.found(path, [*map(attrgetter(name), objects)])
             member.collect([member._missing if one is None else one for one in found], read)
+
+
+def _kind(item: Field) -> str:
+    """The unit of a timestamp that is a number, or the type's kind: a key of _READ."""
+    return item.unit or item.type.kind
 
 
 def _is_deep(value: bytes) -> bool:
@@ -256,6 +265,23 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
         return _as_printed(texts), spelt
     typed = texts.cast(of.arrow)
     return typed, pc.and_(spelt, pc.fill_null(_in_years(typed), fill_value=True))
+
+
+def _moments(column: Column, item: Field) -> tuple[Column, Column]:
+    """Times since 1970, and which of them are to be believed: those of the years 1 to 9999, in whole microseconds."""
+    ticks = _TICKS[item.unit or ""]
+    numbers: Places = pc.fill_null(column, 0).to_numpy()
+    seconds: Column = pa.array(numbers // ticks)  # rounded down, unlike Arrow's division
+    rest = pc.subtract(column, pc.multiply(seconds, ticks))  # of the second: never below zero
+    known = pc.and_(pc.greater_equal(seconds, _YEAR_ONE * 86_400), pc.less(seconds, (_YEAR_9999 + 1) * 86_400))
+    if ticks <= 1_000_000:
+        fraction = pc.multiply(rest, 1_000_000 // ticks)
+    else:
+        fraction = pc.divide(rest, ticks // 1_000_000)
+        known = pc.and_(known, pc.equal(pc.multiply(fraction, ticks // 1_000_000), rest))
+    believed = pc.fill_null(pc.or_(pc.is_null(column), known), fill_value=True)
+    microseconds = pc.add(pc.multiply(pc.if_else(believed, seconds, 0), 1_000_000), fraction)
+    return microseconds.cast(item.type.arrow), believed
 
 
 def _plain_decimal(precision: int, scale: int) -> str:

@@ -12,7 +12,7 @@ from platform_defs.contract.message_path import MessagePath
 from platform_defs.contract.model import Contract, Field, RowRule
 from platform_defs.verification.documents import Document, NotTheType, Pairs, parse
 from platform_defs.verification.patterns import whole_match
-from platform_defs.verification.values import reader
+from platform_defs.verification.values import reader, since_1970
 
 Row: TypeAlias = tuple[Any, ...]  # a value for each field (None where missing or null), in the contract's order
 Breaks: TypeAlias = Callable[[Any], bool]
@@ -125,7 +125,7 @@ class JudgedField:
 
     def __init__(self, field: Field, number: int) -> None:
         self.object, self.key = number, field.path[-1]  # the place of its object among those taken apart
-        self.read = reader(field.type)
+        self.read = since_1970(field.unit) if field.unit else reader(field.type)
         self._required = f"{field.name}_required" if field.required else None
         self._rules = [(rule.name, _breaks(rule)) for rule in field.rules if rule.kind != "required"]
 

@@ -6,7 +6,8 @@ double      a number that is finite as a double
 decimal     a number, or a string of one: exactly as written, or not at all
 boolean     true, false
 date        "YYYY-MM-DD"
-timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC
+timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC;
+            of a field with a unit an integer, so many of them since 1970: a time of those years, in whole microseconds
 uuid        a string: 8, 4, 4, 4 and 12 hexadecimal digits, in either case; in lower case then
 time        "HH:MM:SS", up to six decimals, nothing or Z; as Postgres prints it: without zeros behind
 bytes       a string: base64 that its bytes are written as again
@@ -17,7 +18,7 @@ json        any value that Postgres' jsonb can hold, without repeated keys; its 
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from math import isinf
 from string import hexdigits
@@ -51,6 +52,27 @@ def reader(of: ColumnType) -> Callable[[Any], Any]:
     if pa.types.is_decimal(of.arrow):
         return _decimals(of.precision, of.scale)
     return _READERS[of.name]
+
+
+def since_1970(unit: str) -> Callable[[Any], datetime]:
+    """A function from a parsed JSON value, never null, to the time that is so many of the unit after 1970; raises
+    NotTheType.
+    """
+    exponent = {"s": 0, "ms": -3, "us": -6, "ns": -9}[unit]
+
+    def read(raw: Any) -> datetime:
+        number = _integer(raw)
+        microseconds = Decimal(number).scaleb(exponent + 6)
+        whole = int(microseconds)
+        try:
+            found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=whole)
+        except OverflowError:
+            raise NotTheType("OutOfRange") from None
+        if microseconds != whole:
+            raise NotTheType("TooManyDecimals")
+        return found
+
+    return read
 
 
 def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:

@@ -30,7 +30,7 @@ KEPT = {
     Contract: "pipeline version domain description topic format fields tables limits path evolution wire"
     " publication metadata_fields",
     Field: "name type required rules description classification examples physical_path aliases number path_numbers"
-    " source",
+    " source unit",
     RowRule: "name field kind argument description",
     Table: "name disposition columns batch_rules group_by aggregates description",
     Column: "name type required description classification renamed_from",

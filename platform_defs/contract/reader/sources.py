@@ -35,7 +35,7 @@ SOURCES: Mapping[str, Source] = {
         "the value of the header NAME",
     ),
 }
-_VALUE_ONLY = ("aliases", "fieldNumber", "pathNumbers")
+_VALUE_ONLY = ("aliases", "fieldNumber", "pathNumbers", "unit")
 _MAX_NAME = 1_000  # characters of a header's name
 
 

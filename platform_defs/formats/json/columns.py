@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Field
+from platform_defs.contract.model import Field, Unit
 from platform_defs.formats.array_columns import Arrays
 from platform_defs.formats.arrow import Column
 from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.json.values import DATE_SHAPE, TIMESTAMP_SHAPE
+from platform_defs.formats.json.values import DATE_SHAPE, TICKS, TIMESTAMP_SHAPE, epoch_limits
 from platform_defs.formats.texts import SHAPES, plain_column
 
 _FULL_TIME = len("2026-11-01T10:00:00Z")
@@ -19,6 +19,8 @@ _FULL_TIME = len("2026-11-01T10:00:00Z")
 def read_as(item: Field) -> pa.DataType:
     """The type to ask pyarrow.json for."""
     of = item.type.arrow
+    if item.unit:
+        return pa.int64()
     if item.type.item:
         return pa.list_(read_as(replace(item, type=item.type.item)))
     if pa.types.is_date(of) or pa.types.is_timestamp(of) or item.type.kind in SHAPES:
@@ -32,6 +34,8 @@ def read_as(item: Field) -> pa.DataType:
 def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
     """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
     of = item.type.arrow
+    if item.unit:
+        return _since_1970(item.unit, read, of, doubts)
     if item.type.item:
         return _finished_arrays(replace(item, type=item.type.item), read, has_nul, doubts)
     if shape := SHAPES.get(item.type.kind):
@@ -61,6 +65,14 @@ def _finished_arrays(of_items: Field, read: Column, has_nul: bool, doubts: list[
     items = finished(of_items, arrays.items, has_nul, of_each)
     doubts += [wrong for wrong in (arrays.too_long, *map(arrays.with_any, of_each)) if wrong.true_count]
     return arrays.holding(items)
+
+
+def _since_1970(unit: Unit, read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) -> Column:
+    low, high = epoch_limits(unit)
+    doubt = pc.or_(pc.less(read, low), pc.greater(read, high))
+    if (parts := TICKS[unit] // TICKS["us"]) > 1:  # of a microsecond
+        doubt = pc.or_(doubt, pc.not_equal(pc.multiply(pc.divide(read, parts), parts), read))
+    return _less(read, doubt, doubts).cast(pa.timestamp(unit, "UTC")).cast(of)
 
 
 def _timestamps(read: Column, of: pa.DataType, doubts: list[pa.BooleanArray]) -> Column:

@@ -65,7 +65,7 @@ def _judged(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
 
 def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
     always, needed = value.always and "null" not in (value.kinds or ()), f"the contract requires {item.type.name}"
-    read, kinds = _READ.get(item.type.kind), (value.kinds or frozenset()) - {"null"}
+    read, kinds = _READ.get("integer" if item.unit else item.type.kind), (value.kinds or frozenset()) - {"null"}
     if value.blocked:
         yield item.required or always, f"{item.place} cannot be reached: {value.blocked}"
     elif read and value.kinds is not None and not read & _possible(kinds):

@@ -22,6 +22,7 @@ from platform_defs.formats.json.values import (
     JsonNumber,
     JsonObject,
     Reader,
+    epoch_reader,
     reader_of,
     wrong_type_on_the_way,
 )
@@ -49,7 +50,8 @@ class MessageReader:
         self._shape = message_shape(contract)
         self._fields = contract.fields
         self._readers: list[Reader] = [
-            json_text if item.type == JSON else reader_of(item.type) for item in contract.fields
+            json_text if item.type == JSON else epoch_reader(item.unit) if item.unit else reader_of(item.type)
+            for item in contract.fields
         ]
 
     def read(self, value: bytes | None) -> Row | Reason:

@@ -104,7 +104,7 @@ def _usual(item: Field) -> str:
     if item.type.item:
         one = rf"{_usual(replace(item, type=item.type.item))}\s*"
         return rf"\[\s*(?:{one}(?:,\s*{one})*)?\]"
-    if pa.types.is_integer(of):
+    if pa.types.is_integer(of) or item.unit:
         return r"-?(?:0|[1-9][0-9]{0,17})"
     if pa.types.is_floating(of):
         return r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,20})?(?:[eE][+-]?[0-9]{1,2})?"

@@ -7,7 +7,8 @@ r"""What each type of a contract accepts in JSON, and how it becomes a Python va
     boolean     true or false
     date        a string such as "2026-11-01", years 0001 to 9999
     timestamp   a string such as "2026-11-01T10:00:00.123456Z": ISO 8601 with a zone (Z or +01:00), T or a space
-                between, at most six decimals, no leap second, years 0001 to 9999 in UTC
+                between, at most six decimals, no leap second, years 0001 to 9999 in UTC; of a field with a unit an
+                integer of 64 bits, so many of them since 1970 in UTC: of the same years, and whole microseconds
     json        any JSON value that Postgres' jsonb holds as it is: see json_text.py
     uuid        a string such as "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60", in either case
     time        a string such as "10:00:00.123456": no zone or Z, at most six decimals, no leap second
@@ -19,7 +20,7 @@ null is SQL's null for every type, json included; whether it is allowed is for t
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any, cast
@@ -28,6 +29,7 @@ import pyarrow as pa
 
 from platform_defs.contract.column_types import ColumnType
 from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.model import Unit
 from platform_defs.formats.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.excerpt import excerpt
 from platform_defs.formats.reason import Reason
@@ -76,6 +78,10 @@ _decimal_parts = re.compile(
     r"([+-]?)(?=\.?[0-9])([0-9]*+)(?:\.([0-9]*+))?(?:[eE]([+-]?)(?=[0-9])0*+([0-9]*+))?"  # never tried twice
 ).fullmatch
 _MOST_EXPONENT_DIGITS = 18  # with more, no message is long enough to bring the number back into a column's range
+UNITS: dict[Unit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+TICKS: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800  # their first second, since 1970
 _surrogate = re.compile("[\ud800-\udfff]").search
 
 
@@ -88,6 +94,17 @@ def reader_of(of: ColumnType) -> Reader:
         usual = re.compile(rf"-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?" if whole and scale else r"0").fullmatch
         return lambda raw: Decimal(raw) if isinstance(raw, str) and usual(raw) else _decimal(raw, of)
     return _READERS[of.name]
+
+
+def epoch_limits(unit: Unit) -> tuple[int, int]:
+    """The first and the last number of this unit, of 64 bits, that is a timestamp."""
+    ticks = TICKS[unit]
+    return max(_YEAR_1 * ticks, -(2**63)), min(_YEAR_10000 * ticks - 1, 2**63 - 1)
+
+
+def epoch_reader(unit: Unit) -> Reader:
+    """The function that reads a timestamp as a number of this unit since 1970."""
+    return partial(_epoch, unit)
 
 
 def wrong_type(raw: Any, wanted: str) -> Reason:
@@ -200,6 +217,20 @@ def _timestamp(raw: Any) -> Any:
         return datetime.fromisoformat(raw).astimezone(UTC)
     except (ValueError, OverflowError):  # the year 0000, or beyond 9999 by its zone
         return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999 in UTC")
+
+
+def _epoch(unit: Unit, raw: Any) -> Any:
+    if type(raw) is not JsonInteger:
+        return wrong_type(raw, f"a timestamp as an integer: {UNITS[unit]} since 1970, written with digits alone")
+    low, high = epoch_limits(unit)
+    if len(raw) > 20 or not low <= int(raw) <= high:
+        years = "64 bits hold the years 1677 to 2262" if unit == "ns" else "years run from 0001 to 9999 in UTC"
+        return Reason("OutOfRange", f"is {excerpt(raw)} {UNITS[unit]} since 1970; {years}")
+    microseconds, rest = divmod(int(raw) * TICKS["us"], TICKS[unit])
+    if rest:
+        what = f"is {raw} {UNITS[unit]} since 1970; a timestamp keeps microseconds and nothing is rounded"
+        return Reason("TooManyDecimals", what)
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def _of_text(kind: str, example: str) -> Reader:
