@@ -16,6 +16,7 @@ SHOWN = {  # settings that are shown although they are Kafka's defaults
     "retention.bytes",
     "retention.ms",
     "segment.bytes",
+    "segment.ms",
 }
 
 

@@ -16,8 +16,9 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from kafka import KafkaAdminClient, OffsetAndMetadata
-from kafka import TopicPartition as KafkaTopicPartition
+from kafka import KafkaAdminClient
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as KafkaTopicPartition
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
@@ -160,7 +161,7 @@ def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(sh
         assert code == 1
         assert f"{four} is not empty: it has 4 members" in said
         assert all(f"c{number}" in said for number in range(1, 5))
-        assert "Stop them, wait until the group is empty" in said
+        assert "Stop its consumers, wait until the group is empty" in said
     with pytest.raises(ChangedMeanwhile):  # as where a consumer joins after the offsets were shown
         shared.groups.client.move(four, {(shared.topic, 0): 0})
     with pytest.raises(ChangedMeanwhile):
@@ -243,11 +244,22 @@ def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves
     assert "no longer as it was shown" in said
 
 
+def test_a_reset_without_a_topic_is_of_the_only_one_that_the_group_reads(shared: Site, site: Site) -> None:
+    group = f"g{uuid4().hex[:8]}"
+    shared.commit(group, 1)
+    found = answer("reset", group, "--to", "latest")
+    assert {one["topic"] for one in found["changes"]} == {shared.topic}
+    site.commit(group, 1)
+    code, _, said = run("reset", group, "--to", "latest")
+    both = ", ".join(sorted([shared.topic, site.topic]))
+    assert (code, f"{group} reads several topics: {both}. Give the topic to reset" in said) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["--to", "11"], r"outside the log.*partition 0 of t\w+: 0 to 10"),
-        (["--to", "yesterday"], "is not earliest, latest, an offset (42) or a time"),
+        (["--to", "yesterday"], r"is not earliest, latest, an offset \(42\) or a time"),
         (["--to", "latest", "--partition", "3"], "has no partition 3; it has partitions 0 to 2"),
         (["--to", "latest", "--topic", "no.such.topic"], "no.such.topic does not exist"),
     ],

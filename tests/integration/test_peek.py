@@ -105,7 +105,7 @@ def test_it_starts_where_it_is_told_and_leaves_no_trace(world: World, pipeline: 
         (0, 24),
         (3, 24),
     ]
-    assert peek_json(pipeline.name, "--at", "2026-01-01").places == first.places
+    assert peek_json(pipeline.name, "--at", "2026-01-01T00:00Z").places == first.places
     assert peek_json(pipeline.name, "--at", "9999-12-31T00:00Z").messages == []
     one = first.messages[0]
     assert (one["fields"]["amount"], one["fields"]["occurred_at"], one["dead_letter"]) == ("1.00", ZONE, None)
@@ -119,7 +119,7 @@ def test_timestamps_say_where_to_start(world: World, pipeline: Pipeline) -> None
     producer.flush(10)
     found = peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.003+00:00")
     assert found.places == [(0, 3), (0, 4), (0, 5)]
-    assert peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.004").places == [(0, 4), (0, 5)]
+    assert peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.004Z").places == [(0, 4), (0, 5)]
 
 
 def test_what_would_be_a_dead_letter_is_shown_with_the_reason_and_its_first_bytes(

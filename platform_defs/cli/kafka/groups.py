@@ -139,7 +139,10 @@ def reset(
     to: Annotated[
         str, typer.Option(metavar="TARGET", help="earliest, latest, an offset, or a time: 2026-11-21T10:00:00Z.")
     ],
-    topic: Annotated[list[str], typer.Option(metavar="TOPIC", help="A topic; may be given several times.")],
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="A topic; may be given several times.", show_default="the group's only one"),
+    ] = None,
     partition: Annotated[
         list[int] | None,
         typer.Option(min=0, help="Only this partition; may be given several times.", show_default="all"),
@@ -169,10 +172,10 @@ def reset(
     from platform_defs.kafka.group_reset import Target
 
     groups = _groups()
-    found = groups.propose_reset(group, topic, partition or [], Target.parse(to))
+    found = groups.propose_reset(group, topic or [], partition or [], Target.parse(to))
     words = [
         group,
-        *(f"--topic={one}" for one in topic),
+        *(f"--topic={one}" for one in found.topics),
         *(f"--partition={one}" for one in partition or []),
         f"--to={to}",
     ]

@@ -74,20 +74,26 @@ def peek(
     """
     from assets import read_contracts
     from platform_defs.cli.kafka.peek_answer import print_all, print_each
+    from platform_defs.errors import TopicMissing
     from platform_defs.kafka.chosen_topic import choose_topic
+    from platform_defs.kafka.destination import missing
     from platform_defs.operations.kafka.peek import Peek, filter_of
     from resources.endpoints import kafka_alone
 
     start = _start(offset, at, last)
-    chosen = choose_topic(source, read_contracts(), raw=raw)
+    contracts = read_contracts()
+    chosen = choose_topic(source, contracts, raw=raw)
     options = kafka_alone()
     selected = filter_of(chosen, options, key, where, print_error)
     bounded = limit or (None if last is not None or follow else LIMIT)
     found = Peek(options, selected, start, print_error, tuple(partition or ()), bounded)
-    if follow:
-        print_each(found, output)
-    else:
-        print_all(found, output)
+    try:
+        if follow:
+            print_each(found, output)
+        else:
+            print_all(found, output)
+    except TopicMissing as error:
+        raise missing(chosen.topic, contracts) from error
 
 
 def _start(offset: int | None, at: str | None, last: int | None) -> Start:

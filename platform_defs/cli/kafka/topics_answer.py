@@ -36,7 +36,7 @@ def judged_json(judged: Judged) -> dict[str, Any]:
 
 def print_topics(listed: TopicList) -> None:
     """Print a line for each topic, then its overrides, and what differs."""
-    heads = ["topic", "state", "partitions", "replicas", "bytes", "contract"]
+    heads = ["topic", "state", "partitions", "replicas", "bytes (all replicas)", "contract"]
     rows = [
         (
             one.topic,

@@ -15,16 +15,16 @@ from platform_defs.cli.output import (
     print_line,
     print_table,
 )
-from platform_defs.words import plural
+from platform_defs.words import plural, span
 
 if TYPE_CHECKING:
-    from platform_defs.kafka.topic_description import DescribedPartition, TopicDescription
+    from platform_defs.kafka.topic_description import DescribedPartition, Setting, TopicDescription
 
 MAX_SEGMENTS = 20  # that are shown without --all
 
 
 def describe(
-    topic: str = typer.Argument(help="A topic that exists."),
+    topic: str = typer.Argument(metavar="TOPIC|PIPELINE", help="A topic, or the pipeline that reads it."),
     every: bool = typer.Option(False, "--all", help="Show every setting and segment file, Kafka's defaults too."),
     output: OutputOption = Output.human,
 ) -> None:
@@ -51,16 +51,23 @@ def describe(
       unknown      sentences about what could not be asked
     """
     from assets import read_contracts
+    from platform_defs.errors import TopicMissing
+    from platform_defs.kafka.destination import missing
     from platform_defs.operations.kafka.describe_topic import TopicLook
     from resources.endpoints import kafka_alone
 
-    found = TopicLook(kafka_alone(), topic).describe(read_contracts())
+    contracts = read_contracts()
+    name = next((one.topic for one in contracts.good if one.pipeline == topic), topic)
+    try:
+        found = TopicLook(kafka_alone(), name).describe(contracts)
+    except TopicMissing as error:
+        raise missing(name, contracts) from error
     if output is Output.json:
         print_json(found.to_json())
         return
     print_fields({"topic": found.topic, "id": found.topic_id, "cluster": found.cluster_id})
     print_line("")
-    heads = ["partition", "leader", "replicas", "in sync", "earliest", "latest", "messages", "bytes"]
+    heads = ["partition", "leader", "replicas", "in sync", "earliest", "latest", "messages", "bytes (leader)"]
     print_table(heads, [_row(one) for one in found.partitions])
     _print_segments(found, every=every)
     _print_settings(found, every=every)
@@ -99,10 +106,18 @@ def _print_settings(found: TopicDescription, *, every: bool) -> None:
     settings = [one for one in found.settings or () if one.shown or every]
     if settings:
         print_line("")
-        print_table(["setting", "value", "from"], [(one.name, one.value, one.source) for one in settings])
+        print_table(["setting", "value", "from"], [(one.name, _value(one), one.source) for one in settings])
     left = len(found.settings or ()) - len(settings)
     if left:
         print_line(f"and {plural(left, 'setting')} with Kafka's default (--all)")
+
+
+def _value(setting: Setting) -> str | None:
+    """Return the value as Kafka has it, and a time in days or hours beside it."""
+    if setting.name == "retention.ms" and setting.value == "-1":
+        return "-1 (unlimited)"
+    is_time = setting.name.endswith(".ms") and (setting.value or "").isdecimal()
+    return f"{setting.value} ({span(int(setting.value or 0))})" if is_time else setting.value
 
 
 def _print_readers(found: TopicDescription) -> None:

@@ -96,6 +96,10 @@ class Reset:
     changes: tuple[OffsetChange, ...]
     fingerprint: str
 
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one.topic for one in self.changes))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Deletion:
@@ -175,15 +179,19 @@ class Groups:
         return DescribedGroup(progress=progress, seconds=seconds, problems=problems)
 
     def propose_reset(self, name: str, topics: Sequence[str], numbers: Sequence[int], target: Target) -> Reset:
-        """Return what a reset would change in the partitions `numbers` of each topic; without any, in all of them.
+        """Return what a reset would change in the partitions `numbers` of each topic: by default all, of the only
+        topic that the group reads.
 
         Raises BadInput for a group that has members, is one of ours or does not exist, and for offsets outside the log;
         TopicMissing.
         """
         self._refuse_ours(name, reset=True)
-        found = self._existing(name, stable=True)
+        asked, found = bool(topics), self._existing(name, stable=True)
         _refuse_active(found.group)
-        topics = list(dict.fromkeys(topics))
+        topics = list(dict.fromkeys(topics)) or sorted({topic for topic, _ in found.places})
+        if len(topics) != 1 and not asked:
+            named = f"several topics: {', '.join(topics)}" if topics else "no topic by its committed offsets"
+            raise BadInput(f"{name} reads {named}. Give the topic to reset", field="--topic")
         for topic in topics:
             check_topic_name(topic)
         known = self.client.partitions(topics)
