@@ -16,9 +16,6 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from kafka import KafkaAdminClient
-from kafka.structs import OffsetAndMetadata
-from kafka.structs import TopicPartition as KafkaTopicPartition
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
@@ -329,20 +326,7 @@ def test_a_mistake_in_one_question_leaves_the_process_for_the_next(shared: Site)
     assert group in client.committed([group])
 
 
-def test_a_group_without_a_name_hides_no_other(site: Site) -> None:
-    """Consumers that only commit may do so without a group.id; Kafka lists it."""
-    group = f"g{uuid4().hex[:8]}"
-    site.commit(group, 5)
-    other: Any = KafkaAdminClient(bootstrap_servers=site.options["bootstrap.servers"])
-    other.alter_group_offsets("", {KafkaTopicPartition(site.topic, 0): OffsetAndMetadata(1, "", -1)})
-    other.close()
-    admin = site.world.admin()
-    try:
-        found = site.groups.list_all()
-        assert group in {one.group.name for one in found.groups}
-        assert any("A group without a name" in one for one in found.incomplete)
-    finally:  # with its only topic, it goes: it can be neither described nor deleted
-        admin.delete_topics([site.topic])[site.topic].result(BOUND)
+def test_a_name_that_no_group_can_have_is_refused() -> None:
     for name in ("", "\udcff"):
         code, _, said = run("describe", name)
         assert (code, "cannot be the name of a consumer group" in said) == (1, True)

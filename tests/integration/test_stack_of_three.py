@@ -16,12 +16,18 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from kafka import KafkaAdminClient
+from kafka.errors import NoError
+from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from platform_defs.errors import BadInput
+from platform_defs.operations.kafka.groups import Groups
 from resources.kafka.cluster import KafkaCluster
+from resources.kafka.groups.child import KafkaGroups
 from resources.local import kafka, stack, state
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
+from tests.group_members import commit
 from tests.own_home import TIDEGATE, own_home
 from tests.waiting import BOUND, wait_for, within
 
@@ -145,6 +151,23 @@ def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> No
     finally:
         stack.up()
     wait_for(lambda: in_sync(running, "described.of.three") == {1, 2, 3}, "the broker is back")
+
+
+def test_a_group_without_a_name_hides_no_other(running: StackStatus) -> None:
+    """Consumers that only commit may do so without a group.id. Kafka lists that group, and deletes it only in time."""
+    new_topic(running, "nameless")
+    commit(AdminClient({**options(running)}), "named", "nameless", 1)
+    other: Any = KafkaAdminClient(bootstrap_servers=options(running)["bootstrap.servers"])
+    at = {TopicPartition("nameless", 0): OffsetAndMetadata(1, "", -1)}
+    wait_for(
+        lambda: [*other.alter_group_offsets("", at).values()] == [NoError], "the group without a name has committed"
+    )
+    other.close()
+    found = Groups(KafkaGroups(options(running))).list_all()
+    assert "named" in {one.group.name for one in found.groups}
+    assert any("A group without a name" in one for one in found.incomplete)
+    (reading,) = described("nameless")["groups"]
+    assert reading["group"] == "named"
 
 
 def described(topic: str) -> Any:
