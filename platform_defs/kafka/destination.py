@@ -41,5 +41,5 @@ def missing(name: str, contracts: Contracts) -> TopicMissing:
     """Return the error for a topic that does not exist; `name` may be the misspelled name of a pipeline."""
     error = TopicMissing.named(name)
     names = [contract.pipeline for contract in contracts.good] + [contract.topic for contract in contracts.good]
-    close = get_close_matches(name, names, n=1)
+    close = [] if name in names else get_close_matches(name, names, n=1)
     return TopicMissing(f"{error.problem}. Did you mean {close[0]}?", field=name) if close else error

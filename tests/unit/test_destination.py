@@ -56,3 +56,4 @@ def test_a_contract_that_cannot_be_used_says_why() -> None:
 def test_a_misspelled_name_is_answered_with_one_like_it() -> None:
     assert "Did you mean bank_transfers?" in str(missing("bank_transfer", SHIPPED))
     assert "Did you mean" not in str(missing("x", SHIPPED))
+    assert "Did you mean" not in str(missing("bank.transfers", SHIPPED)), "it is declared, and not created yet"
