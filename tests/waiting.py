@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Event, Thread
 from typing import TypeVar
 
 import psycopg
@@ -25,6 +26,31 @@ def wait_for_row(url: str, query: str) -> None:
     """Wait until the query has a row. Raises AssertionError after BOUND seconds."""
     with psycopg.connect(url, autocommit=True) as connection:
         wait_for(lambda: connection.execute(query.encode()).fetchone(), query)
+
+
+@contextmanager
+def repeated(action: Callable[[], object]) -> Iterator[Event]:
+    """Call `action` again and again in another thread while the block runs; the event is set when it returns, unless
+    it returns False. Raises AssertionError with what it raised.
+    """
+    stopped, done, failed = Event(), Event(), list[BaseException]()
+
+    def repeat() -> None:
+        try:
+            while not stopped.is_set():
+                if action() is not False:
+                    done.set()
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's own thread
+            failed.append(error)
+
+    thread = Thread(target=repeat)
+    thread.start()
+    try:
+        yield done
+    finally:
+        stopped.set()
+        thread.join()
+    assert not failed, failed
 
 
 @contextmanager

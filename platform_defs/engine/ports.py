@@ -64,8 +64,8 @@ class Staged:
 
 @dataclass(frozen=True)
 class RowChanges:
-    """What a batch has changed in the table of an upsert. A message that a later one of its key in the batch replaces
-    changes nothing, except where the table has other unique keys: then every message is written.
+    """Counts of the rows that a batch changed in the table of an upsert. A message that a later one of its key in the
+    batch replaces changes nothing, except where the table has other unique keys: then every message is written.
     """
 
     upserted: int  # rows inserted or replaced

@@ -116,15 +116,18 @@ def read_range(
     return coverage
 
 
-def stage_rows(work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def stage_rows(
+    work: TaskWork, batches: Iterator[pa.RecordBatch], *, counts_messages: bool = True
+) -> Iterator[pa.RecordBatch]:
     """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows, messages): the
-    rows, and how many messages they are of.
+    rows, and how many messages they are of (0 unless `counts_messages`).
     """
     attempt, schema, messages = uuid4(), work.staged_schema, MessageCount()
     first = next(batches, None)
     rows = 0
     if first is not None:
-        pieces = chain.from_iterable(map(in_pieces, map(messages.counted, chain([first], batches))))
+        batches = chain([first], batches)
+        pieces = chain.from_iterable(map(in_pieces, map(messages.counted, batches) if counts_messages else batches))
         rows = work.area.copy((_tagged(piece, attempt, schema, hides=work.hides) for piece in pieces), schema)
     counts = [pa.array([count], pa.int64()) for count in (rows, messages.count)]
     yield pa.record_batch([pa.array([str(attempt)]), *counts], names=["attempt", "rows", "messages"])
@@ -151,7 +154,7 @@ class MessageCount:
 
 def read_and_stage(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Steps 2, 3 and 5 in one function, for a pipeline without a transform."""
-    yield from stage_rows(work, read_ranges(work, numbers))
+    yield from stage_rows(work, read_ranges(work, numbers), counts_messages=False)
 
 
 def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

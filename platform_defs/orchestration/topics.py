@@ -54,7 +54,8 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         page, cursor = next_page(list(by_name), context.cursor)
         try:
             endpoints = connection()
-            groups = survey_groups(group_client(endpoints))
+            client = group_client(endpoints)
+            groups = survey_groups(client)
             found = observations(page, kept_survey(endpoints).topics, groups, pipelines)
         except TidegateError as error:  # of a tick that fails Dagster records no events, and the cursor stays
             for event in shows_otherwise(context.instance, unknown(topics, error))[: 2 * PAGE]:
@@ -63,7 +64,7 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         for name, why in found.unseen.items():
             context.log.warning(f"{name} was not recorded: {why}")
         checks = checked([by_name[name] for name in page], endpoints, context)
-        readers = group_checks(page, groups, found.views, found.facts, pipelines, group_client(endpoints))
+        readers = group_checks(page, groups, found.views, found.facts, pipelines, client)
         checks += shows_otherwise(context.instance, readers)
         changed = news.among(found.seen, time.time())
         said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"

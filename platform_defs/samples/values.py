@@ -18,6 +18,7 @@ from rstr import Rstr
 
 from platform_defs.contract.model import Field, RuleKind
 from platform_defs.errors import BadInput
+from platform_defs.formats.json.values import TICKS
 
 Value = Any  # what json.dumps takes, with Decimal (written as a string)
 WORDS = (
@@ -125,7 +126,7 @@ class Values:
         at = min(at, self._rule("maximum", at))
         if unit := self._item.unit:
             milliseconds = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
-            return milliseconds * {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}[unit] // 1_000
+            return milliseconds * TICKS[unit] // TICKS["ms"]
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
     def _time(self) -> str:

@@ -1,9 +1,8 @@
 """What `tidegate cluster` says of three brokers, and does to them, while pipelines read and producers write."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
-from threading import Event, Thread
+from itertools import count
 from typing import Any
 
 from confluent_kafka import Producer
@@ -17,7 +16,7 @@ from resources.settings import settings
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.commands import Called, tidegate
-from tests.waiting import BOUND, within
+from tests.waiting import BOUND, repeated, within
 from tests.world import World, transfers
 
 PARTITIONS = 3  # one for each broker to lead
@@ -81,7 +80,8 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
     file = str(settings().home / f"{topic}.json")
     planned = _cluster(world, "reassign", "plan", topic, ballast, "--file", file)
     assert planned.document["moves"] == 4  # of twelve replicas, each topic's third that the third broker must have
-    with _sending(world, pipeline) as sent:
+    starts = count(1000, 10 * PARTITIONS)
+    with repeated(lambda: _send(world, pipeline, next(starts))) as sent:
         begun = _cluster(world, "reassign", "apply", file, "--throttle", "1", "--timeout", "0")
         assert (begun.code, begun.document["state"]) == (UNDER_WAY, "under way"), (begun.stdout, begun.stderr)
         assert _throttled(world, ballast)
@@ -151,11 +151,10 @@ def _on_two(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
     return cluster, chaos, pipeline
 
 
-def _send(world: World, pipeline: Pipeline, start: int) -> int:
-    """Ten transfers to each partition, numbered from `start`; the number of the next one."""
+def _send(world: World, pipeline: Pipeline, start: int) -> None:
+    """Ten transfers to each partition, numbered from `start`."""
     for partition in range(PARTITIONS):
         world.send(pipeline, transfers(10, start=start + 10 * partition), partition=partition)
-    return start + 10 * PARTITIONS
 
 
 def _create_on_two(world: World, topic: str) -> None:
@@ -169,30 +168,6 @@ def _fill(world: World, topic: str) -> None:
     for number in range(PARTITIONS * 10 * BALLAST):
         producer.produce(topic, b"x" * 100_000, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
-
-
-@contextmanager
-def _sending(world: World, pipeline: Pipeline) -> Generator[Event]:
-    """Transfers, again and again, from another thread; the event is set once some were sent."""
-    stopped, sent, failed = Event(), Event(), list[BaseException]()
-
-    def send() -> None:
-        number = 1000
-        try:
-            while not stopped.is_set():
-                number = _send(world, pipeline, number)
-                sent.set()
-        except BaseException as error:  # noqa: BLE001  # raised again in the scenario's own thread
-            failed.append(error)
-
-    thread = Thread(target=send)
-    thread.start()
-    try:
-        yield sent
-    finally:
-        stopped.set()
-        thread.join()
-    assert not failed, failed
 
 
 def _throttled(world: World, topic: str) -> list[str]:

@@ -1,9 +1,8 @@
 """The consumer group of a pipeline, which is only for show, and questions about groups while brokers die."""
 
-from collections.abc import Collection, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
-from threading import Event, Thread
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
@@ -13,7 +12,7 @@ from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.progress import show_progress
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, three_brokers
-from tests.waiting import BOUND
+from tests.waiting import BOUND, repeated
 from tests.world import World, transfers
 
 MESSAGES = 40
@@ -56,7 +55,7 @@ def brokers_killed_while_they_are_asked_about_consumer_groups(chaos: Chaos) -> V
     names = {f"{group}-{number}" for number in range(GROUPS)}
     _commit(world, pipeline.contract.topic, names)
     client = KafkaGroups(options, timeout=5)
-    with _asking(client) as answered:
+    with repeated(lambda: _answered(client)) as answered:
         for number in NODES:
             cluster.kill([number])
             cluster.wait_until_led_by_others(pipeline.contract.topic, number)
@@ -71,28 +70,12 @@ def brokers_killed_while_they_are_asked_about_consumer_groups(chaos: Chaos) -> V
     return chaos.judge(pipeline, len(NODES), "each question was answered, or refused with an error")
 
 
-@contextmanager
-def _asking(client: KafkaGroups) -> Generator[Event]:
-    """Ask about all groups, again and again, from another thread; the event is set with each answer."""
-    stopped, answered, failed = Event(), Event(), list[BaseException]()
-
-    def ask() -> None:
-        try:
-            while not stopped.is_set():
-                with suppress(TidegateError):
-                    read_groups(client)
-                    answered.set()
-        except BaseException as error:  # noqa: BLE001  # raised again in the scenario's own thread
-            failed.append(error)
-
-    thread = Thread(target=ask)
-    thread.start()
-    try:
-        yield answered
-    finally:
-        stopped.set()
-        thread.join()
-    assert not failed, failed
+def _answered(client: KafkaGroups) -> bool:
+    """Ask about all groups. Return True if all brokers that were needed have answered."""
+    with suppress(TidegateError):
+        read_groups(client)
+        return True
+    return False
 
 
 def _commit(world: World, topic: str, groups: Collection[str]) -> None:

@@ -186,12 +186,14 @@ class Groups:
         TopicMissing.
         """
         self._refuse_ours(name, reset=True)
-        asked, found = bool(topics), self._existing(name, stable=True)
+        found = self._existing(name, stable=True)
         _refuse_active(found.group)
-        topics = list(dict.fromkeys(topics)) or sorted({topic for topic, _ in found.places})
-        if len(topics) != 1 and not asked:
-            named = f"several topics: {', '.join(topics)}" if topics else "no topic by its committed offsets"
-            raise BadInput(f"{name} reads {named}. Give the topic to reset", field="--topic")
+        if not topics:
+            topics = sorted({topic for topic, _ in found.places})
+            if len(topics) != 1:
+                named = f"several topics: {', '.join(topics)}" if topics else "no topic by its committed offsets"
+                raise BadInput(f"{name} reads {named}. Give the topic to reset", field="--topic")
+        topics = list(dict.fromkeys(topics))
         for topic in topics:
             check_topic_name(topic)
         known = self.client.partitions(topics)

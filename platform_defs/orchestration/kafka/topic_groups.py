@@ -51,11 +51,12 @@ class GroupSurvey:
     def _by_topic(self) -> Mapping[str, Sequence["Reading"]]:
         found = defaultdict[str, list[Reading]](list)
         for one in self.groups:
-            logs = defaultdict[str, dict[Place, Bounds | TidegateError]](dict)
-            for place in one.places:
-                logs[place[0]][place] = self.bounds[place]
-            for topic, bounds in logs.items():
-                found[topic].append(Reading(group=one, partitions=partitions_of(one.group, one.committed, bounds)))
+            bounds = {place: self.bounds[place] for place in one.places}
+            partitions = defaultdict[str, list[GroupPartition]](list)
+            for item in partitions_of(one.group, one.committed, bounds):
+                partitions[item.topic].append(item)
+            for topic, items in partitions.items():
+                found[topic].append(Reading(group=one, partitions=tuple(items)))
         return found
 
 
