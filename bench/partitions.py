@@ -34,7 +34,7 @@ from platform_defs.engine.direct import prepare
 from platform_defs.engine.direct_task import publish_ranges
 from platform_defs.engine.outside import Outside
 from platform_defs.engine.planning import decide
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task import TaskWork, read_and_stage

@@ -25,7 +25,7 @@ from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_
 from openlineage.client.serde import Serde
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.publication_ports import Staged
 from resources.lineage_file import lineage_file
 from resources.postgres.answers import LineageEvent
 from resources.postgres.lineage_outbox import LineageOutbox, outbox

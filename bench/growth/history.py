@@ -14,14 +14,15 @@ from dagster._core.events import StepMaterializationData
 
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.engine.gaps import Gaps
-from platform_defs.engine.ports import Broker, Published, Staged
+from platform_defs.engine.ports import Broker, Published
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.offsets import OffsetRange, TopicView
 from platform_defs.orchestration.events import materializations
 from resources.lineage import OpenLineageEvents
 from resources.postgres.connection import connect
-from resources.postgres.hold import PostgresHold
+from resources.postgres.hold import PostgresHold, acquire
 from resources.postgres.ledger import Ledger
 from resources.postgres.row_counts import row_count
 from resources.postgres.staging import PostgresRecording
@@ -61,7 +62,7 @@ class History:
     def write(self, batches: int) -> None:
         """So many, from the position on."""
         ledger, tasks = Ledger(self.url), connect(self.url, "tidegate growth")
-        held = ledger.acquire(self.contract)
+        held = acquire(ledger.url, self.contract)
         try:
             for first in range(0, batches, OF_A_RUN):
                 published = list(self._published(held, ledger, tasks, min(OF_A_RUN, batches - first)))

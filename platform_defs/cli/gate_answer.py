@@ -5,7 +5,7 @@ from typing import Any
 
 from platform_defs.cli.output import print_json, print_line
 from platform_defs.evolution.changes import Change
-from platform_defs.operations.gate import Checked, Gate
+from platform_defs.operations.gate_result import Checked, Gate
 
 
 def show(found: Gate, form: str) -> None:

@@ -104,7 +104,7 @@ def produce(
             client_id=f"tidegate.{contract.pipeline}.produce",
             ids=ids,
             partitions=there,
-            unsent=(unsent := sink(contract.pipeline, contract.topic, outside)),
+            unsent=(unsent := sink(contract.pipeline, contract.topic, outside.kafka_options(), outside.postgres_url)),
         )
         sending = Sending(producer, mixture, tuple(headers))
         with telling(lambda: kept_where(unsent)), producer:

@@ -26,8 +26,10 @@ def up(
     \b
     JSON: url, pid; both null where it is not running
     """
+    from resources.endpoints import connection
     from resources.local import dagster
 
+    connection()  # without Kafka or Postgres, say so at once
     with progress() as show:
         status = dagster.up(show)
         if trickle:

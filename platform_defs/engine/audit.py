@@ -13,7 +13,7 @@ from typing import Any
 from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, classified, names_any
 from platform_defs.contract.model import CheckResult, Contract
 from platform_defs.contract.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
-from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.engine.publication_ports import FaultGroup, Staged
 from platform_defs.errors import BadInput, GateFailed, Halt
 from platform_defs.halts import GateRed
 

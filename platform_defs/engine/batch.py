@@ -32,7 +32,8 @@ from platform_defs.engine.find_poison import Failure, Trials, certain
 from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.outside import Outside
 from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Published, RowChanges, Staged
+from platform_defs.engine.ports import Published
+from platform_defs.engine.publication_ports import RowChanges, Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.redaction import unexpected, without_causes
 from platform_defs.engine.right_registry import (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from platform_defs.contract.model import Contract, Limits
-from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.engine.publication_ports import FaultGroup, Staged
 from platform_defs.errors import Halt
 from platform_defs.halts import TooManyDeadLetters
 from platform_defs.recent import NONE_YET, Counted, Recent

@@ -20,11 +20,12 @@ from platform_defs.contract.own_columns import BATCH_ID, copied_columns
 from platform_defs.engine import audit, crash_points
 from platform_defs.engine.breaker import break_circuit
 from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.engine.ports import Broker, LineageEvents, Staged
+from platform_defs.engine.ports import Broker, LineageEvents
+from platform_defs.engine.publication_ports import DirectArea, DirectSession, DirectTransaction, Staged
 from platform_defs.engine.publish import STEPS, BatchRecord, read_up_to
 from platform_defs.engine.right_registry import refuse_switched_since, refuse_unknown
 from platform_defs.engine.task import TaskWork, fitting, read_range
-from platform_defs.engine.task_ports import Coverage, DirectArea, DirectSession, DirectTransaction, Recording
+from platform_defs.engine.task_ports import Coverage, Recording
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import Fenced, LogTruncated, Retryable, TidegateError
 from platform_defs.formats.arrow import ArrowField, columns_of, integers, record_batch, repeated, schema_of

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from platform_defs.contract.model import Contract
 from platform_defs.engine.pauses import SUSPECTED
-from platform_defs.engine.ports import PipelineHold, Staged
+from platform_defs.engine.ports import PipelineHold
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.formats.excerpt import excerpt

@@ -1,19 +1,20 @@
 """What the engine is handed: it opens no connection itself.
 
-`resources/` implements these for Kafka and Postgres. What tasks are handed is in engine/task_ports.py, what finds the
-schemas that messages name in engine/schema_ports.py.
+`resources/` implements these for Kafka and Postgres. What tasks are handed is in engine/task_ports.py, the
+transaction that publishes a batch in engine/publication_ports.py, and what finds the schemas that messages name in
+engine/schema_ports.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
-from uuid import UUID
 
-from platform_defs.contract.model import BatchRule, CheckResult, Contract, Stage
+from platform_defs.contract.model import BatchRule, CheckResult, Contract
 from platform_defs.engine.pauses import LONG, Counts, Pause
+from platform_defs.engine.publication_ports import CountsFaults, DirectArea, Publication, RowChanges, Staged
 from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.engine.task_ports import Coverage, DirectArea, StagingArea
+from platform_defs.engine.task_ports import Coverage, StagingArea
 from platform_defs.halts import GateRed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 
@@ -26,53 +27,6 @@ class Broker(Protocol):
         BadInput where the topic does not exist.
         """
         ...
-
-
-@dataclass(frozen=True)
-class Staged:
-    """A batch whose rows are in staging: what publish needs to know, all of which it checks again."""
-
-    pending: PendingBatch
-    staging_id: int
-    winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
-    coverage: tuple[Coverage, ...]  # one complete attempt a range
-    registry: str = ""  # whose schemas the coverage counts
-    messages_with_rows: int | None = None  # of which the transform made a row or several; None without a transform
-
-    @property
-    def filtered(self) -> int | None:
-        """Messages that passed their checks and of which the transform made no row; None without a transform."""
-        decoded = sum(item.rows for item in self.coverage)
-        return None if self.messages_with_rows is None else decoded - self.messages_with_rows
-
-    @property
-    def rows(self) -> int:
-        return sum(self.winners.values())
-
-    @property
-    def messages(self) -> int:
-        return sum(item.messages for item in self.coverage)
-
-    @property
-    def dead_letters(self) -> int:
-        return sum(item.dead_letters for item in self.coverage)
-
-    @property
-    def unknown_fields(self) -> int:
-        return sum(item.unknown_fields for item in self.coverage)
-
-
-@dataclass(frozen=True)
-class RowChanges:
-    """Counts of the rows that a batch changed in the table of an upsert. A message that a later one of its key in the
-    batch replaces changes nothing, except where the table has other unique keys: then every message is written.
-    """
-
-    upserted: int  # rows inserted or replaced
-    deleted: int  # rows that tombstones deleted: a key without a row has none
-
-    def __add__(self, other: "RowChanges") -> "RowChanges":
-        return RowChanges(self.upserted + other.upserted, self.deleted + other.deleted)
 
 
 @dataclass(frozen=True)
@@ -102,16 +56,6 @@ class Published:
 
 
 @dataclass(frozen=True)
-class FaultGroup:
-    """The messages of a batch that are dead letters for one reason."""
-
-    stage: Stage
-    error_class: str
-    count: int
-    samples: tuple[Mapping[str, Any], ...]  # up to ten, by offset: partition, offset, field, message
-
-
-@dataclass(frozen=True)
 class RefusedRow:
     """The message whose rows the row table rejects, and what Postgres says of them."""
 
@@ -137,51 +81,6 @@ class Auditor(Protocol):
 
         Raises BadInput where a rule cannot be evaluated at all, LedgerAway where Postgres cannot be asked.
         """
-        ...
-
-
-class Publication(Protocol):
-    """The one transaction that makes a batch real. engine/publish.py has the order and why."""
-
-    staged: Staged
-    changes: RowChanges | None  # of an upsert, once its rows are written
-
-    def lock_as_owner(self) -> None:
-        """Raises Fenced unless this run still owns the pipeline, and it is active."""
-        ...
-
-    def check_tables(self) -> None:
-        """Raises BadInput where a table is not what the contract says."""
-        ...
-
-    def prove_coverage(self) -> None:
-        """Raises StagingLost unless each planned range has a complete attempt in staging."""
-        ...
-
-    def move_positions(self) -> None:
-        """Raises Fenced, with no position moved, unless each one is where the batch was planned from."""
-        ...
-
-    def write_record(
-        self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
-    ) -> None:
-        """Write the batch, its ranges with gaps, its check results and its lineage event; clear the pending batch."""
-        ...
-
-    def write_dead_letters(self) -> None:
-        """Raises StagingLost unless as many are written as coverage counted."""
-        ...
-
-    def write_rows(self) -> None:
-        """Write the winners' rows and merge the accumulates. Raises StagingLost unless they are as many as reported."""
-        ...
-
-
-class CountsFaults(Protocol):
-    """Knows the dead letters of a batch that is not published yet."""
-
-    def faults(self, staged: Staged) -> list[FaultGroup]:
-        """They, by stage and error class."""
         ...
 
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.ports import Broker, PipelineHold, Publication, RowChanges, Staged
+from platform_defs.engine.ports import Broker, PipelineHold
+from platform_defs.engine.publication_ports import Publication, RowChanges, Staged
 from platform_defs.engine.topic_view import describe
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import Position, TopicView, still_there

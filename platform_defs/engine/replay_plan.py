@@ -14,7 +14,8 @@ from typing import Any
 from platform_defs.contract.digest import definition, digest_of
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.ports import Broker, LineageEvents, Staged
+from platform_defs.engine.ports import Broker, LineageEvents
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.errors import BadInput
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import TopicView, spell

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from platform_defs.contract.model import Contract
-from platform_defs.engine.ports import CountsFaults, Staged
+from platform_defs.engine.publication_ports import CountsFaults, Staged
 from platform_defs.engine.replay_plan import SUFFIX
 from platform_defs.engine.schema_ports import Schemas
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven

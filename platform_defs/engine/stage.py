@@ -10,7 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import task
 from platform_defs.engine.job import as_ours, bound, range_numbers, run
-from platform_defs.engine.ports import PipelineHold, Staged
+from platform_defs.engine.ports import PipelineHold
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.task import TaskWork
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.engine.transform import transformed

@@ -6,7 +6,7 @@ Source and StagingArea travel to the workers: they are picklable and open their 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 import pyarrow as pa
@@ -16,9 +16,6 @@ from platform_defs.engine.gaps import Gaps
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.formats.block import Block
 from platform_defs.offsets import OffsetRange
-
-if TYPE_CHECKING:
-    from platform_defs.engine.ports import FaultGroup, Publication, Staged
 
 MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
 
@@ -92,53 +89,6 @@ class StagingArea(Protocol):
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
         """COPY `batches` into this try's table over a connection of its own; the number of rows, once committed."""
-        ...
-
-
-class DirectTransaction(Protocol):
-    """One transaction of a task: the rows of a range, then what makes a batch of them."""
-
-    @property
-    def batch_id(self) -> int:
-        """The id of that batch."""
-        ...
-
-    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """COPY `batches` into the row table, which is locked against changes and compared with the contract before; how
-        many rows it took. Raises RowRefused, BadInput, and what `batches` raises.
-        """
-        ...
-
-    def staged(self, coverage: Coverage, rows: int, registry: str) -> "Staged":
-        """The range as a batch of its own, of `rows` that were COPYed."""
-        ...
-
-    def publication(self, staged: "Staged") -> "Publication":
-        """What is left to do in this transaction. Its `staged` has the latest counts once the row is locked."""
-        ...
-
-
-class DirectSession(Protocol):
-    """A session of a task that publishes ranges, one after the other."""
-
-    def is_published(self, wanted: OffsetRange) -> bool:
-        """Whether the range has been published as the batch that it is in this try. Raises Fenced."""
-        ...
-
-    def faults(self, staged: "Staged") -> "list[FaultGroup]":
-        """See engine.ports.PipelineHold."""
-        ...
-
-    def transaction(self, wanted: OffsetRange) -> "AbstractContextManager[DirectTransaction]":
-        """One transaction, which commits when the block ends without an error."""
-        ...
-
-
-class DirectArea(Protocol):
-    """What the tasks of one try publish ranges to, each as a batch of its own."""
-
-    def session(self) -> AbstractContextManager[DirectSession]:
-        """A session under the name of the run that owns the pipeline, so that it ends with it."""
         ...
 
 

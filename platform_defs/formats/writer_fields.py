@@ -4,27 +4,15 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath, spell_path
+from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Contract, Field
 from platform_defs.contract.names import snake_case
 from platform_defs.contract.reserved import column_mistake
 from platform_defs.contract.yaml_scalar import yaml_scalar
+from platform_defs.formats.writer_field import WriterField
 from platform_defs.formats.writer_schema import WriterSchema
 
 MOST_FIELDS = 500  # of a schema that are shown
-MOST_LEVELS = 10  # of records in each other; what is deeper is shown as a whole
-
-
-@dataclass(frozen=True)
-class WriterField:
-    """A field of a writer's schema, by its path; one of a nested record has the record's name in front."""
-
-    path: MessagePath
-    type: str  # in the words of the format: long (timestamp-micros)
-    optional: bool  # whether a message may lack it
-    reads_as: ColumnType  # the contract's type that takes every value of it, as far as there is one
-    spelled_as: tuple[MessagePath, ...] = ()  # other paths that lead to it
-    number: int | None = None  # Protobuf
 
 
 @dataclass(frozen=True)

@@ -10,52 +10,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Literal
 
 from platform_defs.contract.catalogue import BrokenContract, read_contracts
 from platform_defs.contract.model import SUFFIX, Contract
 from platform_defs.contract.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing, TidegateError
 from platform_defs.evolution.changes import ChangeClass
-from platform_defs.evolution.plan import ChangePlan, plan
+from platform_defs.evolution.plan import plan
 from platform_defs.formats.writer_fit import writer_changes
 from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.operations.gate_result import Checked, Gate
 from resources.settings import settings
-
-Result = Literal["fits", "new", "does not fit", "not asked"]
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One contract, and what the gate says of it."""
-
-    pipeline: str
-    file: Path | None
-    result: Result
-    line: int | None = None  # of the file, where its mistake is
-    plan: ChangePlan | None = None  # None: there was no such contract before, or one of the two cannot be read
-    problems: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
-
-
-@dataclass(frozen=True)
-class Gate:
-    """What the gate says of all contracts."""
-
-    against: str
-    contracts: tuple[Checked, ...]
-    error: str | None = None  # why nothing was compared
-
-    @property
-    def code(self) -> int:
-        """The exit code: 2 where nothing was compared because of an error, else 1 where a contract does not fit, else 2
-        where one could not be asked, else 0.
-        """
-        if self.error is not None:
-            return 2
-        found = {item.result for item in self.contracts}
-        return 1 if "does not fit" in found else 2 if "not asked" in found else 0
-
 
 Check = Callable[[Contract], Checked]  # never raises what a system or a user's file does wrong: `not asked`
 InUse = Callable[[Contract], Sequence[WriterSchema]]

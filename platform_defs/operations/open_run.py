@@ -17,6 +17,7 @@ from resources.kafka.broker import KafkaBroker
 from resources.kafka.source import KafkaSource
 from resources.lineage import OpenLineageEvents
 from resources.postgres.auditor import GreatExpectationsAuditor
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from resources.settings import settings
 
@@ -42,7 +43,7 @@ def open_run(
         ledger = Ledger(endpoints.postgres_url)
         ledger.migrate()
     options = endpoints.kafka_options()
-    held = ledger.acquire(pipeline.contract, run_id, unless_held=unless_held)
+    held = acquire(ledger.url, pipeline.contract, run_id, unless_held=unless_held)
     try:
         held.transform_digest = transform_digest(pipeline)
         place = conninfo_to_dict(endpoints.postgres_url)

@@ -12,7 +12,7 @@ from functools import cached_property
 from platform_defs.contract.model import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
 from platform_defs.exchange.exporting import export_schema
-from platform_defs.operations.gate import Checked
+from platform_defs.operations.gate_result import Checked
 from platform_defs.operations.schema_survey import SchemaSurvey, survey
 from platform_defs.words import plural
 from resources.endpoints import ledger_if_any, registry_alone

@@ -36,6 +36,7 @@ from platform_defs.operations.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker, offsets_at
 from resources.postgres.connection import connect, database_errors, lock_timeout
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from resources.postgres.migrations import reading
 from resources.postgres.replacement import Difference, Done, Replacement
@@ -123,7 +124,7 @@ class Replay:
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
         """As the pipeline's owner, so that no other run moves its positions."""
-        with closing(self._ledger.acquire(self.live.contract, rebuilding=True)) as held:
+        with closing(acquire(self._ledger.url, self.live.contract, rebuilding=True)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")
             done = Done(shown.replay_id, shown.history, shown.differences, reason, who)

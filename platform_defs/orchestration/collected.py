@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from platform_defs.engine.ports import Published, RowChanges
+from platform_defs.engine.ports import Published
+from platform_defs.engine.publication_ports import RowChanges
 from platform_defs.engine.schema_ports import summed
 
 

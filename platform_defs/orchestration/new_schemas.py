@@ -14,7 +14,8 @@ from platform_defs.engine.ports import Published
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.errors import BadInput
 from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.writer_fields import WriterField, difference, fields_of, line_to_add
+from platform_defs.formats.writer_field import WriterField
+from platform_defs.formats.writer_fields import difference, fields_of, line_to_add
 from platform_defs.formats.writer_fit import misfit
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.orchestration.events import schema_name

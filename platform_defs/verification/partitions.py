@@ -8,8 +8,17 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.verification.pins import Judged, Pinned
-from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import ManySpans, Span, less, size, within
+
+
+@dataclass(frozen=True)
+class CountedRange:
+    """Offsets [start, until) of one batch, and what the ledger counts of them."""
+
+    start: int
+    until: int
+    messages: int
+    skipped_records: int
 
 
 @dataclass(frozen=True)

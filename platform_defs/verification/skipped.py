@@ -6,18 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from platform_defs.verification.partitions import CountedRange
 from platform_defs.verification.report import Findings
 from platform_defs.verification.spans import spelt
-
-
-@dataclass(frozen=True)
-class CountedRange:
-    """Offsets [start, until) of one batch, and what the ledger counts of them."""
-
-    start: int
-    until: int
-    messages: int
-    skipped_records: int
 
 
 @dataclass

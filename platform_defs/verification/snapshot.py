@@ -24,9 +24,15 @@ from platform_defs.verification.eras import read_eras
 from platform_defs.verification.json_columns import AsText, canonical_columns, text_columns
 from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.ordered import Ordered
-from platform_defs.verification.partitions import DeadLetter, LostHistory, Partition, ReadRange, gaps_of
+from platform_defs.verification.partitions import (
+    CountedRange,
+    DeadLetter,
+    LostHistory,
+    Partition,
+    ReadRange,
+    gaps_of,
+)
 from platform_defs.verification.pins import Judged, Pinned, one_after_another
-from platform_defs.verification.skipped import CountedRange
 from platform_defs.verification.spans import ManySpans, Span, less
 from platform_defs.verification.windows import FOREVER, WHOLE, Window
 from resources.postgres.connection import connect, database_errors, queries, session_statement, session_url

@@ -18,7 +18,6 @@ from typing import Any
 import psutil
 
 from platform_defs.errors import BadInput
-from resources.endpoints import connection
 from resources.home import private_home
 from resources.local import processes
 from resources.settings import PROJECT_ROOT, settings
@@ -50,10 +49,8 @@ class UiStatus:
 def up(progress: Progress) -> UiStatus:
     """Start it where it is not running yet; return once it answers.
 
-    Raises BadInput where Kafka or Postgres is not running, or outside the project's folder; ServerFailed where Dagster
-    does not start.
+    Raises BadInput outside the project's folder, and ServerFailed where Dagster does not start.
     """
-    connection()
     home = settings().home
     if (running := status()).url is not None:
         return running

@@ -19,7 +19,7 @@ from platform_defs.contract.classified import classified
 from platform_defs.contract.column_types import JSON
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
-from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.engine.publication_ports import FaultGroup, Staged
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import Fenced
 from platform_defs.offsets import OffsetRange, PendingBatch

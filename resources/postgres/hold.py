@@ -14,8 +14,9 @@ from platform_defs.contract.classified import classified
 from platform_defs.contract.model import Contract
 from platform_defs.engine import crash_points
 from platform_defs.engine.pauses import LONG, Counts, Pause
-from platform_defs.engine.ports import AuditView, FaultGroup, Publication, Published, RefusedRow, Staged
-from platform_defs.engine.task_ports import Coverage, DirectArea
+from platform_defs.engine.ports import AuditView, Published, RefusedRow
+from platform_defs.engine.publication_ports import DirectArea, FaultGroup, Publication, Staged
+from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
 from platform_defs.formats.excerpt import printable
 from platform_defs.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing

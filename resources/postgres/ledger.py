@@ -37,7 +37,6 @@ from resources.postgres.positions import positions_of
 if TYPE_CHECKING:
     from platform_defs.engine.ports import Published
     from platform_defs.engine.schema_ports import SchemaCount
-    from resources.postgres.hold import PostgresHold
 
 Row = Mapping[str, Any]
 
@@ -67,18 +66,6 @@ class Ledger:
         """Which migrations the ledger has had; None where there is none yet."""
         with self._connection() as connection, database_errors():
             return version(connection)
-
-    def acquire(
-        self, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
-    ) -> PostgresHold:
-        """Step 0 (resources/postgres/hold.py): become the pipeline's owner. Raises Halt, LedgerAway, BadInput, and
-        with `unless_held` PipelineHeld where a live run has it.
-
-        `rebuilding`: for a replay, which replaces what the tables hold.
-        """
-        from resources.postgres.hold import acquire
-
-        return acquire(self.url, contract, run_id, rebuilding=rebuilding, unless_held=unless_held)
 
     # A pipeline
 

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.classified import classified
 from platform_defs.contract.model import CheckResult, Contract, Table
 from platform_defs.engine.breaker import recent_with
-from platform_defs.engine.ports import RowChanges, Staged
+from platform_defs.engine.publication_ports import RowChanges, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.halts import PartitionSpan
 from platform_defs.offsets import whole_spans

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model import Fault
 from platform_defs.engine.gaps import Gaps
-from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.engine.publication_ports import FaultGroup, Staged
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage
 from platform_defs.errors import LedgerAway

@@ -21,7 +21,8 @@ from psycopg.rows import class_row
 
 from platform_defs.contract.model import Contract
 from platform_defs.contract.own_columns import staged_columns
-from platform_defs.engine.ports import AuditView, Staged
+from platform_defs.engine.ports import AuditView
+from platform_defs.engine.publication_ports import Staged
 from resources.postgres.connection import Connection, queries
 from resources.postgres.tables import closed_list
 

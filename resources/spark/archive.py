@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from platform_defs.errors import TidegateError
+from resources.spark.java_options import FOLDER
 from resources.spark.warm_up import as_they_are
 
 JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # what they change, -version mentions
-FOLDER = Path(sys.prefix) / "share" / "tidegate"
 
 
 def archive() -> Path:
@@ -30,12 +30,6 @@ def archive() -> Path:
     version = subprocess.run([find_java(), "-version"], env=plain, capture_output=True, text=True, check=True).stderr
     name = hashlib.sha256(f"{pyspark.origin} {metadata.version('pyspark')} {version}".encode()).hexdigest()[:12]
     return FOLDER / f"spark-{name}.jsa"
-
-
-def java_options() -> str:
-    """The JVM option that uses the archive, or none where there is no archive."""
-    found = sorted(FOLDER.glob("spark-*.jsa"))
-    return f"-XX:SharedArchiveFile={found[-1]} -Xshare:auto" if found else ""
 
 
 def main() -> None:

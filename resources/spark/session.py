@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from platform_defs.errors import BadInput
 from platform_defs.own_session import OPTIONS, follow_threads
 from resources.settings import Settings, settings
-from resources.spark.archive import java_options
+from resources.spark.java_options import java_options
 
 logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
 # They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there. They

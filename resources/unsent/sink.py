@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +12,6 @@ from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted
 from platform_defs.producing.message import ID, Message
 from platform_defs.producing.unsent import Attempt, LogEnds, UnsentMessage
 from platform_defs.words import plural
-from resources.endpoints import Endpoints
 from resources.kafka.broker import KafkaBroker
 from resources.postgres.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles, unsent_files
@@ -174,9 +173,9 @@ def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
     return NotDelivered(str(failure), code=failure.code, reason=failure.reason, outcome="not_written")
 
 
-def sink(pipeline: str, topic: str, outside: Endpoints) -> UnsentSink:
+def sink(pipeline: str, topic: str, kafka_options: Mapping[str, str], postgres_url: str) -> UnsentSink:
     """That of a producer of `pipeline`, to the ledger and the files of this TIDEGATE_HOME."""
-    broker, ledger = KafkaBroker(outside.kafka_options()), UnsentLedger(outside.postgres_url)
+    broker, ledger = KafkaBroker(kafka_options), UnsentLedger(postgres_url)
     return UnsentSink(pipeline, topic, broker, ledger, unsent_files())
 
 

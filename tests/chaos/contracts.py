@@ -16,7 +16,7 @@ from platform_defs.errors import Fenced
 from platform_defs.evolution.statements import NOT_NULL, Given
 from platform_defs.operations import evolve
 from resources.endpoints import connection
-from resources.postgres.ledger import Ledger
+from resources.postgres.hold import acquire
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -134,7 +134,7 @@ def play_begin(
 ) -> None:
     """What the process of a run does before its first batch."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
-    Ledger(connection().postgres_url).acquire(additive(given(name, batch_messages))).close()
+    acquire(connection().postgres_url, additive(given(name, batch_messages))).close()
     mouth.send(("done",))
 
 

@@ -11,6 +11,7 @@ from platform_defs.cli.main import app
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.operations import adopt as adoption
+from resources.postgres.hold import acquire
 from tests.adoptions import adopt, proposed
 from tests.integration.test_verify import view
 from tests.replays import bank, exact, execute, views
@@ -50,13 +51,13 @@ def test_a_table_that_lacks_rows_is_not_adopted(world: World) -> None:
     with pytest.raises(BadInput, match=r"4 lost.*Only whole tables are adopted"):
         adopt(world, pipeline)
     with pytest.raises(BadInput, match="tidegate adopt"):
-        world.ledger.acquire(pipeline.contract)
+        acquire(world.ledger.url, pipeline.contract)
 
 
 def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.ledger.migrate()
-    world.ledger.acquire(pipeline.contract).close()
+    acquire(world.ledger.url, pipeline.contract).close()
     table = copied(world, pipeline)
     world.rows(f"alter table {table} alter _batch_id drop not null, alter _partition drop not null")
     columns = "event_id, visitor, url, viewed_at, _offset"
@@ -78,7 +79,7 @@ def test_numbers_that_two_pipelines_tables_have_exchanged_are_put_right(world: W
     world.rows(f"update tidegate.output set table_oid = '{oids[one.name]} where pipeline = '{other.name}'")
     for pipeline in (one, other):
         with pytest.raises(BadInput, match=f"tidegate adopt {pipeline.name}"):
-            world.ledger.acquire(pipeline.contract)
+            acquire(world.ledger.url, pipeline.contract)
         adopt(world, pipeline)
         world.drain(pipeline)
     exact(world, one)
@@ -150,8 +151,8 @@ def test_the_command_shows_first_and_does_just_what_it_showed(world: World, monk
     assert table in said.stdout
     assert isinstance(CliRunner().invoke(app, [*command, "--expect", "another"]).exception, BadInput)
     with pytest.raises(BadInput):
-        world.ledger.acquire(pipeline.contract)
+        acquire(world.ledger.url, pipeline.contract)
     done = [*command, "--execute", "--reason", "restored", "--expect", shown["fingerprint"], "-o", "json"]
     assert json.loads(CliRunner().invoke(app, done).stdout)["adopted"]
-    with closing(world.ledger.acquire(pipeline.contract)):
+    with closing(acquire(world.ledger.url, pipeline.contract)):
         pass

@@ -11,6 +11,7 @@ import pytest
 from platform_defs.contract.model import Contract
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from tests.world import World
 
@@ -77,7 +78,7 @@ def clerk(world: World, pipeline: Pipeline) -> Iterator[tuple[Ledger, str]]:
 
 def claim(ledger: Ledger, contract: Contract) -> None:
     """Step 0 of a run: it takes the pipeline and its tables, and gives the pipeline back."""
-    with closing(ledger.acquire(contract)):
+    with closing(acquire(ledger.url, contract)):
         pass
 
 

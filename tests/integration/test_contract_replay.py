@@ -11,6 +11,7 @@ from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.operations import evolve
 from platform_defs.operations.preview import judge_both
+from resources.postgres.hold import acquire
 from tests.integration.test_contract_apply import apply, changed, columns, exact, versions, views, with_field
 from tests.integration.test_verify import customer, view
 from tests.replays import counts, execute, nothing_left, shown
@@ -55,7 +56,7 @@ def test_a_replay_does_not_show_what_was_classified(world: World) -> None:
         shown(world, after)
     assert nothing_left(world, before)
     with pytest.raises(BadInput, match=refused + apart):  # the contract in force may change while a replay is built
-        world.ledger.acquire(after.contract, rebuilding=True)
+        acquire(world.ledger.url, after.contract, rebuilding=True)
     assert versions(world, before) == [("1.0.0", False, True)]
     with pytest.raises(BadInput, match="have all rows made again"):
         apply(world, after, Given(declassify=True))

@@ -14,7 +14,8 @@ from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.statements import Given
 from platform_defs.operations.evolve import Proposal, propose
-from platform_defs.operations.gate import Checked, InLedger, _compared
+from platform_defs.operations.gate import InLedger, _compared
+from platform_defs.operations.gate_result import Checked
 from platform_defs.operations.preview import judge_both
 from resources.registry import schemas as kept_schemas
 from tests.integration.test_contract_apply import changed, columns, with_field

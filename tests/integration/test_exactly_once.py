@@ -11,6 +11,7 @@ from platform_defs.engine import same_install
 from platform_defs.engine.batch import Budget, plan_batch, run_batch
 from platform_defs.errors import BadInput, Fenced, LedgerAway, OtherInstall, StagingLost
 from platform_defs.samples.samples import Samples
+from resources.postgres.hold import acquire
 from tests.chaos.moments import Intruder
 from tests.meddled import Meddled, kept_alive
 from tests.world import World, transfers
@@ -163,7 +164,7 @@ def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_go
 
 def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world: World) -> None:
     pipeline = world.caught_up()
-    held = world.ledger.acquire(pipeline.contract)
+    held = acquire(world.ledger.url, pipeline.contract)
     held.connection.execute("BEGIN")
     held.connection.execute("UPDATE tidegate.source_position SET next_offset = 99 WHERE pipeline = %s", [pipeline.name])
     held.close()

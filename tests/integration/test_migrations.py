@@ -23,6 +23,7 @@ from platform_defs.orchestration.sensors import look
 from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
 from resources.postgres import migrations
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from resources.postgres.migrations import KNOWN, LedgerVersion
 from tests.world import World
@@ -308,7 +309,7 @@ def test_runs_of_the_version_before_publish_nothing_after_a_migration(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Ledger(url).migrate()
-    with closing(Ledger(url).acquire(find_pipeline("web_page_views").contract)) as held:
+    with closing(acquire(url, find_pipeline("web_page_views").contract)) as held:
         held.add_positions([], [])
         (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
         monkeypatch.setattr(migrations, "SQL", tmp_path)
@@ -321,11 +322,11 @@ def test_runs_of_the_version_before_publish_nothing_after_a_migration(
 def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str) -> None:
     contract = find_pipeline("web_page_views").contract
     Ledger(url).migrate()
-    Ledger(url).acquire(contract).close()
+    acquire(url, contract).close()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     decided = Settlement(contract.pipeline, AccumulateRefused(), 1, "")
     for change in (
-        lambda: Ledger(url).acquire(contract),
+        lambda: acquire(url, contract),
         lambda: settle(url, contract, decided, "a test", "tester"),
     ):
         with pytest.raises(LedgerTooNew):

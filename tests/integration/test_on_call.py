@@ -13,6 +13,7 @@ from platform_defs.doctor.findings import Finding, Severity
 from platform_defs.errors import BadInput, GateFailed
 from platform_defs.operations.doctor.examination import Examination
 from resources.kafka.broker import KafkaBroker
+from resources.postgres.hold import acquire
 from tests.chaos.tables import with_impossible_sum
 from tests.integration.test_contract_apply import views
 from tests.integration.test_settlement import halted, recreate
@@ -99,7 +100,7 @@ def test_an_error_from_before_a_field_was_classified_is_not_shown(world: World) 
 def test_a_run_that_ended_without_an_error_is_shown_where_fields_are_classified(world: World) -> None:
     pipeline = classifying(world.caught_up(), "currency")
     for _ in range(2):  # the second takes over from the first, whose process is gone
-        world.ledger.acquire(pipeline.contract).connection.close()
+        acquire(world.ledger.url, pipeline.contract).connection.close()
     assert lag(world, pipeline).last_error == "the previous run ended without reporting an error"
 
 

@@ -11,6 +11,7 @@ from platform_defs.contract.column_types import column_type
 from platform_defs.contract.model import Aggregate
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.errors import BadInput
+from resources.postgres.hold import acquire
 from resources.postgres.publish_statements import PostgresPublication
 from resources.postgres.tables import create_target, identifier
 from tests.chaos.moments import Intruder
@@ -67,10 +68,10 @@ def test_an_accumulate_that_is_made_in_another_way_is_refused_until_it_is_rebuil
 def test_what_an_earlier_version_claimed_is_taken_as_it_is_filled_now(world: World) -> None:
     pipeline = summed(world)
     world.rows("update tidegate.output set definition = null where pipeline = %s", pipeline.name)
-    with closing(world.ledger.acquire(pipeline.contract)):
+    with closing(acquire(world.ledger.url, pipeline.contract)):
         pass
     with pytest.raises(BadInput, match="was filled as"):
-        world.ledger.acquire(with_largest(pipeline).contract)
+        acquire(world.ledger.url, with_largest(pipeline).contract)
 
 
 @pytest.mark.parametrize("disposition", ["append", "upsert", "accumulate"])

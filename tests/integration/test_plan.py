@@ -17,7 +17,7 @@ from platform_defs.cli.plan import look
 from platform_defs.cli.plan_answer import NOTHING, changed_sentence, changed_transform
 from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
-from platform_defs.engine.ports import Publication
+from platform_defs.engine.publication_ports import Publication
 from platform_defs.engine.publish import STEPS
 from platform_defs.errors import BadInput, Fenced, Halt
 from resources.postgres.publish_statements import PostgresPublication

@@ -18,6 +18,7 @@ from resources.dagster.storage import storage_url
 from resources.endpoints import Endpoints
 from resources.postgres import pooling
 from resources.postgres.connection import application_name, connect, queries, session_uri
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from resources.postgres.sqlalchemy_sessions import with_sessions
 from resources.postgres.vitals import look
@@ -194,11 +195,11 @@ def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world:
     asking = Ledger(_as(role, world.endpoints.postgres_url))
     try:
         assert not asking.status(pipeline.name).held
-        with closing(Ledger(pooled).acquire(pipeline.contract)), closing(KeptSession(pooled, f"{PREFIX}one")):
+        with closing(acquire(pooled, pipeline.contract)), closing(KeptSession(pooled, f"{PREFIX}one")):
             assert asking.status(pipeline.name).held
             assert runs_with_session(asking, ["one", "other"]) == {"one"}
             with pytest.raises(PipelineHeld):
-                world.ledger.acquire(pipeline.contract, unless_held=True)
+                acquire(world.ledger.url, pipeline.contract, unless_held=True)
         for ledger in (asking, world.ledger):  # whoever sees names sees that of a server process that the pooler keeps
             wait_for(lambda ledger=ledger: not runs_with_session(ledger, ["one"]), "the session is gone")
             assert not ledger.status(pipeline.name).held

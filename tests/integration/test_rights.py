@@ -18,6 +18,7 @@ from platform_defs.verification.verify import verify
 from resources.dagster import storage
 from resources.endpoints import Endpoints
 from resources.postgres.claims import create_unclaimed
+from resources.postgres.hold import acquire
 from resources.postgres.migrations import KNOWN
 from resources.postgres.vitals import heartbeats, look
 from resources.settings import PROJECT_ROOT
@@ -110,8 +111,8 @@ def test_a_publisher_takes_over_from_a_session_that_it_sees_and_may_not_end(comp
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
     company.execute("administrator", f"grant pg_monitor to {company.roles.publisher}")
-    with closing(company.as_(other).ledger.acquire(pipeline.contract)) as fenced:
-        with closing(company.as_("publisher").ledger.acquire(pipeline.contract)) as taken:
+    with closing(acquire(company.as_(other).ledger.url, pipeline.contract)) as fenced:
+        with closing(acquire(company.as_("publisher").ledger.url, pipeline.contract)) as taken:
             taken.ping()
         assert fenced.fenced()
 
@@ -121,9 +122,9 @@ def test_a_publisher_ends_the_sessions_of_the_run_that_it_fences(company: Compan
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
     ledger = company.as_("publisher").ledger
-    with closing(ledger.acquire(pipeline.contract)) as first:
+    with closing(acquire(ledger.url, pipeline.contract)) as first:
         assert company.as_("reader").ledger.status(pipeline.name).held
-        with closing(ledger.acquire(pipeline.contract)), pytest.raises(LedgerAway, match="terminating connection"):
+        with closing(acquire(ledger.url, pipeline.contract)), pytest.raises(LedgerAway, match="terminating connection"):
             first.ping()
 
 

@@ -19,6 +19,7 @@ from platform_defs.orchestration.survey import Survey
 from platform_defs.orchestration.topics import observations
 from resources.endpoints import Endpoints
 from resources.kafka.topics import KafkaTopics
+from resources.postgres.hold import acquire
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported, views
 from tests.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
@@ -129,7 +130,7 @@ def test_a_pipeline_that_run_after_run_dies_of_waits_longer_each_time(world: Wor
     world.send(pipeline, transfers(4))
     pauses: list[float] = []
     for _ in range(4):
-        world.ledger.acquire(pipeline.contract).connection.close()  # as a run whose process dies
+        acquire(world.ledger.url, pipeline.contract).connection.close()  # as a run whose process dies
         pauses.append(_pause(world, pipeline))
     assert pauses[0] == 0
     assert 0 < pauses[1] < pauses[2] < pauses[3]

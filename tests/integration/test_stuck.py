@@ -20,6 +20,7 @@ from platform_defs.engine.failure import record_failure
 from platform_defs.errors import Halt, StagingLost
 from platform_defs.verdicts import TRIES
 from resources.endpoints import Endpoints
+from resources.postgres.hold import acquire
 from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import views
 from tests.chaos.halts import acknowledge, halted
@@ -102,7 +103,7 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
 
 def die(world: World, pipeline: Pipeline) -> None:
     """A run takes the pipeline over and is killed: its session goes, and it releases nothing."""
-    world.ledger.acquire(pipeline.contract).connection.close()
+    acquire(world.ledger.url, pipeline.contract).connection.close()
     wait_for(lambda: not world.ledger.status(pipeline.name).held)
 
 
@@ -134,8 +135,8 @@ def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
 def test_a_run_that_is_fenced_alive_has_not_died(world: World) -> None:
     pipeline = pending(world)
     for _ in range(2):
-        alive = world.ledger.acquire(pipeline.contract)
-        with closing(world.ledger.acquire(pipeline.contract)):  # as a replay takes a pipeline over
+        alive = acquire(world.ledger.url, pipeline.contract)
+        with closing(acquire(world.ledger.url, pipeline.contract)):  # as a replay takes a pipeline over
             assert alive.fenced()
             assert failures(world, pipeline)[1] == 0
 

@@ -26,6 +26,7 @@ from platform_defs.errors import TidegateError
 from platform_defs.offsets import PendingBatch, TopicView
 from resources.postgres.connection import connect
 from resources.postgres.direct import DirectSession, PostgresDirect
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, Run, new_contract
@@ -202,7 +203,7 @@ class DirectMachine(RuleBasedStateMachine):
 
     def _run(self) -> Run:
         """A run that takes the pipeline over; the sessions of the one before go on."""
-        hold = self.ledger.acquire(self.contract)
+        hold = acquire(self.ledger.url, self.contract)
         return Run(hold, self.log)
 
     def _expect(self, batch_id: int) -> None:

@@ -26,6 +26,7 @@ from platform_defs.offsets import Position
 from platform_defs.operations import settlement
 from platform_defs.operations.settled_gate import BatchChoice
 from resources.postgres.connection import connect
+from resources.postgres.hold import acquire
 from resources.postgres.ledger import Ledger
 from tests.model.cuts import continues
 from tests.model.judged import Judged
@@ -250,16 +251,16 @@ class Expectations(RuleBasedStateMachine):
         """
         if self.halted:
             with pytest.raises(Halt):
-                self.ledger.acquire(self.contract)
+                acquire(self.ledger.url, self.contract)
             return
         if self._note_death():
             return
         if self.seen and self.contract.accumulates and left_out(self.look(), self.all_tables[-1].name):
             with pytest.raises(BadInput, match=r"was last written by.*tidegate replay"):
-                self.ledger.acquire(self.contract)
+                acquire(self.ledger.url, self.contract)
             self.contract = next_version(self.contract, tables=self.all_tables[:1])
             self.fired["left out"] += 1
-        fenced, self.owner = self.owner, Run(self.ledger.acquire(self.contract), self.log)
+        fenced, self.owner = self.owner, Run(acquire(self.ledger.url, self.contract), self.log)
         self.runs.append(self.owner)
         if fenced and survives:
             fenced.hold.connection.close()
@@ -278,7 +279,7 @@ class Expectations(RuleBasedStateMachine):
         if self.failures[pending["batch_id"]] < DEATHS:
             return False
         with pytest.raises(Halt) as halt:
-            self.ledger.acquire(self.contract)
+            acquire(self.ledger.url, self.contract)
         self.halted = halt.value.code
         assert self.halted == "keeps_failing"
         self.fired["died too often"] += 1
@@ -301,7 +302,7 @@ class Expectations(RuleBasedStateMachine):
             self._gone(self.owner, died=True)
             if self._note_death():
                 return
-            self.owner = Run(self.ledger.acquire(self.contract), self.log)
+            self.owner = Run(acquire(self.ledger.url, self.contract), self.log)
             self.runs.append(self.owner)
         if what == "committing":
             self._go_on("published")

@@ -15,7 +15,7 @@ from platform_defs.engine import ahead, audit, batch, planning, publish
 from platform_defs.engine.added_partitions import first_positions
 from platform_defs.engine.outside import Outside
 from platform_defs.engine.planning import BatchPlan
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.operations import settlement

@@ -28,7 +28,8 @@ from platform_defs.contract.pipeline import Pipeline
 from platform_defs.engine import batch, task
 from platform_defs.engine.ahead import Ahead, Begun, Guess
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import AuditView, Staged
+from platform_defs.engine.ports import AuditView
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.publish import BatchRecord, publish
 from platform_defs.engine.stage import Results, one_attempt_each
 from platform_defs.engine.task import TaskWork

@@ -11,6 +11,7 @@ from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations import evolve
+from resources.postgres.hold import acquire
 from tests.model.expectations import Expectations
 from tests.model.runs import next_version
 from tests.model.seen import positions
@@ -143,7 +144,7 @@ class TopicEvents(Expectations):
     def start_with_an_older_file(self, _draw: Draw) -> None:
         """Once a person has applied a contract, versions have to fit, though runs have taken newer ones since."""
         with pytest.raises(BadInput, match="this is an older file"):
-            self.ledger.acquire(replace(self.contract, version=str(int(self.contract.version) - 1)))
+            acquire(self.ledger.url, replace(self.contract, version=str(int(self.contract.version) - 1)))
         self.fired["older file refused"] += 1
 
     @property

@@ -9,7 +9,8 @@ import pytest
 
 from assets import find_pipeline
 from platform_defs.contract.model import CheckResult
-from platform_defs.engine.ports import Published, RowChanges
+from platform_defs.engine.ports import Published
+from platform_defs.engine.publication_ports import RowChanges
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 from platform_defs.orchestration.collected import together
 from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.engine.ports import Staged
+from platform_defs.engine.publication_ports import Staged
 from platform_defs.engine.publish import read_up_to
 from platform_defs.engine.stage import one_attempt_each
 from platform_defs.engine.task_ports import Coverage

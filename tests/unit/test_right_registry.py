@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from platform_defs.contract.model import Contract, WireFormat
-from platform_defs.engine.ports import FaultGroup, Staged
+from platform_defs.engine.publication_ports import FaultGroup, Staged
 from platform_defs.engine.right_registry import as_decided, refuse_switched_since, refuse_unknown
 from platform_defs.engine.schema_ports import SchemaCount
 from platform_defs.engine.task_ports import Coverage

@@ -16,7 +16,8 @@ from platform_defs.contract.message_path import spell_path
 from platform_defs.contract.model import Contract
 from platform_defs.contract.odcs import load
 from platform_defs.exchange.exporting import export_schema
-from platform_defs.formats.writer_fields import MOST_FIELDS, WriterField, difference, doubts, fields_of, line_to_add
+from platform_defs.formats.writer_field import WriterField
+from platform_defs.formats.writer_fields import MOST_FIELDS, difference, doubts, fields_of, line_to_add
 from platform_defs.formats.writer_fit import why_not
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 from tests.unit.avro_messages import Case, cases

@@ -33,7 +33,7 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
+from platform_defs.formats.writer_field import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 _PLAIN = {

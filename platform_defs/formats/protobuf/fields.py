@@ -21,7 +21,7 @@ from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.resolve import is_genuine, spelt
 from platform_defs.formats.protobuf.shapes import KINDS
-from platform_defs.formats.writer_fields import MOST_LEVELS, WriterField
+from platform_defs.formats.writer_field import MOST_LEVELS, WriterField
 from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}

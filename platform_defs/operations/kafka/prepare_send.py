@@ -104,7 +104,7 @@ def prepare(request: Request, contracts: Contracts) -> Prepared:
         maker = Unchecked(*sent_with)
     else:
         chosen = contract.producing.chosen(request.preset, tuned)
-        unsent = sink(contract.pipeline, topic, outside)
+        unsent = sink(contract.pipeline, topic, outside.kafka_options(), outside.postgres_url)
         keyed = request.key is not None
         maker = (
             Unchecked(*sent_with)
