@@ -1,22 +1,23 @@
 """The domains: a folder each, with `<name>.odcs.yaml` for each pipeline and, if wanted, `<name>.py` beside it.
 
 To add a pipeline, add a file: nothing is registered anywhere. How they are found and read is in
-platform_defs/contract/catalogue.py; these are its functions, for this folder or the one that TIDEGATE_CONTRACTS names.
+platform_defs/contract/reader/catalogue.py; these are its functions, for this folder or the one that TIDEGATE_CONTRACTS
+names.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_defs.contract import catalogue
-from platform_defs.contract.catalogue import ASSETS, BrokenContract, Catalogue, Contracts, with_transform
-from resources.settings import settings
+from platform_defs.contract.reader import catalogue
+from platform_defs.contract.reader.catalogue import ASSETS, BrokenContract, Catalogue, Contracts, with_transform
+from resources.process.settings import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from platform_defs.contract.model import Contract
-    from platform_defs.contract.pipeline import Pipeline
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.contract.model.pipeline import Pipeline
 
 
 def read_contracts(folder: Path | None = None) -> Contracts:

@@ -14,8 +14,8 @@ from bench import formats
 from bench.ending import ended_by_signals, stack_up
 from bench.paths import PARTITIONS, STAGED, TRANSFORMED, Bench, Path
 from bench.rounds import conditions, measure, tables
-from platform_defs.engine.budget import Budget
-from resources.postgres import auditor
+from platform_defs.engine.plan.budget import Budget
+from resources.postgres.batch import auditor
 
 say = Console(stderr=True).print
 

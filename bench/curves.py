@@ -25,11 +25,11 @@ from bench.aims import ratios
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.page import write_between
 from bench.scale_page import PAGE, markers, measured_on, table
-from platform_defs.contract.model import Contract, Publishing
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Contract, Publishing
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, drain
 from platform_defs.errors import BadInput
-from platform_defs.operations.open_run import open_run
+from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints, connection
 from resources.spark.session import spark_config, start_session
 

@@ -10,7 +10,7 @@ from shutil import rmtree
 from typing import Any
 
 from resources.local import stack
-from resources.settings import settings
+from resources.process.settings import settings
 
 CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # what `timeout` and a closed terminal send; Ctrl-C raises by itself
 

@@ -26,12 +26,12 @@ from bench.many.plan import PARTITIONS
 from bench.many.processes import cpu_seconds, memory_mb, shares
 from bench.page import write_between
 from bench.waiting import PIPELINE, TOPIC, Messages, at_rate, one_by_one, wait_until, watched
-from platform_defs.orchestration.keys import CONTINUOUS, HANDS_OVER, LEAVE
+from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, HANDS_OVER, LEAVE
 from platform_defs.orchestration.sensors import IT_STAYS
 from resources.endpoints import connection
 from resources.local import dagster as ui
 from resources.local import stack
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 BEGIN, END = "<!-- bench.latency: begin -->", "<!-- bench.latency: end -->"
 TEMPLATE = ASSETS / "web" / "page_views.odcs.yaml"

@@ -3,7 +3,7 @@
 from pathlib import Path
 from textwrap import fill
 
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 IMAGES = PROJECT_ROOT / "docs" / "images"
 PAGE = PROJECT_ROOT / "docs" / "explanation" / "performance.md"

@@ -27,23 +27,23 @@ from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.page import write_between
 from bench.scale_page import PAGE, markers, measured_on, table
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
+from platform_defs.engine.commit.direct_task import publish_ranges
+from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.direct import prepare
-from platform_defs.engine.direct_task import publish_ranges
+from platform_defs.engine.job.stage import one_attempt_each
 from platform_defs.engine.outside import Outside
-from platform_defs.engine.planning import decide
-from platform_defs.engine.publication_ports import Staged
-from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.stage import one_attempt_each
-from platform_defs.engine.task import TaskWork, read_and_stage
+from platform_defs.engine.plan.planning import decide
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.task.task import TaskWork, read_and_stage
 from platform_defs.errors import TopicMissing
-from platform_defs.formats.block import Block, message_blocks
+from platform_defs.formats.blocks.block import Block, message_blocks
 from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, TopicView
-from platform_defs.operations.open_run import open_run
+from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints, connection
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 
 FEW, MANY = (16, 64, 256, 1_000), (4_000, 10_000)
 TOPICS = (1, 16, 64, 256, 1_000)  # partitions of real ones

@@ -17,18 +17,18 @@ from bench.aims import Ratio
 from bench.by_hand import Carry
 from bench.formats import Written
 from bench.unguarded import without_epoch_and_compare
-from platform_defs.contract.model import Column, Contract, Table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Column, Contract, Table
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.budget import Budget
-from platform_defs.engine.keep_nothing import read_alone
-from platform_defs.engine.row_local import comparison_key
+from platform_defs.engine.job.keep_nothing import read_alone
+from platform_defs.engine.job.row_local import comparison_key
+from platform_defs.engine.plan.budget import Budget
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.open_run import open_run
+from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import connection
-from resources.kafka.broker import KafkaBroker
-from resources.kafka.source import KafkaSource
-from resources.settings import settings
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
+from resources.process.settings import settings
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4

@@ -12,7 +12,7 @@ from bench.page import draw
 from bench.paths import AIMS, PARTITIONS, PATHS, Bench, Path
 from bench.peers.measured import PEER_AIMS, peers_up
 from bench.rounds import conditions, measure, tables
-from resources.postgres import auditor
+from resources.postgres.batch import auditor
 
 MESSAGES = 2_000_000  # two batches, so that what one does beside the other counts
 Say = Callable[[str], None]

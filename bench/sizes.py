@@ -27,8 +27,8 @@ from bench.many.processes import memory_mb
 from bench.paths import PARTITIONS, STAGED, Bench, Path
 from bench.rounds import speed_of
 from resources.local import kafka, postgres
-from resources.postgres import auditor
-from resources.settings import settings
+from resources.postgres.batch import auditor
+from resources.process.settings import settings
 
 AIM, MEMORY_AIM = 0.95, 1.1
 LOOK = 0.2  # seconds between two looks at the memory

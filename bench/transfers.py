@@ -13,8 +13,8 @@ import fastavro
 import orjson
 from google.protobuf.message_factory import GetMessageClass
 
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import WriterSchema
 
 SCHEMA = {
     "type": "record",

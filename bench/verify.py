@@ -27,11 +27,11 @@ from assets import find_pipeline
 from bench.aims import Figure, Result
 from bench.ending import ended_by_signals, stack_up
 from bench.transfers import as_json, transfers
-from platform_defs.contract.model import Column, Table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Column, Table
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.operations.open_run import open_run
-from platform_defs.verification.report import Report
+from platform_defs.operations.runs.open_run import open_run
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints, connection
 from resources.spark.session import spark_config, start_session

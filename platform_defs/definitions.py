@@ -7,22 +7,22 @@ from pathlib import Path
 import dagster as dg
 
 from assets import BrokenContract, find_all
-from platform_defs.contract.digest import definitions_digest, digest_of
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import same_install
+from platform_defs.contract.model.digest import definitions_digest, digest_of
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.task import same_install
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.assets import table_assets
 from platform_defs.orchestration.broken import broken_asset, broken_assets, report_broken
 from platform_defs.orchestration.checks import verify_check
+from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.jobs import drain_job, verify_job
-from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.kafka.schema_check import naming_topics, schemas_checks, schemas_sensor
+from platform_defs.orchestration.kafka.topic_assets import by_topic, topic_spec
+from platform_defs.orchestration.kafka.topic_checks import topic_checks
+from platform_defs.orchestration.kafka.topics import observe_topics
 from platform_defs.orchestration.pruning import prune_job
 from platform_defs.orchestration.schedules import nightly_prune, nightly_verify, weekly_verify
-from platform_defs.orchestration.schema_check import naming_topics, schemas_checks, schemas_sensor
 from platform_defs.orchestration.sensors import lag_sensor
-from platform_defs.orchestration.topic_assets import by_topic, topic_spec
-from platform_defs.orchestration.topic_checks import topic_checks
-from platform_defs.orchestration.topics import observe_topics
 from platform_defs.orchestration.written_topics import keys_written
 from resources.dagster.kafka_producer import KafkaProducerResource
 from resources.dagster.run_session import RunSession

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 
 OFFERED: Mapping[str, pa.DataType] = {
     "_key": pa.binary(),

@@ -1,7 +1,7 @@
 """Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
 
 No connection is opened here. `judge` compares what the ledger and the broker say, and raises Halt where reading
-would lose or repeat messages; `next_ranges` makes OffsetRanges of them; engine/planning.py puts the two together.
+would lose or repeat messages; `next_ranges` makes OffsetRanges of them; engine/plan/planning.py puts the two together.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +9,8 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
-from platform_defs import halts
-from platform_defs.errors import BrokerAway, Halt, Retryable
-from platform_defs.halts import PartitionSpan
+from platform_defs.errors import BrokerAway, Halt, Retryable, halts
+from platform_defs.errors.halts import PartitionSpan
 from platform_defs.recent import NONE_YET, Recent
 
 READING = "tidegate.reading"  # the logger on which verify names each range before and after it is read
@@ -290,7 +289,7 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
     All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
     one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
     gaps. If the log is truncated between the plan and the end of the read, and a message shows it, the batch is planned
-    again before anything is published (`read_up_to`, engine/publish.py). Otherwise the next batch halts.
+    again before anything is published (`read_up_to`, engine/commit/publish.py). Otherwise the next batch halts.
     """
     now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}
     return tuple(

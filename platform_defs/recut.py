@@ -6,7 +6,7 @@ from dataclasses import replace
 from platform_defs import offsets
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Rest, split, whole_spans
 
-TASKS = 4  # a large part is split into about so many ranges, as any batch (engine/planning.py)
+TASKS = 4  # a large part is split into about so many ranges, as any batch (engine/plan/planning.py)
 
 
 def recut(pending: PendingBatch, messages: int) -> PendingBatch:

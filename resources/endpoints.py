@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from platform_defs.errors import BadInput
-from resources.kafka.tokens import with_callback
+from resources.kafka.client.tokens import with_callback
 from resources.local import stack
+from resources.process.settings import settings
 from resources.registry.address import Registry
-from resources.settings import settings
 
 
 @dataclass(frozen=True)

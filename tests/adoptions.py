@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.operations import adopt as adoption
-from platform_defs.operations.adopt import Adoption
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.operations.runs import adopt as adoption
+from platform_defs.operations.runs.adopt import Adoption
 from platform_defs.verification.verify import verify
 from resources.local import postgres
 from tests.world import World

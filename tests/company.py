@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import psycopg
 
-from platform_defs.contract.pipeline import Pipeline
-from resources.postgres.claims import create_unclaimed
-from resources.postgres.rights import Roles
+from platform_defs.contract.model.pipeline import Pipeline
+from resources.postgres.batch.claims import create_unclaimed
+from resources.postgres.tables.rights import Roles
 from tests.world import World
 
 

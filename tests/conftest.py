@@ -21,8 +21,8 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.ports import Published
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
 from tests.order import GroupScheduling, first_the_longest, is_left_to_test_long, room_of, write_groups

@@ -6,9 +6,9 @@ from dataclasses import replace
 import dagster as dg
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.keys import DRAIN_JOB
+from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB
 from resources.spark.session import SparkResource
 from tests.world import KeptSpark
 

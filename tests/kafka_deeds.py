@@ -10,32 +10,32 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import AccessDenied, TidegateError
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.group_reset import Target
 from platform_defs.kafka.peek_ranges import Start
 from platform_defs.offsets import OffsetRange
+from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.kafka.describe_topic import TopicLook
 from platform_defs.operations.kafka.groups import Groups
 from platform_defs.operations.kafka.peek import Peek, filter_of
-from platform_defs.operations.observe_cluster import Look
 from platform_defs.producing.message import Message
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
-from platform_defs.verification.messages import Topic
-from resources.kafka.broker import KafkaBroker, offsets_at
-from resources.kafka.cluster import KafkaCluster
+from platform_defs.verification.source.messages import Topic
+from resources.kafka.admin.broker import KafkaBroker, offsets_at
+from resources.kafka.admin.cluster import KafkaCluster
+from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.throttles import KafkaThrottles
+from resources.kafka.admin.topic_admin import TopicAdmin
+from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.client.rights import to_describe
+from resources.kafka.data.source import KafkaSource
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.progress import show_progress
-from resources.kafka.marker import Marker
-from resources.kafka.partitions import KafkaPartitions
-from resources.kafka.producer import Producer
-from resources.kafka.rights import to_describe
-from resources.kafka.source import KafkaSource
-from resources.kafka.throttles import KafkaThrottles
-from resources.kafka.topic_admin import TopicAdmin
-from resources.kafka.topics import KafkaTopics
+from resources.kafka.producer.marker import Marker
+from resources.kafka.producer.producer import Producer
 from tests.group_members import commit
 from tests.waiting import BOUND
 from tests.world import World

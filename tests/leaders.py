@@ -4,11 +4,11 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.leader_epochs import LeaderEpochs
+from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.offsets import TopicView
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from tests.world import World
 
 UNHEARD_OF = 99  # a leader epoch that no log of the embedded broker ever had

@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from resources.postgres.connection import connect
+from resources.postgres.session.connection import connect
 from tests.world import World
 
 

@@ -14,8 +14,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message_factory import GetMessageClass
 
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import WriterSchema
 
 CONF = {"auto.register.schemas": True, "subject.name.strategy.type": "TOPIC"}
 JSON_SCHEMA = """{

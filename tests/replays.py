@@ -3,9 +3,9 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
-from platform_defs.operations.replay import Replay, Shown
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
+from platform_defs.operations.runs.replay import Replay, Shown
 from platform_defs.verification.verify import verify
 from tests.integration.test_verify import view
 from tests.world import World, transfers

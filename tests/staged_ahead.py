@@ -4,7 +4,7 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Any
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, drain
 from tests.chaos.moments import Change
 from tests.waiting import wait_for

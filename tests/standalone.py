@@ -22,7 +22,7 @@ import yaml
 
 from resources.local import processes
 from resources.local.three_brokers import free_ports
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.waiting import wait_for
 
 LOCALHOST = "127.0.0.1"
@@ -97,7 +97,7 @@ def standalone(folder: Path) -> Generator[Standalone]:
 def older_install(folder: Path) -> Path:
     """A copy of Tidegate, one line of whose code that decodes is another: what an executor may have kept."""
     copytree(PROJECT_ROOT / "platform_defs", folder / "platform_defs", ignore=ignore_patterns("__pycache__"))
-    changed = folder / "platform_defs" / "engine" / "row_checks.py"
+    changed = folder / "platform_defs" / "engine" / "task" / "row_checks.py"
     changed.write_text(changed.read_text() + "\n# of an earlier release\n")
     return folder
 

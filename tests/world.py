@@ -17,16 +17,16 @@ from psycopg.types.json import Jsonb
 from pyspark.sql import SparkSession
 
 from assets import find_pipelines
-from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.topic import NO_KEYS
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.topic import NO_KEYS
 from platform_defs.engine.batch import Budget, Outside, drain
-from platform_defs.engine.ports import Published
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.offsets import PartitionView
-from platform_defs.operations.open_run import open_run
+from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.ledger import Ledger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.ledger import Ledger
 from resources.spark.session import SparkResource
 from tests.waiting import BOUND, wait_for
 

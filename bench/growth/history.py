@@ -12,20 +12,20 @@ import psycopg
 from dagster import AssetMaterialization, DagsterEvent, DagsterEventType, DagsterInstance, DagsterRunStatus
 from dagster._core.events import StepMaterializationData
 
-from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.engine.gaps import Gaps
-from platform_defs.engine.ports import Broker, Published
-from platform_defs.engine.publication_ports import Staged
-from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.task_ports import Coverage
+from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.ports.gaps import Gaps
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.run_ports import Broker, Published
+from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.offsets import OffsetRange, TopicView
-from platform_defs.orchestration.events import materializations
-from resources.lineage import OpenLineageEvents
-from resources.postgres.connection import connect
-from resources.postgres.hold import PostgresHold, acquire
-from resources.postgres.ledger import Ledger
-from resources.postgres.row_counts import row_count
-from resources.postgres.staging import PostgresRecording
+from platform_defs.orchestration.reporting.events import materializations
+from resources.lineage.events import OpenLineageEvents
+from resources.postgres.batch.hold import PostgresHold, acquire
+from resources.postgres.batch.staging import PostgresRecording
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.row_counts import row_count
+from resources.postgres.session.connection import connect
 
 MESSAGES = 10  # of a batch
 OF_A_RUN = 50  # batches

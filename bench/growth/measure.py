@@ -25,17 +25,17 @@ from typing_extensions import override
 from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.growth.history import MESSAGES, History, message
-from platform_defs.contract.model import CheckResult, Contract, Table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import CheckResult, Contract, Table
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.engine import audit
-from platform_defs.orchestration.keys import DRAIN_JOB
+from platform_defs.engine.commit import audit
+from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB
 from platform_defs.orchestration.pruning import JOB
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints, connection
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.ledger import Ledger
-from resources.settings import PROJECT_ROOT
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.ledger import Ledger
+from resources.process.settings import PROJECT_ROOT
 from resources.spark.session import SparkResource
 
 TOPIC = "growth"

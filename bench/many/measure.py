@@ -19,8 +19,8 @@ from bench.many.ledger import Batches, Tick
 from bench.many.load import Load, create_topics, recreate_topic
 from bench.many.plan import PARTITIONS, Planned, plan, write_project
 from bench.many.watch import BENCH, Look, Watch
-from platform_defs.contract.model import Limits
-from platform_defs.orchestration import topics
+from platform_defs.contract.model.contract import Limits
+from platform_defs.orchestration.kafka import topics
 from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
 

@@ -7,7 +7,7 @@ from shutil import copy, copytree, ignore_patterns
 from typing import Literal
 
 from assets import ASSETS
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 Kind = Literal["trickle", "busy", "halted", "bad contract", "failing transform"]
 

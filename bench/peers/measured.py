@@ -32,7 +32,7 @@ from bench.peers.versions import (
 )
 from platform_defs.errors import BadInput
 from resources.local.jars import archive, jars
-from resources.settings import settings
+from resources.process.settings import settings
 
 STREAMING = f"Structured Streaming {SPARK}, foreachBatch and JDBC"
 QUIX_STREAMS = f"Quix Streams {QUIX} with its PostgreSQL sink, one process"

@@ -47,15 +47,23 @@ COMMANDS = {
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
-IN_KAFKA = frozenset({"groups", "peek", "send", "topics"})  # in cli/kafka/<name>.py; the others: cli/<name>.py
+# The folder of cli/ in which each command's module is.
+FOLDERS = {
+    **dict.fromkeys(("cluster",), "cluster"),
+    **dict.fromkeys(("contract", "schema"), "contracts"),
+    **dict.fromkeys(("groups", "peek", "send", "topics"), "kafka"),
+    **dict.fromkeys(("ack", "adopt", "demo", "dlq", "lag", "plan", "prune", "recut", "replay", "verify"), "pipelines"),
+    **dict.fromkeys(("presets", "produce"), "producers"),
+    **dict.fromkeys(("doctor", "migrate", "rights", "stack", "ui"), "stack"),
+}
 
 INTERRUPTED = 130  # the exit code
 
 
 def load(name: str) -> Any:
     """The command `name`, imported. Any: typer keeps its click's types private."""
-    package = "platform_defs.cli.kafka" if name in IN_KAFKA else "platform_defs.cli"
-    command = typer.main.get_command(importlib.import_module(f"{package}.{name}").app)
+    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name}")
+    command = typer.main.get_command(module.app)
     command.name = name
     return command
 

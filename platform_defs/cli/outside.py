@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # a command imports only the clients of what it asks
     from resources.endpoints import Endpoints
-    from resources.kafka.broker import KafkaBroker
-    from resources.postgres.ledger import Ledger
+    from resources.kafka.admin.broker import KafkaBroker
+    from resources.postgres.ledger.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,13 @@ class Outside:
 
     @cached_property
     def ledger(self) -> Ledger:
-        from resources.postgres.ledger import Ledger
+        from resources.postgres.ledger.ledger import Ledger
 
         return Ledger(self.endpoints.postgres_url)
 
     @cached_property
     def broker(self) -> KafkaBroker:
-        from resources.kafka.broker import KafkaBroker
+        from resources.kafka.admin.broker import KafkaBroker
 
         return KafkaBroker(self.endpoints.kafka_options())
 

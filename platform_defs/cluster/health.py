@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from platform_defs.cluster.observed import Broker, Observed, Quorum, Voter, by_topic
 from platform_defs.cluster.partition_states import Counts, Judged, State, count, judged, worst
-from platform_defs.words import noun_for, plural
+from platform_defs.errors.words import noun_for, plural
 
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})  # Kafka's Topic.isInternal
 SILENT_MS = 5000  # a voter that follows fetches every half second

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from platform_defs.doctor.findings import Finding, error, warning, well
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 AREA = "pipelines"
 

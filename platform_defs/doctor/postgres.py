@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from platform_defs.doctor.findings import Finding, error, warning, well
-from platform_defs.words import noun_for, plural
+from platform_defs.errors.words import noun_for, plural
 
 ENOUGH = 20  # sessions left: a run and its Spark tasks have a dozen, Dagster's processes a few each
 CLOCK_SECONDS = 2.0  # by which two clocks may differ; the look itself takes a part of it

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
-from platform_defs.words import noun_for, plural
+from platform_defs.errors.words import noun_for, plural
 
 MOST = 10  # topics that are well and have a line each
 RIGHTS = {"read": "Read", "describe": "Describe", "describe_configs": "DescribeConfigs"}  # what a pipeline needs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from platform_defs.doctor.findings import Finding, error, well
 from platform_defs.doctor.topics import TopicLook, TopicState
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 _MAX_SYMBOLS = 10  # that an error lists
 _NUMBERS = ("int", "long", "float", "double")

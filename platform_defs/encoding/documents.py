@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NoReturn, Self
 
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.excerpt import excerpt
 
 NOT_SHOWN = "a value does not fit the schema; it may be classified, and is not shown"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.encoding.documents import parse_document
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framing import HEADERS
-from platform_defs.formats.writer_schema import WriterSchema
 
 Headers = tuple[tuple[str, bytes], ...]
 

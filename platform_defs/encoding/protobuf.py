@@ -17,11 +17,11 @@ from google.protobuf.json_format import ParseDict, ParseError
 from google.protobuf.message import EncodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from platform_defs.contract.node import as_list, as_mapping
+from platform_defs.contract.document.node import as_list, as_mapping
 from platform_defs.encoding.documents import CannotEncode, shown
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import spellings, types_of
-from platform_defs.formats.writer_schema import WriterSchema
 
 _MISFITS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError, EncodeError)
 _in_field = re.compile(r"Failed to parse (\S+) field: (.*)\.", re.DOTALL).fullmatch

@@ -17,14 +17,14 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.job import run
-from platform_defs.engine.job_limit import cancel
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.job.job import run
+from platform_defs.engine.job.job_limit import cancel
+from platform_defs.engine.job.stage import Results, stage_frame
 from platform_defs.engine.outside import Outside
-from platform_defs.engine.planning import BatchPlan, decide, is_full
-from platform_defs.engine.stage import Results, stage_frame
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.plan.planning import BatchPlan, decide, is_full
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 

@@ -1,14 +1,14 @@
 """One batch, from plan to commit, in the eight steps of docs/explanation/design.md. Read this file first.
 
-0 acquire   become the owner, once a turn         resources/postgres/hold.py
-1 plan      which offsets                         engine/planning.py, offsets.py
-2 read      the messages, in Spark's tasks        engine/task.py, resources/kafka/source.py
-3 check     decode and row rules, in the task     engine/decoding.py, formats/framed.py, engine/row_checks.py
-4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/transform.py
-5 stage     COPY beside the tables                engine/stage.py, resources/postgres/staging.py
-6 audit     rules over the batch                  engine/audit.py, resources/postgres/auditor.py
-7 publish   one transaction                       engine/publish.py, resources/postgres/publish_statements.py
-8 report    Dagster, lineage                      orchestration/reporter.py, orchestration/events.py
+0 acquire   become the owner, once a turn         resources/postgres/batch/hold.py
+1 plan      which offsets                         engine/plan/planning.py, offsets.py
+2 read      the messages, in Spark's tasks        engine/task/task.py, resources/kafka/data/source.py
+3 check     decode and row rules, in the task     engine/task/decoding.py, formats/framed.py, engine/task/row_checks.py
+4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/job/transform.py
+5 stage     COPY beside the tables                engine/job/stage.py, resources/postgres/batch/staging.py
+6 audit     rules over the batch                  engine/commit/audit.py, resources/postgres/batch/auditor.py
+7 publish   one transaction                       engine/commit/publish.py, postgres/batch/publish_statements.py
+8 report    Dagster, lineage                      orchestration/reporting/reporter.py, orchestration/reporting/events.py
 
 While one batch is at 6 and 7, the next one may be staged already (engine/ahead.py).
 """
@@ -18,37 +18,38 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from platform_defs.contract.classified import classified
-from platform_defs.contract.model import CheckResult, Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.transform_sources import changed_source
-from platform_defs.engine import audit, crash_points
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.engine.ahead import Ahead, Guess
-from platform_defs.engine.breaker import break_circuit
-from platform_defs.engine.budget import Budget, Spent
-from platform_defs.engine.direct import goes_direct, publish_directly
-from platform_defs.engine.failure import record_failure
-from platform_defs.engine.find_poison import Failure, Trials, certain
-from platform_defs.engine.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
-from platform_defs.engine.outside import Outside
-from platform_defs.engine.planning import TASKS, decide
-from platform_defs.engine.ports import Published
-from platform_defs.engine.publication_ports import RowChanges, Staged
-from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.redaction import unexpected, without_causes
-from platform_defs.engine.right_registry import (
+from platform_defs.engine.commit import audit
+from platform_defs.engine.commit.breaker import break_circuit
+from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.commit.right_registry import (
     as_decided,
     refuse_schema_file,
     refuse_switched,
     refuse_switched_since,
     refuse_unknown,
 )
-from platform_defs.engine.row_local import ENOUGH, compare, comparison_key
-from platform_defs.engine.schema_ports import Schemas, summed
-from platform_defs.engine.stage import Results, stage
-from platform_defs.engine.task import TaskWork
-from platform_defs.engine.task_ports import MessagePlace, Refusal
-from platform_defs.engine.topic_view import describe
+from platform_defs.engine.direct import goes_direct, publish_directly
+from platform_defs.engine.failure import record_failure
+from platform_defs.engine.job.find_poison import Failure, Trials, certain
+from platform_defs.engine.job.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.job.row_local import ENOUGH, compare, comparison_key
+from platform_defs.engine.job.stage import Results, stage
+from platform_defs.engine.outside import Outside
+from platform_defs.engine.plan.budget import Budget, Spent
+from platform_defs.engine.plan.planning import TASKS, decide
+from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.ports import crash_points
+from platform_defs.engine.ports.publication_ports import RowChanges, Staged
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.schema_ports import Schemas, summed
+from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
+from platform_defs.engine.task.redaction import unexpected, without_causes
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import (
     BadInput,
     Fenced,
@@ -63,7 +64,7 @@ from platform_defs.errors import (
     TransformChanged,
     TransformFailed,
 )
-from platform_defs.halts import LogCut
+from platform_defs.errors.halts import LogCut
 from platform_defs.offsets import PendingBatch, TopicView
 
 

@@ -14,13 +14,13 @@ from functools import partial
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.direct_task import LEFT, Direct, publish_ranges
-from platform_defs.engine.job import as_ours, bound, range_numbers, run
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.commit.direct_task import LEFT, Direct, publish_ranges
+from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
 from platform_defs.engine.outside import Outside
-from platform_defs.engine.ports import Published
-from platform_defs.engine.task import TaskWork
-from platform_defs.engine.topic_view import describe
+from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import PendingBatch, TopicView
 

@@ -6,15 +6,15 @@ Taken from the same contract, plan and publishing steps that the batch runs with
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from platform_defs.contract.model import Limits, Table
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
+from platform_defs.contract.model.contract import Limits, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.commit import audit
+from platform_defs.engine.commit.publish import STEPS
 from platform_defs.engine.direct import goes_direct
-from platform_defs.engine.planning import BatchPlan
-from platform_defs.engine.publish import STEPS
-from platform_defs.engine.transform import transform_file
+from platform_defs.engine.job.transform import transform_file
+from platform_defs.engine.plan.planning import BatchPlan
+from platform_defs.errors.words import noun_for, plural
 from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
-from platform_defs.words import noun_for, plural
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,10 @@
 """What ended a run is recorded in the ledger: a halt as one, anything else as a pause before the next run.
 
-Nothing is tried again without end, unless a system is away: platform_defs/verdicts.py has the limit.
+Nothing is tried again without end, unless a system is away: platform_defs/errors/verdicts.py has the limit.
 """
 
-from platform_defs import verdicts
-from platform_defs.engine.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
-from platform_defs.engine.ports import PipelineHold
+from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
+from platform_defs.engine.ports.run_ports import PipelineHold
 from platform_defs.errors import (
     AccessDenied,
     Fenced,
@@ -15,11 +14,12 @@ from platform_defs.errors import (
     OutcomeUnknown,
     Retryable,
     TidegateError,
+    verdicts,
 )
-from platform_defs.formats.excerpt import printable
-from platform_defs.halts import KeepsFailing
-from platform_defs.verdicts import TRIES, Verdict
-from platform_defs.words import plural
+from platform_defs.errors.halts import KeepsFailing
+from platform_defs.errors.verdicts import TRIES, Verdict
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.excerpt import printable
 
 SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the server stops
 
@@ -58,9 +58,9 @@ def _counts(error: TidegateError, verdict: Verdict) -> Counts:
     session and recovers within seconds; or make a function end the session that it runs in. So a lost session counts
     where it went with a crash of a server that goes on, and one that was ended by command where the server went on.
     Neither says whose fault it was. That it comes again, ten times in a row with no commit in between, the last times
-    with no other batch at work (orchestration/turns.py), does: a batch that is innocent of the crashes commits as soon
-    as one of its tries falls between two of them. Where recovery takes longer than this run waits, the next one counts
-    the failure as it takes the pipeline over (resources/postgres/take_over.py).
+    with no other batch at work (orchestration/scheduler/turns.py), does: a batch that is innocent of the crashes
+    commits as soon as one of its tries falls between two of them. Where recovery takes longer than this run waits, the
+    next one counts the failure as it takes the pipeline over (resources/postgres/batch/take_over.py).
     """
     if verdict is Verdict.DENIED:  # whatever the batch holds: it goes on once the right is granted
         return Counts.NEVER

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from platform_defs.engine.job_limit import JobLimit
-from platform_defs.engine.ports import Auditor, Broker, LineageEvents, PipelineHold
-from platform_defs.engine.schema_ports import Schemas
-from platform_defs.engine.task_ports import Source
+from platform_defs.engine.job.job_limit import JobLimit
+from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents, PipelineHold
+from platform_defs.engine.ports.schema_ports import Schemas
+from platform_defs.engine.ports.task_ports import Source
 
 
 @dataclass(frozen=True)
 class Outside:
-    """The connections and services of a run, opened by the caller (operations/open_run.py)."""
+    """The connections and services of a run, opened by the caller (operations/runs/open_run.py)."""
 
     ledger: PipelineHold
     broker: Broker

@@ -32,7 +32,7 @@ TidegateError
 ├── ProducerBroken           a producer cannot go on; a new one settles what it left open
 │   └── ProducerFenced       a newer producer with the same transactional.id took over
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
-├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/halts.py)
+├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/errors/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── AccessDenied         a system does not let this user in, or does not let it do what was asked
     ├── TopicMissing         Kafka has no topic of the contract's name
@@ -44,7 +44,8 @@ TidegateError
     └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
 
 `str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled, and
-`to_json` and `from_json` carry them from a Spark task to the driver. What follows from each: platform_defs/verdicts.py.
+`to_json` and `from_json` carry them from a Spark task to the driver. What follows from each:
+platform_defs/errors/verdicts.py.
 """
 
 from collections.abc import Mapping

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from platform_defs.errors.halts import HaltDetail, read_detail
 from platform_defs.errors.root import TidegateError
-from platform_defs.halts import HaltDetail, read_detail
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 
 class RowRefused(TidegateError):
@@ -149,8 +149,8 @@ class InternalError(TidegateError):
 class Halt(TidegateError):
     """The pipeline stops until a person settles it.
 
-    `code` names the kind of halt and `detail` holds exactly what it is about (platform_defs/halts.py), `reason` says
-    what was seen, `command` shows how to settle it.
+    `code` names the kind of halt and `detail` holds exactly what it is about (platform_defs/errors/halts.py), `reason`
+    says what was seen, `command` shows how to settle it.
     """
 
     def __init__(self, pipeline: str, detail: HaltDetail, message: str) -> None:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from platform_defs.errors.retryable import Retryable
 from platform_defs.errors.root import TidegateError
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 Outcome = Literal["poison", "not_written", "unknown"]  # producing/outcomes.py says of which code
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from platform_defs.errors.root import TidegateError
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 
 class Retryable(TidegateError):
@@ -124,8 +124,8 @@ class BrokerAway(Retryable):
 
 
 class LedgerAway(Retryable):
-    """Postgres could not be reached within the limit, or refused for a reason that may pass (platform_defs/verdicts.py
-    says for which SQLSTATE).
+    """Postgres could not be reached within the limit, or refused for a reason that may pass
+    (platform_defs/errors/verdicts.py says for which SQLSTATE).
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:

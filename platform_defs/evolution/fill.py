@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from datetime import date
 from typing import Any, cast
 
-from platform_defs.contract.array_literals import array_literal
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.model import Contract
-from platform_defs.contract.values import contract_value
+from platform_defs.contract.model.array_literals import array_literal
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.values import contract_value
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import literal
 

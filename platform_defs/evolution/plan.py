@@ -7,9 +7,9 @@ on, and `tidegate contract check` asks it whether the version fits: there is thi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.classified import classified
-from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.written import context_of, contract_digest, same_words
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.reader.written import context_of, contract_digest, same_words
 from platform_defs.evolution.changes import ORDER, Bump, Change, ChangeClass
 from platform_defs.evolution.message import framing_changes, message_changes
 from platform_defs.evolution.renames import renames

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from platform_defs.contract.model import Column, Contract
+from platform_defs.contract.model.contract import Column, Contract
 
 
 def renames(columns: Sequence[Column], there: Collection[str]) -> Mapping[str, str]:

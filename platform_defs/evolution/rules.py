@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from platform_defs.contract.model import Field, RowRule
-from platform_defs.contract.rule_words import wanted
+from platform_defs.contract.model.contract import Field, RowRule
+from platform_defs.contract.model.rule_words import wanted
 from platform_defs.evolution.changes import Change, ChangeClass
 
 _LOWER = ("minimum", "min_length")  # a lower one lets more through

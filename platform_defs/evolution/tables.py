@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from platform_defs.contract.model import Column, Contract, Table
+from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.renames import renames
 

@@ -8,9 +8,9 @@ runs; rows that have other keys now are for a replay.
 from collections.abc import Sequence
 
 from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import ChangePlan
-from platform_defs.words import plural
 
 _UNATTENDED = (ChangeClass.WORDS, ChangeClass.FREE, ChangeClass.NEW_PIPELINE)  # of the last, its halt decides
 

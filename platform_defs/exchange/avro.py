@@ -19,8 +19,8 @@ A field that is not required is a union with null first, so that null can be its
 import json
 from typing import Any
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Contract
 from platform_defs.exchange.tree import Member, camel_case, members_of, record_name, unique
 
 _LEVELS = 3  # of arrays and maps in a json column

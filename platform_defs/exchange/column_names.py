@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.names import snake_case
-from platform_defs.contract.reserved import column_mistake, pipeline_mistake, table_mistake
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.contract.model.reserved import column_mistake, pipeline_mistake, table_mistake
+from platform_defs.contract.reader.names import snake_case
 from platform_defs.exchange.tree import unique
 
 _LONGEST = 63  # bytes: Postgres cuts longer names

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Format
-from platform_defs.contract.wire import RECORD
-from platform_defs.contract.yaml_scalar import yaml_scalar
+from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Format
+from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.contract.reader.wire import RECORD
 from platform_defs.exchange.column_names import column_names
 from platform_defs.exchange.found import FoundField, FoundMessage
-from platform_defs.formats.excerpt import printable
+from platform_defs.formats.blocks.excerpt import printable
 
 _WIDEST = 116  # characters of a comment
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from platform_defs.contract.model import Contract, Format
+from platform_defs.contract.model.contract import Contract, Format
 from platform_defs.exchange.avro import avro_schema
 from platform_defs.exchange.json_schema import json_schema
 from platform_defs.exchange.protobuf import proto_text

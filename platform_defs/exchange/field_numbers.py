@@ -6,8 +6,8 @@ A field's own number is its fieldNumber; those of the messages that lead to it, 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.exchange.tree import Member, members_of
 
 RESERVED = range(19_000, 20_000)  # https://protobuf.dev/programming-guides/proto3/#assigning

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 
 MOST_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among them

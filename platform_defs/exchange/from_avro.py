@@ -7,7 +7,7 @@ whole into a json column.
 
 from collections.abc import Iterator
 
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
@@ -25,7 +25,7 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 _PLAIN = {
     "string": "string",

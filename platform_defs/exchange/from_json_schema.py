@@ -8,11 +8,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, meant, node, required_by
-from platform_defs.formats.writer_schema import WriterSchema
 
 _NOT_CARRIED = ("enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LENGTHS = ("minLength", "maxLength")

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.shapes import KINDS
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _WIDE = ("uint64", "fixed64")
 _SCALARS = {

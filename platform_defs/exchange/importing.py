@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import Format
-from platform_defs.contract.topic import TOPIC
+from platform_defs.contract.model.contract import Format
+from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.model.topic import TOPIC
 from platform_defs.errors import BadInput
 from platform_defs.exchange.column_names import pipeline_name, plain_name, table_name
 from platform_defs.exchange.contract_yaml import Draft, contract_yaml
 from platform_defs.exchange.found import FoundMessage
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 VALUE = "-value"  # behind the topic, in the subject of its values
 SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.exchange.tree import Member, record_name, tree_of
 
 DRAFT = "http://json-schema.org/draft-07/schema#"

@@ -18,7 +18,7 @@ where a producer leaves it out it has its default.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput
 from platform_defs.exchange.field_numbers import missing_numbers, number_of
 from platform_defs.exchange.tree import Member, camel_case, members_of, record_name, unique

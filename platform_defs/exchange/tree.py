@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

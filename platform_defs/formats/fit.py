@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 from platform_defs.formats.supported import Reader, reader_of
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 _LONGEST = 2_000  # characters of a reason: a schema may have as many fields that do not fit as it likes
 

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.arrow import int64s
-from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.contract.model.contract import Contract, Fault
+from platform_defs.formats.blocks.arrow import int64s
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Buffer, Bytes, Integers
+from platform_defs.formats.blocks.decoded import Decoded, in_order
+from platform_defs.formats.blocks.kept import MOST_BYTES, MOST_THINGS, Kept
+from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
 from platform_defs.formats.framing import Group, Unframed, one_group, unframe
-from platform_defs.formats.kept import MOST_BYTES, MOST_THINGS, Kept
 from platform_defs.formats.supported import JsonReader, Reader, reader_of
-from platform_defs.formats.wire.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import Part, WriterSchema
 
 Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: there is no such schema
 

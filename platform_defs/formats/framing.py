@@ -13,12 +13,12 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Fault, Framing
-from platform_defs.formats.arrow import int64s
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.reason import MISSING_KEY
-from platform_defs.formats.wire.buffer import Bytes, Integers, Mask
-from platform_defs.formats.writer_schema import Part
+from platform_defs.contract.model.contract import Fault, Framing
+from platform_defs.formats.blocks.arrow import int64s
+from platform_defs.formats.blocks.buffer import Bytes, Integers, Mask
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import MISSING_KEY
+from platform_defs.formats.blocks.writer_schema import Part
 
 HEADERS: dict[Part, str] = {"value": "__value_schema_id", "key": "__key_schema_id"}
 

@@ -9,19 +9,19 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from platform_defs.contract.column_types import INTEGER, JSON, STRING, ColumnType
-from platform_defs.contract.model import Contract, Fault, Field
-from platform_defs.formats.arrow import Column, all_bytes, integers, record_batch
+from platform_defs.contract.model.column_types import INTEGER, JSON, STRING, ColumnType
+from platform_defs.contract.model.contract import Contract, Fault, Field
 from platform_defs.formats.avro.decode import AvroReader
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.blocks.arrow import Column, all_bytes, integers, record_batch
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Buffer, Integers
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.single import parsed
 from platform_defs.formats.key_text import key_text
-from platform_defs.formats.reason import MISSING_KEY, Reason
 from platform_defs.formats.supported import Reader
-from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _KEY = "key"  # the one field of the record that a key is put into
 _PLAIN: dict[Any, ColumnType] = {"string": STRING, "int": INTEGER, "long": INTEGER}

@@ -9,9 +9,9 @@ from decimal import Context, Decimal
 from operator import itemgetter
 from typing import Any, cast
 
+from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
-from platform_defs.formats.reason import MISSING_KEY, Reason
 
 _MOST_ZEROS = 30  # that stand for an exponent
 _EXACT = Context(prec=200_000)  # digits: more than a number that json_text lets through has

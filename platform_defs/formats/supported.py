@@ -7,12 +7,12 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.contract import Contract
+from platform_defs.formats.blocks.buffer import Buffer, Integers
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.decode import decode_json
-from platform_defs.formats.wire.buffer import Buffer, Integers
 from platform_defs.formats.wire.columns import binary_column
-from platform_defs.formats.writer_schema import WriterSchema
 
 
 class Reader(Protocol):

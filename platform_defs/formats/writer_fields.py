@@ -3,14 +3,14 @@
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import Contract, Field
-from platform_defs.contract.names import snake_case
-from platform_defs.contract.reserved import column_mistake
-from platform_defs.contract.yaml_scalar import yaml_scalar
-from platform_defs.formats.writer_field import WriterField
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.model.reserved import column_mistake
+from platform_defs.contract.reader.names import snake_case
+from platform_defs.formats.blocks.writer_field import WriterField
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 MOST_FIELDS = 500  # of a schema that are shown
 

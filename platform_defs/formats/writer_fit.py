@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.evolution.changes import Change, ChangeClass
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.writer_fields import doubts, fields_of
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 if TYPE_CHECKING:
     from platform_defs.formats.fit import Refused

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.classified import classified
-from platform_defs.contract.model import Contract
-from platform_defs.contract.topic import check_topic_name
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.topic import check_topic_name
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import BadInput
 
 

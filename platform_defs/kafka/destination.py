@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from platform_defs.contract.catalogue import BrokenContract, Contracts
-from platform_defs.contract.model import Contract
-from platform_defs.contract.topic import check_topic_name
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.topic import check_topic_name
+from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.errors import BadInput, TopicMissing
 
 

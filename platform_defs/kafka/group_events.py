@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from platform_defs.errors.words import plural
 from platform_defs.kafka.groups import CLASSIC, REBALANCING, Group, Member, Place
-from platform_defs.words import plural
 
 Kind = Literal["group", "absent", "created", "deleted", "joined", "left", "state", "assignment", "away", "back"]
 

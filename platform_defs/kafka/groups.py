@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from platform_defs.errors import TidegateError
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 Place = tuple[str, int]  # a topic and a partition of it
 STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"  # of a group that does not exist: Dead

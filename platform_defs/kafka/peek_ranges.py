@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from platform_defs.errors import BadInput
+from platform_defs.errors.words import noun_for
 from platform_defs.offsets import OffsetRange, PartitionView
-from platform_defs.words import noun_for
 
 MAX_NAMED = 8  # partitions in one sentence
 PART = 200_000  # offsets that are read at once, of all partitions together

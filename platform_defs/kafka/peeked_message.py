@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from platform_defs.contract.model import Fault
+from platform_defs.contract.model.contract import Fault
 
 TimestampType = Literal["CreateTime", "LogAppendTime"]  # as Kafka's own tools print them
 

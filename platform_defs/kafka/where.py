@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from platform_defs.errors import BadInput
-from platform_defs.formats.arrow import columns_of, counted, int64s
+from platform_defs.formats.blocks.arrow import columns_of, counted, int64s
 
 # An expression comes from a command line. It reads no file, no address and no extension, and changes no setting.
 LOCKED: Mapping[str, str] = {

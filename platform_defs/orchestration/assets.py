@@ -12,16 +12,14 @@ from typing import Any
 
 import dagster as dg
 
-from platform_defs.contract.model import Contract, Table
-from platform_defs.contract.own_columns import DESCRIPTIONS, target_columns
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.reserved import outputs
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.model.own_columns import DESCRIPTIONS, target_columns
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import outputs
 from platform_defs.errors import GateFailed, Halt, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.orchestration.checks import check_specs
-from platform_defs.orchestration.continuous import Around, Continuous, RunBudget
-from platform_defs.orchestration.goals import EverythingThere, OtherRuns, WhatIsDue
-from platform_defs.orchestration.halts import halt_metadata
-from platform_defs.orchestration.keys import (
+from platform_defs.orchestration.dagster_runs.keys import (
     BESIDE,
     FAILED,
     HANDS_OVER,
@@ -31,17 +29,19 @@ from platform_defs.orchestration.keys import (
     table_key,
     topic_key,
 )
-from platform_defs.orchestration.memory import sensor_memory
-from platform_defs.orchestration.rounds import HANDS, in_rounds
-from platform_defs.orchestration.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
-from platform_defs.orchestration.survey import Survey
-from platform_defs.orchestration.turns import Turns
-from platform_defs.words import plural
+from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
+from platform_defs.orchestration.reporting.halts import halt_metadata
+from platform_defs.orchestration.scheduler.continuous import Around, Continuous, RunBudget
+from platform_defs.orchestration.scheduler.goals import EverythingThere, OtherRuns, WhatIsDue
+from platform_defs.orchestration.scheduler.memory import sensor_memory
+from platform_defs.orchestration.scheduler.rounds import HANDS, in_rounds
+from platform_defs.orchestration.scheduler.survey import Survey
+from platform_defs.orchestration.scheduler.turns import Turns
 from resources.dagster.run_memory import resident_bytes
 from resources.dagster.run_session import RunSession
 from resources.dagster.storage import STORAGE_AWAY
 from resources.endpoints import connection
-from resources.postgres.auditor import warm_up
+from resources.postgres.batch.auditor import warm_up
 from resources.spark.session import SparkResource
 
 ENDED = "Spark has ended: what had no turn in this run is left to the next one"
@@ -174,7 +174,8 @@ def _continuous(
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
-    """What the others leave to the run whose id is `own`, and what the sensor asked of it (orchestration/shifts.py).
+    """What the others leave to the run whose id is `own`, and what the sensor asked of it
+    (orchestration/scheduler/shifts.py).
 
     A run that Dagster shows as ended is to leave: the sensor has started another one, and asks this one nothing.
     """

@@ -15,9 +15,9 @@ from typing import Any
 import dagster as dg
 from dagster import DagsterInstance
 
-from platform_defs.contract.catalogue import BrokenContract
-from platform_defs.contract.reserved import CONTRACT_LOADS
-from platform_defs.orchestration.keys import table_key
+from platform_defs.contract.model.reserved import CONTRACT_LOADS
+from platform_defs.contract.reader.catalogue import BrokenContract
+from platform_defs.orchestration.dagster_runs.keys import table_key
 
 SENSOR = "broken_contracts"
 EVERY = 30  # seconds between two looks at what Dagster shows

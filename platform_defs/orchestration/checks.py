@@ -5,13 +5,13 @@
 import dagster as dg
 from pydantic import Field
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.commit import audit
 from platform_defs.errors import TidegateError
-from platform_defs.orchestration.events import samples_table
-from platform_defs.orchestration.halts import halt_check_spec
-from platform_defs.orchestration.keys import VERIFY_POOL, table_key, verify_key
+from platform_defs.orchestration.dagster_runs.keys import VERIFY_POOL, table_key, verify_key
+from platform_defs.orchestration.reporting.events import samples_table
+from platform_defs.orchestration.reporting.halts import halt_check_spec
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
 from resources.spark.session import SparkResource

@@ -7,8 +7,8 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition as AssetJob,  # what define_asset_job returns has no public name
 )
 
-from platform_defs.contract.model import Contract
-from platform_defs.orchestration.keys import DRAIN_JOB, VERIFY_JOB, table_keys, verify_key
+from platform_defs.contract.model.contract import Contract
+from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB, VERIFY_JOB, table_keys, verify_key
 
 NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a retry would only compete with it
 

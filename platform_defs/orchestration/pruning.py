@@ -5,16 +5,16 @@ from dataclasses import asdict
 
 import dagster as dg
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import TidegateError
-from platform_defs.operations.prune import prune
+from platform_defs.errors.words import plural
+from platform_defs.operations.runs.prune import prune
 from platform_defs.orchestration.jobs import NO_RETRIES
-from platform_defs.words import plural
 from resources.dagster.retention import prune_log
 from resources.dagster.run_session import RunSession
 from resources.endpoints import connection
-from resources.kafka.broker import KafkaBroker
-from resources.settings import settings
+from resources.kafka.admin.broker import KafkaBroker
+from resources.process.settings import settings
 
 JOB = "prune"
 

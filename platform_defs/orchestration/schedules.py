@@ -5,11 +5,11 @@ from typing import Any
 
 import dagster as dg
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, verify_key
+from platform_defs.orchestration.dagster_runs.runs import UNFINISHED
 from platform_defs.orchestration.jobs import AssetJob
-from platform_defs.orchestration.keys import VERIFIES, VERIFY_JOB, verify_key
 from platform_defs.orchestration.pruning import JOB
-from platform_defs.orchestration.runs import UNFINISHED
 
 NIGHTLY_PRUNE = "30 2 * * *"  # UTC; what is pruned is verified the same night
 NIGHTLY_VERIFY = "0 3 * * *"

@@ -13,10 +13,9 @@ from itertools import takewhile
 import dagster as dg
 from dagster import DagsterInstance, DagsterRunStatus, RunRecord, RunsFilter
 
-from platform_defs.contract.model import CONTINUOUS_BELOW, Contract
-from platform_defs.orchestration.halts import stale_halt_checks
-from platform_defs.orchestration.jobs import AssetJob
-from platform_defs.orchestration.keys import (
+from platform_defs.contract.model.contract import CONTINUOUS_BELOW, Contract
+from platform_defs.errors.words import plural
+from platform_defs.orchestration.dagster_runs.keys import (
     BESIDE,
     CONTINUOUS,
     DEFINITIONS,
@@ -26,16 +25,17 @@ from platform_defs.orchestration.keys import (
     STARTED_FOR,
     table_keys,
 )
-from platform_defs.orchestration.runs import asked_by_hand, live, report_dead, scheduled, selected, stays
-from platform_defs.orchestration.shifts import READY, ScheduledRun, beside, scheduled_run, to_leave
-from platform_defs.orchestration.survey import Survey, kept_survey
-from platform_defs.orchestration.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
-from platform_defs.words import plural
+from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, report_dead, scheduled, selected, stays
+from platform_defs.orchestration.jobs import AssetJob
+from platform_defs.orchestration.reporting.halts import stale_halt_checks
+from platform_defs.orchestration.scheduler.shifts import READY, ScheduledRun, beside, scheduled_run, to_leave
+from platform_defs.orchestration.scheduler.survey import Survey, kept_survey
+from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
 from resources.endpoints import connection
 
 EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
 PIPELINES = 13  # for each so many, a second between two ticks: a tick over 200 takes a third of a second of CPU
-MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (orchestration/goals.py)
+MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (scheduler/goals.py)
 STUCK = 45.0  # seconds that a pipeline has been due, and no batch has committed, after which a second run starts ...
 STARVED = 300.0  # ... and that it has been due after which one starts though others commit
 RUNS = 2  # at once, where dagster.yaml says nothing; and of those that stay, one to take the other's place

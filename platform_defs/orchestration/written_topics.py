@@ -7,17 +7,17 @@ from typing import Any
 import dagster as dg
 from dagster._core.storage.tags import ROOT_RUN_ID_TAG
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput, ProducerBroken, ProducerFenced, Retryable, TidegateError, TransactionAborted
+from platform_defs.errors.words import plural
 from platform_defs.kafka.own_groups import record_group
-from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.topic_assets import Topic, topic_spec
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka.topic_assets import Topic, topic_spec
 from platform_defs.producing.message import Delivered, Message
-from platform_defs.words import plural
 from resources.dagster.kafka_producer import KafkaProducerResource
 from resources.endpoints import connection
-from resources.kafka.marker import Marker
-from resources.kafka.producer import Producer
+from resources.kafka.producer.marker import Marker
+from resources.kafka.producer.producer import Producer
 
 Messages = Callable[[dg.AssetExecutionContext], Iterable[Message]]
 TRANSACTIONAL = "transactional"

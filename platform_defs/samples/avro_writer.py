@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.encoding.avro import AvroEncoder, avro_encoder
 from platform_defs.encoding.avro_scalars import blocks, long_bytes, scalar, sized_bytes
 from platform_defs.encoding.documents import CannotEncode, shown
@@ -26,7 +26,7 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.samples.values_at import MISSING, ValuesAt
 
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", 0, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.operations.kafka.writer_schemas import message_schemas
 from platform_defs.samples.mixture import Source
 from platform_defs.samples.samples import Samples

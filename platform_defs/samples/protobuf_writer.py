@@ -8,11 +8,11 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict, ParseError
 
-from platform_defs.contract.model import Field
-from platform_defs.contract.node import as_list, as_mapping
+from platform_defs.contract.document.node import as_list, as_mapping
+from platform_defs.contract.model.contract import Field
 from platform_defs.encoding.documents import CannotEncode, shown
 from platform_defs.encoding.protobuf import protobuf_encoder
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.samples.values_at import ValuesAt
 
 _BIAS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)  # a value that does not fit

@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.model import HEADER, Contract, Field
+from platform_defs.contract.model.contract import HEADER, Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
 from platform_defs.samples.values import Value, Values, json_text
-from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.judge.judge import Judge, NoRow
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block

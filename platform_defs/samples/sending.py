@@ -13,7 +13,7 @@ from platform_defs.producing.message import Message
 
 if TYPE_CHECKING:
     from platform_defs.samples.mixture import Mixture
-    from resources.kafka.producer import Producer
+    from resources.kafka.producer.producer import Producer
 
 COMMIT_EVERY = 10_000  # messages of a transaction at most
 TRIES = 3  # of a transaction that was aborted

@@ -16,7 +16,7 @@ from uuid import UUID
 import pyarrow as pa
 from rstr import Rstr
 
-from platform_defs.contract.model import Field, RuleKind
+from platform_defs.contract.model.contract import Field, RuleKind
 from platform_defs.errors import BadInput
 from platform_defs.formats.json.values import TICKS
 

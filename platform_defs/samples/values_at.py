@@ -6,8 +6,8 @@ from decimal import Decimal
 from json import loads
 from typing import Any, cast
 
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Field
+from platform_defs.contract.model.contract import Field
+from platform_defs.contract.model.message_path import MessagePath
 
 MISSING = object()  # instead of a value: the contract has no such field
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.topic import KeyOrder, TopicKeys
-from platform_defs.contract.topics_file import ListedTopic
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.topic import KeyOrder, TopicKeys
+from platform_defs.contract.reader.topics_file import ListedTopic
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
 from platform_defs.topics.verdicts import Place, Verdict

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from platform_defs.errors.words import plural
 from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, same_value, setting
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
 from platform_defs.topics.verdicts import Verdict
-from platform_defs.words import plural
 
 AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"
 

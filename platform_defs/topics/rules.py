@@ -7,11 +7,11 @@ description, such as what pipelines have not read yet, are in topics/evidence_ru
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import lcm
 
+from platform_defs.errors.words import noun_for, plural
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, setting
 from platform_defs.topics.placement import spread_over
 from platform_defs.topics.verdicts import Severity, Verdict
-from platform_defs.words import noun_for, plural
 
 ISR, UNCLEAN, POLICY = "min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"
 TOMBSTONES, DELAY = "delete.retention.ms", "min.compaction.lag.ms"

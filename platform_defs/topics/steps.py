@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from platform_defs.cluster.observed import Replicas
+from platform_defs.errors.words import plural
 from platform_defs.topics.observed import ObservedTopic, same_value
-from platform_defs.words import plural
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.verification import sums
-from platform_defs.verification.newest import Newest
-from platform_defs.verification.report import Findings, New, Report
-from platform_defs.verification.snapshot import Snapshot, take_snapshot
-from platform_defs.verification.touched import MOST_WAITING, TouchedKeys
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare import sums
+from platform_defs.verification.compare.newest import Newest
+from platform_defs.verification.compare.report import Findings, New, Report
+from platform_defs.verification.compare.touched import MOST_WAITING, TouchedKeys
+from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
+from platform_defs.verification.source.windows import FOREVER, Window, next_window, why_void
 from platform_defs.verification.verify import (
     Compared,
     Progress,
@@ -35,9 +36,8 @@ from platform_defs.verification.verify import (
     start_spark,
     topic_of,
 )
-from platform_defs.verification.windows import FOREVER, Window, next_window, why_void
-from resources.postgres.connection import queries
-from resources.postgres.verified import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
+from resources.postgres.ledger.verified import Checkpoint, move_checkpoint, read_basis, read_checkpoint, record_check
+from resources.postgres.session.connection import queries
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

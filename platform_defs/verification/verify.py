@@ -20,30 +20,30 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from platform_defs.contract.digest import transform_digest
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.digest import transform_digest
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.offered_columns import named_columns
-from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.ahead import ahead, threads_of
-from platform_defs.verification.compare import AppendComparison, Era, Step
-from platform_defs.verification.dead_letters import DeadLetters
-from platform_defs.verification.eras import Eras
-from platform_defs.verification.expected import Expected
-from platform_defs.verification.framed import judge_of
-from platform_defs.verification.judged import ChunkJudge
-from platform_defs.verification.key_judges import key_judge_of
-from platform_defs.verification.keyed import KeyedJudge
-from platform_defs.verification.messages import Topic
-from platform_defs.verification.metadata import MetadataJudge
-from platform_defs.verification.ordered import Ordered
-from platform_defs.verification.partitions import Partition
-from platform_defs.verification.pins import Pinned
-from platform_defs.verification.report import Findings, Report
-from platform_defs.verification.snapshot import Snapshot, take_snapshot
-from platform_defs.verification.spans import size, spelt, tiling
-from platform_defs.verification.upserts import UpsertComparison
+from platform_defs.verification.compare.accumulates import Accumulated
+from platform_defs.verification.compare.appends import AppendComparison, Era, Step
+from platform_defs.verification.compare.dead_letters import DeadLetters
+from platform_defs.verification.compare.expected import Expected
+from platform_defs.verification.compare.judged import ChunkJudge
+from platform_defs.verification.compare.keyed import KeyedJudge
+from platform_defs.verification.compare.metadata import MetadataJudge
+from platform_defs.verification.compare.report import Findings, Report
+from platform_defs.verification.compare.upserts import UpsertComparison
+from platform_defs.verification.judge.framed import judge_of
+from platform_defs.verification.judge.key_judges import key_judge_of
+from platform_defs.verification.source.ahead import ahead, threads_of
+from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.messages import Topic
+from platform_defs.verification.source.ordered import Ordered
+from platform_defs.verification.source.partitions import Partition
+from platform_defs.verification.source.pins import Pinned
+from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
+from platform_defs.verification.source.spans import size, spelt, tiling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

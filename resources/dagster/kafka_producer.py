@@ -7,7 +7,7 @@ from platform_defs.producing.chosen import Chosen, choose
 from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.values import read_option
 from resources.endpoints import connection
-from resources.kafka.producer import Producer, Report
+from resources.kafka.producer.producer import Producer, Report
 
 
 class KafkaProducerResource(dg.ConfigurableResource[None]):

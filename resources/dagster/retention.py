@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from resources.dagster.storage import EventLog
-from resources.postgres.connection import judged, queries
+from resources.postgres.session.connection import judged, queries
 
 PAGE = 2_000  # runs that are looked up, or events and evaluations that are deleted, at once
 

@@ -1,8 +1,8 @@
 """The database session by which a Dagster run is known to be alive.
 
 A run that is killed cannot report it: Dagster continues to show it as started. Its session ends with its process, so a
-run whose tag says that the session is open, and that has no session, is dead (orchestration/runs.py reports it). A
-session that is lost while the process lives is opened again at once.
+run whose tag says that the session is open, and that has no session, is dead (orchestration/dagster_runs/runs.py
+reports it). A session that is lost while the process lives is opened again at once.
 """
 
 import faulthandler
@@ -19,8 +19,8 @@ from pydantic import PrivateAttr
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import READING
 from resources.endpoints import connection
-from resources.postgres.connection import Connection, connect, show_alive
-from resources.postgres.ledger import Ledger
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import Connection, connect, show_alive
 
 PREFIX = "tidegate/run/"
 # Of a run: "open" from its first line on, "closed" when it ends by itself. Dagster's UI hides what begins so.

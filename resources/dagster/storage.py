@@ -2,7 +2,7 @@
 under TIDEGATE_HOME.
 
 dagster.yaml names these classes, which need no variable: one that it names and that is unset would stop every command.
-They find the database as everything else here does (resources.settings), again in each of Dagster's processes.
+They find the database as everything else here does (resources.process.settings), again in each of Dagster's processes.
 """
 
 from functools import lru_cache
@@ -24,10 +24,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from typing_extensions import override
 
 from platform_defs.errors import BadInput, LedgerAway, TidegateError
-from resources.home import private_home
-from resources.postgres.connection import connect, database_errors, limited, queries
-from resources.postgres.sqlalchemy_sessions import with_sessions
-from resources.settings import Settings, settings
+from resources.postgres.session.connection import connect, database_errors, limited, queries
+from resources.postgres.session.sqlalchemy_sessions import with_sessions
+from resources.process.home import private_home
+from resources.process.settings import Settings, settings
 
 SCHEMA = "dagster"
 # What Dagster raises where its storage does not answer, or is a standby.

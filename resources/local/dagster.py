@@ -18,9 +18,9 @@ from typing import Any
 import psutil
 
 from platform_defs.errors import BadInput
-from resources.home import private_home
 from resources.local import processes
-from resources.settings import PROJECT_ROOT, settings
+from resources.process.home import private_home
+from resources.process.settings import PROJECT_ROOT, settings
 
 MARK = "TIDEGATE_UI"
 PORT = 3000  # Dagster's own; another one where it is taken

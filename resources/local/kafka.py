@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 from resources.local import jars, java, processes
 from resources.local.kafka_node import Node, Program, new_cluster
 from resources.local.state import Cluster, Server, brokers_of, kafka_properties, load_cluster, save_cluster

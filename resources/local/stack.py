@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.words import plural
-from resources.home import MARKER, is_made, private_home
+from platform_defs.errors.words import plural
 from resources.local import processes, state
 from resources.local.kafka_node import rack_of
-from resources.postgres_address import masked
+from resources.process.home import MARKER, is_made, private_home
+from resources.process.postgres_address import masked
+from resources.process.settings import PROJECT_ROOT, Settings, settings
 from resources.registry.address import Registry
-from resources.settings import PROJECT_ROOT, Settings, settings
 from resources.unsent.files import UnsentFiles, unsent_files
 
 LOCK_SECONDS = 180.0
@@ -174,7 +174,7 @@ def with_quorum(found: StackStatus, patience: float = 2.0) -> StackStatus:
     kafka = found.kafka
     if kafka.address is None or len(kafka.brokers) < 2:
         return found
-    from resources.kafka.cluster import KafkaCluster  # loads clients, which `status` does without
+    from resources.kafka.admin.cluster import KafkaCluster  # loads clients, which `status` does without
 
     options = {**settings().librdkafka_options, "bootstrap.servers": kafka.address}
     try:

@@ -4,8 +4,8 @@ from typing import Any
 
 from confluent_kafka.schema_registry import SchemaRegistryError
 
-from platform_defs import verdicts
-from platform_defs.verdicts import Verdict
+from platform_defs.errors import verdicts
+from platform_defs.errors.verdicts import Verdict
 from resources.registry.server import Server, Unreadable
 
 # No such subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors

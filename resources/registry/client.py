@@ -17,11 +17,11 @@ from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryClient, SchemaRegistryError
 
-from platform_defs.contract.model import Format
-from platform_defs.contract.written import context_of
+from platform_defs.contract.model.contract import Format
+from platform_defs.contract.reader.written import context_of
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
 from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
 from resources.registry.lately import Lately

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from platform_defs.engine.schema_ports import SchemaCount
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.halts import RegistrySwitched
-from resources.postgres.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
+from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.errors.halts import RegistrySwitched
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
 from resources.registry.lately import Lately

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from platform_defs.errors import RegistryAway, SchemasNotGiven
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.answers import BUSY, OF_A_GATEWAY
 from resources.registry.client import AT_ONCE, RegistryClient, client_of

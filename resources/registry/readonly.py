@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.written import context_of
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.written import context_of
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
-from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import Generation, SchemaLedger
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger
 from resources.registry.address import Registry
 from resources.registry.client import client_of, is_possible, name_in_ledger
 from resources.registry.schemas import generations_of

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.written import context_of
-from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.written import context_of
+from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
-from platform_defs.formats.kept import Kept
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.halts import RegistrySwitched
+from platform_defs.errors.halts import RegistrySwitched
+from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
-from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger
+from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger
+from resources.process.settings import settings
 from resources.registry.address import Registry
 from resources.registry.client import is_possible, name_in_ledger
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
-from resources.settings import settings
 
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that the registry does not have: a follower may lag
 SHARE = 8  # of a batch's time a task asks for such ids for an eighth, since Spark tries it four times

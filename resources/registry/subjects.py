@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from confluent_kafka.schema_registry import SchemaRegistryError
 
-from platform_defs.contract.model import Format
+from platform_defs.contract.model.contract import Format
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.formats.excerpt import excerpt, printable
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.excerpt import excerpt, printable
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.answers import MISSING
 from resources.registry.client import RegistryClient, at_once
 

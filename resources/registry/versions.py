@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_defs.errors import RegistryAway
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 

@@ -64,8 +64,8 @@ def _make(path: Path) -> None:
 
 def _record(file: Path) -> None:
     """Do what a batch does, in a local session whose JVM writes its classes to `file` when it ends."""
-    from resources.home import private_home
-    from resources.settings import settings
+    from resources.process.home import private_home
+    from resources.process.settings import settings
     from resources.spark.session import spark_config, start_session
 
     private_home(settings().home)  # marks it as Tidegate's, before Spark creates its scratch folder there

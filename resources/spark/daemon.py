@@ -20,14 +20,14 @@ import pyarrow.json
 import pyspark.worker
 from pyspark.daemon import manager
 
-import platform_defs.engine.direct_task
-import platform_defs.engine.same_install
-import platform_defs.engine.task
-import resources.kafka.source
-import resources.postgres.direct
-import resources.postgres.staging
+import platform_defs.engine.commit.direct_task
+import platform_defs.engine.task.same_install
+import platform_defs.engine.task.task
+import resources.kafka.data.source
+import resources.postgres.batch.direct
+import resources.postgres.batch.staging
 
 if __name__ == "__main__":
-    platform_defs.engine.same_install.here()  # of the code just imported, whatever becomes of the files
+    platform_defs.engine.task.same_install.here()  # of the code just imported, whatever becomes of the files
     gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it
     manager()

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.errors import BadInput
 from platform_defs.own_session import OPTIONS, follow_threads
-from resources.settings import Settings, settings
+from resources.process.settings import Settings, settings
 from resources.spark.java_options import java_options
 
 logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows

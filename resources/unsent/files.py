@@ -15,8 +15,8 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 from platform_defs.producing.unsent import UnsentMessage, from_line, to_line
-from resources.home import private_home
-from resources.settings import settings
+from resources.process.home import private_home
+from resources.process.settings import settings
 
 AT_ONCE = 500  # messages, and
 MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction

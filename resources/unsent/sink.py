@@ -9,11 +9,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from platform_defs.errors import NotDelivered, TidegateError, TransactionAborted, UnsentLost
+from platform_defs.errors.words import plural
 from platform_defs.producing.message import ID, Message
 from platform_defs.producing.unsent import Attempt, LogEnds, UnsentMessage
-from platform_defs.words import plural
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.unsent import UnsentLedger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles, unsent_files
 
 FRESH = 60.0  # seconds for which the ends of the log are taken for those before a try: older ones only cost reading

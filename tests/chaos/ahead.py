@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
-from platform_defs.engine.task_ports import Source
+from platform_defs.engine.ports.task_ports import Source
 from platform_defs.errors import GateFailed, LedgerAway
-from platform_defs.formats.block import Block
+from platform_defs.errors.verdicts import TRIES
+from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.open_run import open_run
-from platform_defs.verdicts import TRIES
+from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import connection
 from resources.local import processes, stack
 from tests.chaos.halts import acknowledge, halted

@@ -9,7 +9,7 @@ from threading import Thread
 
 import psutil
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BrokerAway, OffsetsUnavailable
 from resources.local import processes, stack
 from tests.chaos.moments import mark, play, within_a_range

@@ -11,9 +11,9 @@ from itertools import pairwise
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import GateFailed
-from resources.kafka.source import READING
+from resources.kafka.data.source import READING
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.world import World, transfer, transfers
 

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import lag
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers

@@ -10,9 +10,9 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewTopic
 
-from platform_defs.contract.pipeline import Pipeline
-from resources.kafka.throttles import FOLLOWER, LEADER
-from resources.settings import settings
+from platform_defs.contract.model.pipeline import Pipeline
+from resources.kafka.admin.throttles import FOLLOWER, LEADER
+from resources.process.settings import settings
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import NODES, THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.commands import Called, tidegate

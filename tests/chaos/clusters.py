@@ -11,7 +11,7 @@ import psutil
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from resources.settings import PROJECT_ROOT, settings
+from resources.process.settings import PROJECT_ROOT, settings
 from resources.spark.session import ENCRYPTED, spark_config, start_session
 
 HOSTS = ("127.0.0.2", "127.0.0.3")  # all of 127.0.0.0/8 is this machine

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import LedgerAway, OutcomeUnknown
 from tests.chaos.proxy import CommitCutter
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -9,11 +9,11 @@ from typing import Any
 from dagster import DagsterInstance, RunsFilter
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.orchestration.keys import CONTINUOUS, LEAVE, STARTED_FOR
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, LEAVE, STARTED_FOR
 from platform_defs.orchestration.sensors import IT_STAYS
 from resources.local import kafka, postgres, stack
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported
 from tests.chaos.kills import Trickle
 from tests.chaos.runs import Run, joined, limited, shipped

@@ -16,12 +16,12 @@ from dagster import AssetKey, DagsterInstance, DagsterRunStatus
 
 from assets import find_pipeline
 from platform_defs import offsets
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.orchestration.runs import unfinished
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.orchestration.dagster_runs.runs import unfinished
 from resources.dagster.run_session import runs_with_session
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from resources.local import dagster as ui
-from resources.settings import PROJECT_ROOT, settings
+from resources.process.settings import PROJECT_ROOT, settings
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.dagster_runs import execute, table_keys, with_rule_renamed

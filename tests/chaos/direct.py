@@ -9,11 +9,11 @@ from functools import partial
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.crash_points import CrashPoint
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.crash_points import CrashPoint
 from platform_defs.samples.samples import Samples
-from resources.postgres import hold
+from resources.postgres.batch import hold
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.proxy import CommitCutter

@@ -12,12 +12,12 @@ import pytest
 from confluent_kafka.cimpl import NewTopic
 
 from platform_defs import offsets
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.errors import BadInput, LogTruncated
-from platform_defs.formats.block import Block
+from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
-from resources.kafka.source import KafkaSource
+from resources.kafka.data.source import KafkaSource
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.network import kafka_behind_proxies
 from tests.chaos.proxy import Fault, Link, Rule

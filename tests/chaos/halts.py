@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import Halt
-from platform_defs.operations import settlement
-from platform_defs.operations.settled_gate import BatchChoice
-from platform_defs.operations.settled_log import ResumeAt
-from platform_defs.operations.settlement import Settlement
-from resources.kafka.broker import KafkaBroker
+from platform_defs.operations.settlements import settlement
+from platform_defs.operations.settlements.settled_gate import BatchChoice
+from platform_defs.operations.settlements.settled_log import ResumeAt
+from platform_defs.operations.settlements.settlement import Settlement
+from resources.kafka.admin.broker import KafkaBroker
 from tests.world import World
 
 

@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.crash_points import CrashPoint
-from resources.postgres import hold
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.crash_points import CrashPoint
+from resources.postgres.batch import hold
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.waiting import BOUND, wait_for

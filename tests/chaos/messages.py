@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.model import Column, Contract, Table
-from platform_defs.contract.odcs import load
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import text
+from platform_defs.contract.model.contract import Column, Contract, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import text
 from platform_defs.errors import BadInput, Halt
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, drain
-from platform_defs.engine.ports import Published
-from platform_defs.engine.task_ports import Source
-from platform_defs.formats.block import Block
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.task_ports import Source
+from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
-from resources.settings import settings
+from resources.process.settings import settings
 from tests.world import World
 
 Act = Callable[[], object]

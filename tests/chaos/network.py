@@ -9,11 +9,11 @@ from functools import partial
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.errors import BrokerAway, LedgerAway
 from platform_defs.offsets import OffsetRange
-from resources.kafka.source import KafkaSource
+from resources.kafka.data.source import KafkaSource
 from tests.chaos.moments import play
 from tests.chaos.proxy import COMMIT, LAST_BEFORE_COMMIT, PIECE, Fault, Link, Proxy, Rule
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -10,7 +10,7 @@ import psutil
 import psycopg
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
 from resources.local import postgres, processes, stack
 from tests.chaos.moments import Intruder

@@ -1,6 +1,6 @@
 """Imported once by the process that runs are forked from (tests/chaos/runs.py)."""
 
 import tests.chaos.runs  # noqa: F401
-from resources.postgres import auditor
+from resources.postgres.batch import auditor
 
 auditor.load()  # in this thread: to fork while another imports would leave its lock taken for ever

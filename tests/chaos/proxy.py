@@ -7,7 +7,7 @@ from resources.local.proxy import PIECE, Fault, Link, Proxy, Rule
 
 __all__ = ["PIECE", "CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
 
-LAST_BEFORE_COMMIT = (  # as resources/postgres/ledger.py says it in the publishing transaction
+LAST_BEFORE_COMMIT = (  # as resources/postgres/ledger/ledger.py says it in the publishing transaction
     b"SET CONSTRAINTS ALL IMMEDIATE"
 )
 COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments of others speak of COMMIT too

@@ -7,14 +7,14 @@ from typing import Any, get_args
 
 from confluent_kafka import TopicPartition
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.crash_points import PrunePoint
-from platform_defs.operations.prune import Pruned, prune
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.crash_points import PrunePoint
+from platform_defs.operations.runs.prune import Pruned, prune
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
-from resources.kafka.broker import KafkaBroker
-from resources.postgres import prune_ledger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger import prune_ledger
 from tests.chaos.contracts import given
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run

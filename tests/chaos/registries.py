@@ -14,11 +14,11 @@ import psutil
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from platform_defs.contract.model import WireFormat
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.contract.model.contract import WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
 from resources.local import registry as local_registry

@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_read, play
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.chaos.fault_classes import FaultClass
 from tests.world import World

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import LedgerAway
 from resources.local import postgres, state
 from resources.local.state import Server

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
-from platform_defs.verdicts import TRIES
+from platform_defs.errors.verdicts import TRIES
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import play
 from tests.chaos.runs import Run

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, GateFailed
 from tests.adoptions import adopt, restored
 from tests.chaos.halts import acknowledge

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
-from platform_defs.engine.ports import Published
+from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints
 from tests.company import Company, new_company
 from tests.integration import test_exactly_once, test_staging_tables

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from resources.endpoints import Endpoints
 from tests.chaos.broker_killer import BrokerKiller
 from tests.chaos.catalogue import SCENARIOS

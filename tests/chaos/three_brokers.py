@@ -21,7 +21,7 @@ from resources.local import three_brokers as measured
 from resources.local.kafka_node import Node, Program, new_cluster
 from resources.local.state import Cluster, Server
 from resources.local.three_brokers import free_ports
-from resources.settings import settings
+from resources.process.settings import settings
 from tests.chaos.proxy import Proxy
 from tests.waiting import BOUND, wait_for
 from tests.world import World

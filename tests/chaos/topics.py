@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside
 from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
 from resources.endpoints import Endpoints
-from resources.kafka.source import KafkaSource
+from resources.kafka.data.source import KafkaSource
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -11,11 +11,11 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput
 from platform_defs.offsets import OffsetRange, lag
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from tests.chaos.runs import FORKS
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers

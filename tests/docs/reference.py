@@ -18,17 +18,17 @@ from typing import Any
 from platform_defs import errors
 from platform_defs.cli import main as tidegate
 from platform_defs.cli.main import COMMANDS
-from platform_defs.contract.column_types import FIXED, ColumnType, column_type
-from platform_defs.contract.expectations import EXPECTATIONS
-from platform_defs.contract.keys import REQUIRED, SECTIONS, TYPES, Key, Section
-from platform_defs.contract.model import Contract, Field
-from platform_defs.contract.odcs import load
+from platform_defs.contract.keys.keys import REQUIRED, SECTIONS, TYPES, Key, Section
+from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.expectations import EXPECTATIONS
+from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.sources import SOURCES
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.producing.java_names import JAVA, JavaOption
 from platform_defs.producing.options import OPTIONS
-from resources.settings import SETTINGS
+from resources.process.settings import SETTINGS
 from tests.docs.tables import code, table
 from tests.docs.verdicts import (
     verdict_kinds,

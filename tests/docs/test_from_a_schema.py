@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.odcs import load
+from platform_defs.contract.reader.odcs import load
 from tests.docs.test_tutorial import ROOT, blocks, clone, walk
 
 __all__ = ["clone"]  # the fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.odcs import load
+from platform_defs.contract.reader.odcs import load
 from platform_defs.evolution.plan import plan
 from tests.docs.test_tutorial import ROOT, Block, blocks, clone, walk
 

@@ -20,7 +20,7 @@ from dagster_k8s import K8sRunLauncher
 from dagster_k8s.job import construct_dagster_k8s_job
 from kubernetes import client
 
-from resources.settings import unknown_variables
+from resources.process.settings import unknown_variables
 from resources.spark.session import ENCRYPTED, SECRET, is_encrypted
 from tests.docs.test_commands import ROOT
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from platform_defs.halts import HaltCode
+from platform_defs.errors.halts import HaltCode
 
 ROOT = Path(__file__).parent.parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]

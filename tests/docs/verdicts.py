@@ -1,9 +1,9 @@
-"""The tables of docs/reference/verdicts.md, from platform_defs/verdicts.py."""
+"""The tables of docs/reference/verdicts.md, from platform_defs/errors/verdicts.py."""
 
 from collections.abc import Sequence
 
-from platform_defs import verdicts
-from platform_defs.verdicts import Ruling, Verdict
+from platform_defs.errors import verdicts
+from platform_defs.errors.verdicts import Ruling, Verdict
 from tests.docs.tables import code, table
 
 MEANINGS = {

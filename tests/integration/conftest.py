@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from resources.postgres import prune_ledger
+from resources.postgres.ledger import prune_ledger
 from tests.kafka_deeds import Place
 from tests.secured_kafka import ADMIN, SecuredKafka
 from tests.world import World, transfers

@@ -8,10 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, ChangedMeanwhile
-from platform_defs.operations import adopt as adoption
-from resources.postgres.hold import acquire
+from platform_defs.operations.runs import adopt as adoption
+from resources.postgres.batch.hold import acquire
 from tests.adoptions import adopt, proposed
 from tests.integration.test_verify import view
 from tests.replays import bank, exact, execute, views

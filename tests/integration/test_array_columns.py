@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Field, WireFormat
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Field, WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.unit.avro_messages import encode, logical, record
 from tests.world import World

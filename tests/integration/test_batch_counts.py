@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from assets.bank.transfers import transform as postings
-from platform_defs.engine.publication_ports import RowChanges
-from platform_defs.orchestration.events import sentence
+from platform_defs.engine.ports.publication_ports import RowChanges
+from platform_defs.orchestration.reporting.events import sentence
 from tests.integration.test_verify import customer, send_customers
 from tests.world import World, transfer, transfers
 

@@ -13,7 +13,7 @@ import pytest
 from bench.paths import QUICK_AIMS
 from bench.peers.measured import STARTS
 from resources.local import dagster, kafka, postgres
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 pytestmark = pytest.mark.slow  # each starts a stack of its own
 

@@ -13,7 +13,7 @@ import pytest
 from dagster import AssetKey, DagsterInstance
 
 from assets import find_pipeline
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported
 from tests.world import World, transfers
 
@@ -26,7 +26,7 @@ from dataclasses import replace
 from dagster import DagsterInstance
 from assets import find_pipeline
 from platform_defs.definitions import compose
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 shipped = find_pipeline("bank_transfers")
 tables = tuple(replace(table, batch_rules=()) for table in shipped.contract.tables)

@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from resources.postgres.hold import acquire
-from resources.postgres.ledger import Ledger
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
 from tests.world import World
 
 NOTHING = "create function {schema}.nothing() returns trigger language plpgsql as 'begin return null; end'"

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from assets import find_pipeline
 from resources.endpoints import Endpoints
-from resources.postgres.ledger import Ledger
+from resources.postgres.ledger.ledger import Ledger
 from tests import commands
 from tests.world import World
 

@@ -13,11 +13,11 @@ from confluent_kafka.admin._resource import ResourceType
 from platform_defs.cluster.health import health
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TopicMissing
+from platform_defs.operations.cluster.observe_cluster import Look
+from platform_defs.operations.cluster.reassign import Kept, Reassigning, Record
+from platform_defs.operations.cluster.reassign_plan import Wanted, plan
 from platform_defs.operations.doctor.kafka import KafkaExamination
-from platform_defs.operations.observe_cluster import Look
-from platform_defs.operations.reassign import Kept, Reassigning, Record
-from platform_defs.operations.reassign_plan import Wanted, plan
-from resources.kafka.throttles import FOLLOWER, LEADER, KafkaThrottles
+from resources.kafka.admin.throttles import FOLLOWER, LEADER, KafkaThrottles
 from tests.company import new_company
 from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers

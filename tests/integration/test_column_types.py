@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Field, RowRule, WireFormat
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Field, RowRule, WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.unit.avro_messages import encode, fixed, logical, record
 from tests.world import World

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, DagsterRun, DagsterRunStatus
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.reserved import NOT_HALTED
-from platform_defs.orchestration import reporter
-from platform_defs.orchestration.keys import CONTINUOUS, DRAIN_JOB
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import NOT_HALTED
+from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, DRAIN_JOB
+from platform_defs.orchestration.reporting import reporter
+from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
-from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.continuous import batches_of, staying
 from tests.chaos.dagster import reported, views
 from tests.chaos.halts import acknowledge

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.evolution.statements import Given
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.incremental import verify_new
-from platform_defs.verification.report import Report
 from platform_defs.verification.verify import verify
-from resources.postgres.connection import queries
+from resources.postgres.session.connection import queries
 from tests.integration.test_contract_apply import apply, changed, views, with_field
 from tests.integration.test_contract_columns import optional_tier, renamed, upserted, without
 from tests.integration.test_verify import customer, view

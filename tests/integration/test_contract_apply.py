@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.column_types import STRING, column_type
-from platform_defs.contract.model import BatchRule, Column, Contract, Field, RowRule, Table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import STRING, column_type
+from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, RowRule, Table
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, OutcomeUnknown
 from platform_defs.evolution.statements import Given
-from platform_defs.operations import evolve
+from platform_defs.operations.contracts import evolve
 from platform_defs.verification.verify import verify
 from tests.adoptions import adopt, restored
 from tests.integration.test_verify import view
@@ -247,7 +247,7 @@ def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkey
             world.rows(ended, f"tidegate apply {before.name}")
 
     with monkeypatch.context() as patched:
-        patched.setattr("platform_defs.engine.crash_points.reach", end_it)
+        patched.setattr("platform_defs.engine.ports.crash_points.reach", end_it)
         with pytest.raises(OutcomeUnknown, match="Apply it again"):
             apply(world, after)
     assert "channel" not in columns(world, before.contract.row_table)

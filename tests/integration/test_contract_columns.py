@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.column_types import INTEGER, STRING
-from platform_defs.contract.model import Column, Field
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import contract_digest
+from platform_defs.contract.model.column_types import INTEGER, STRING
+from platform_defs.contract.model.contract import Column, Field
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.written import contract_digest
 from platform_defs.errors import BadInput, LedgerAway
 from platform_defs.evolution.statements import NOT_NULL, Given
-from platform_defs.operations import evolve
+from platform_defs.operations.contracts import evolve
 from platform_defs.verification.verify import verify
-from resources.postgres import connection as postgres
-from resources.postgres.connection import Connection
-from resources.postgres.contract_ledger import ContractLedger
+from resources.postgres.ledger.contract_ledger import ContractLedger
+from resources.postgres.session import connection as postgres
+from resources.postgres.session.connection import Connection
 from tests.integration.test_contract_apply import apply, changed, columns, exact, views, with_field
 from tests.integration.test_verify import customer, view
 from tests.replays import execute

@@ -6,10 +6,10 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Field, RowRule, Table
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.verification.report import Report
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Column, Field, RowRule, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.verify import verify
 from tests.adoptions import adopt
 from tests.integration.test_contract_apply import apply, changed, exact, views

@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.model import WireFormat
+from platform_defs.contract.model.contract import WireFormat
 from platform_defs.errors import BadInput
 from resources.registry import schemas as process
 from resources.registry.address import Registry

@@ -7,9 +7,9 @@ import pytest
 
 from platform_defs.errors import LedgerAway
 from platform_defs.evolution.statements import Given
-from platform_defs.operations import evolve
-from resources.postgres import pinning
-from resources.postgres.contract_ledger import SHORT_WAIT
+from platform_defs.operations.contracts import evolve
+from resources.postgres.ledger import pinning
+from resources.postgres.ledger.contract_ledger import SHORT_WAIT
 from tests.integration.test_contract_apply import apply, exact, versions, views, with_field
 from tests.integration.test_verify import view
 from tests.world import World

@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 from psycopg import sql
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import ColumnShape, Shapes
-from resources.postgres.connection import Connection, connect, queries
-from resources.postgres.contract_ledger import ContractLedger, run
-from resources.postgres.tables import create_target, identifier
+from resources.postgres.ledger.contract_ledger import ContractLedger, run
+from resources.postgres.session.connection import Connection, connect, queries
+from resources.postgres.tables.tables import create_target, identifier
 from tests.unit.test_evolution import CASES, Case, changed_by
 from tests.world import World
 

@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.column_types import INTEGER, STRING, column_type
-from platform_defs.contract.model import Aggregate, Column, Table
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import INTEGER, STRING, column_type
+from platform_defs.contract.model.contract import Aggregate, Column, Table
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
-from platform_defs.operations import evolve
-from platform_defs.operations.preview import judge_both
-from resources.postgres.hold import acquire
+from platform_defs.operations.contracts import evolve
+from platform_defs.operations.runs.preview import judge_both
+from resources.postgres.batch.hold import acquire
 from tests.integration.test_contract_apply import apply, changed, columns, exact, versions, views, with_field
 from tests.integration.test_verify import customer, view
 from tests.replays import counts, execute, nothing_left, shown

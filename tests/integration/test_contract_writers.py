@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from platform_defs.cli.contract_answer import as_json, show
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column, Field, Format, RowRule
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.cli.contracts.contract_answer import as_json, show
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Column, Field, Format, RowRule
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Change, ChangeClass
 from platform_defs.evolution.statements import Given
-from platform_defs.operations.evolve import Proposal, propose
-from platform_defs.operations.gate import InLedger, _compared
-from platform_defs.operations.gate_result import Checked
-from platform_defs.operations.preview import judge_both
+from platform_defs.operations.contracts.evolve import Proposal, propose
+from platform_defs.operations.contracts.gate import InLedger, _compared
+from platform_defs.operations.contracts.gate_result import Checked
+from platform_defs.operations.runs.preview import judge_both
 from resources.registry import schemas as kept_schemas
 from tests.integration.test_contract_apply import changed, columns, with_field
 from tests.integration.test_registry import client, documents, framed, new_registry, registered, serialized

@@ -9,18 +9,18 @@ import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.reserved import NOT_HALTED
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import NOT_HALTED
 from platform_defs.definitions import compose
 from platform_defs.errors import Halt
-from platform_defs.orchestration.keys import STARTED_FOR, verify_key
-from platform_defs.orchestration.runs import report_dead
+from platform_defs.orchestration.dagster_runs.keys import STARTED_FOR, verify_key
+from platform_defs.orchestration.dagster_runs.runs import report_dead
+from platform_defs.orchestration.scheduler.survey import Survey
+from platform_defs.orchestration.scheduler.waiting import Waiting, to_cursor
 from platform_defs.orchestration.sensors import look
-from platform_defs.orchestration.survey import Survey
-from platform_defs.orchestration.waiting import Waiting, to_cursor
 from resources.endpoints import Endpoints
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported, views
 from tests.chaos.halts import acknowledge
 from tests.dagster_runs import check, execute, table_keys

@@ -11,7 +11,7 @@ from dagster import AssetKey, DagsterInstance
 
 from platform_defs.definitions import compose
 from resources.dagster.retention import PrunedLog, prune_log
-from resources.postgres import prune_ledger
+from resources.postgres.ledger import prune_ledger
 from tests.company import Company, new_company
 from tests.dagster_runs import failure
 from tests.world import KeptSpark, World

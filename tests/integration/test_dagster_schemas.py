@@ -14,20 +14,20 @@ import pytest
 from confluent_kafka.schema_registry import Schema
 from dagster import DagsterInstance
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import contract_digest
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.written import contract_digest
 from platform_defs.definitions import compose
-from platform_defs.operations.replay import Replay
-from platform_defs.orchestration.halts import shows_otherwise
-from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.schema_check import AGAIN, Look, Memory, check_key, naming_topics, schemas_sensor
-from platform_defs.orchestration.topic_assets import by_topic
+from platform_defs.operations.runs.replay import Replay
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka.schema_check import AGAIN, Look, Memory, check_key, naming_topics, schemas_sensor
+from platform_defs.orchestration.kafka.topic_assets import by_topic
+from platform_defs.orchestration.reporting.halts import shows_otherwise
 from resources.endpoints import Endpoints, connection
 from resources.local import stack
-from resources.postgres.ledger import Ledger
+from resources.postgres.ledger.ledger import Ledger
+from resources.process.settings import PROJECT_ROOT
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
-from resources.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported
 from tests.dagster_runs import execute, table_keys
 from tests.integration.test_registry import client, documents, framed, serialized

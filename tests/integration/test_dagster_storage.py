@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 from resources.dagster.storage import Artifacts, EventLog, Storage
 from resources.endpoints import Endpoints
 from resources.local import dagster as ui
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 from tests.commands import tidegate
 from tests.impostors import closed_port
 

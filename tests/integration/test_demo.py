@@ -1,7 +1,7 @@
 """What `tidegate demo` reports of its tables."""
 
 from assets import find_pipeline
-from resources.postgres.demo import read_totals
+from resources.postgres.tables.demo import read_totals
 from tests.world import World, transfers
 
 

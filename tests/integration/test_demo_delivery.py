@@ -14,7 +14,7 @@ import pytest
 from platform_defs.errors import BadInput
 from platform_defs.kafka.delivery_demo import CRASHES, TRANSFERS
 from platform_defs.operations.kafka.demo_delivery import GROUP, TOPIC
-from resources.postgres.demo import demo_schema
+from resources.postgres.tables.demo import demo_schema
 from tests.own_home import TIDEGATE
 from tests.secured_kafka import SecuredKafka
 from tests.waiting import BOUND

@@ -12,24 +12,24 @@ import psycopg
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Table
-from platform_defs.contract.own_columns import copied_columns
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import direct_task
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Table
+from platform_defs.contract.model.own_columns import copied_columns
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, plan_batch
+from platform_defs.engine.commit import direct_task
+from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.direct import prepare
-from platform_defs.engine.direct_task import Direct
-from platform_defs.engine.ports import Broker
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, StagingLost
-from platform_defs.formats.arrow import schema_of
+from platform_defs.formats.blocks.arrow import schema_of
 from platform_defs.offsets import PartitionView, TopicView
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.incremental import verify_new
-from resources.postgres.binary_copy import copy_rows
-from resources.postgres.direct import DirectPublication
-from resources.postgres.tables import identifier
+from resources.postgres.batch.binary_copy import copy_rows
+from resources.postgres.batch.direct import DirectPublication
+from resources.postgres.tables.tables import identifier
 from tests.world import World
 
 KINDS = {

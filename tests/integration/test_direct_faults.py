@@ -12,20 +12,20 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import direct as engine_direct
 from platform_defs.engine.batch import drain
-from platform_defs.engine.direct_task import Direct
+from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.outside import Outside
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, RowRefused
-from platform_defs.orchestration import turns
-from resources.postgres.binary_copy import copy_rows, encoded
-from resources.postgres.connection import queries
-from resources.postgres.direct import DirectPublication
-from resources.postgres.hold import PostgresHold
-from resources.postgres.ledger import Ledger
-from resources.settings import settings
+from platform_defs.orchestration.scheduler import turns
+from resources.postgres.batch.binary_copy import copy_rows, encoded
+from resources.postgres.batch.direct import DirectPublication
+from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import queries
+from resources.process.settings import settings
 from tests.integration.test_contract_apply import apply, columns, with_field
 from tests.integration.test_direct import direct, filled, publish, tasks, views
 from tests.waiting import wait_for_row
@@ -188,7 +188,7 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
 
 
 def _take_a_turn(pipeline: Pipeline, outside: Outside) -> None:
-    """As orchestration/turns.py does."""
+    """As orchestration/scheduler/turns.py does."""
     for batch in drain(pipeline, outside):
         if not turns._may_leave_more(batch, pipeline.contract):
             return

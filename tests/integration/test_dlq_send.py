@@ -9,19 +9,19 @@ from confluent_kafka import Producer as Other
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import ChangedMeanwhile, NotDelivered
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations.resend import Choice, Resending, Resent
+from platform_defs.operations.unsent.resend import Choice, Resending, Resent
 from platform_defs.producing.chosen import NO_OPTIONS, choose
 from platform_defs.producing.message import ID, Ids, Message
 from platform_defs.producing.options import Value
 from platform_defs.producing.outcomes import outcome_of
-from resources.kafka.broker import KafkaBroker
-from resources.kafka.producer import Producer
-from resources.kafka.resender import Resender
-from resources.kafka.source import KafkaSource
-from resources.postgres.unsent import Chosen, HeldUnsent, UnsentLedger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
+from resources.kafka.producer.producer import Producer
+from resources.kafka.producer.resender import Resender
+from resources.postgres.ledger.unsent import Chosen, HeldUnsent, UnsentLedger
 from resources.unsent.files import UnsentFiles
 from resources.unsent.sink import UnsentSink, kept_where
 from tests.logs import transaction
@@ -376,7 +376,7 @@ def test_what_brokers_refuse_for_the_size_of_its_batch_is_sent_alone(desk: Desk)
 
 
 def test_a_partition_that_is_gone_does_not_hold_back_the_rest(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform_defs.operations.resend.AT_ONCE", 1)
+    monkeypatch.setattr("platform_defs.operations.unsent.resend.AT_ONCE", 1)
     desk.fail([Message(b"gone", partition=9), Message(b"there")], 19, "NOT_ENOUGH_REPLICAS")
     done = desk.send()
     assert (done.sent, done.failed, done.stopped) == (1, {"_UNKNOWN_PARTITION": 1}, False)

@@ -10,13 +10,13 @@ from uuid import uuid4
 import pytest
 from dagster import DagsterInstance
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.doctor.findings import Finding, Severity
 from platform_defs.doctor.postgres import ledger
 from platform_defs.errors import BadInput
 from platform_defs.operations.doctor.kafka import KafkaExamination
-from resources.postgres.vitals import look
-from resources.settings import PROJECT_ROOT
+from resources.postgres.ledger.vitals import look
+from resources.process.settings import PROJECT_ROOT
 from tests.commands import HEAVY, tidegate
 from tests.impostors import Encrypting, Misleading, Mute, broker, certificate, closed_port, sending_to
 from tests.waiting import BOUND

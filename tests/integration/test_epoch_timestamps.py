@@ -6,8 +6,8 @@ from secrets import token_hex
 
 import pytest
 
-from platform_defs.contract.odcs import load
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.odcs import load
 from platform_defs.verification.verify import verify
 from tests.unit.contract_mistakes import GOOD
 from tests.world import World, renamed

@@ -5,13 +5,13 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from platform_defs.contract.model import BatchRule
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import same_install
+from platform_defs.contract.model.contract import BatchRule
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, plan_batch, run_batch
+from platform_defs.engine.task import same_install
 from platform_defs.errors import BadInput, Fenced, LedgerAway, OtherInstall, StagingLost
 from platform_defs.samples.samples import Samples
-from resources.postgres.hold import acquire
+from resources.postgres.batch.hold import acquire
 from tests.chaos.moments import Intruder
 from tests.meddled import Meddled, kept_alive
 from tests.world import World, transfers
@@ -248,7 +248,7 @@ def _without_rules(pipeline: Pipeline) -> Pipeline:
 
 
 def _name(outside) -> str:
-    from resources.postgres.connection import application_name
+    from resources.postgres.session.connection import application_name
 
     return application_name(outside.ledger.holder.pipeline, outside.ledger.holder.owner)
 

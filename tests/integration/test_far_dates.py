@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.integration.test_row_local import rows, single_entry
 from tests.integration.test_verify import customer, found, send_customers, view

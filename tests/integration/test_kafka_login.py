@@ -14,14 +14,14 @@ import pytest
 from platform_defs.errors import AccessDenied, BrokerAway, NotDelivered, TidegateError
 from platform_defs.offsets import OffsetRange
 from platform_defs.producing.message import Message
-from resources.kafka.broker import KafkaBroker, offsets_at
-from resources.kafka.cluster import KafkaCluster
+from resources.kafka.admin.broker import KafkaBroker, offsets_at
+from resources.kafka.admin.cluster import KafkaCluster
+from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.topic_admin import TopicAdmin
+from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.data.source import KafkaSource
 from resources.kafka.groups.progress import show_progress
-from resources.kafka.partitions import KafkaPartitions
-from resources.kafka.producer import Producer
-from resources.kafka.source import KafkaSource
-from resources.kafka.topic_admin import TopicAdmin
-from resources.kafka.topics import KafkaTopics
+from resources.kafka.producer.producer import Producer
 from tests.kafka_deeds import Place, look, look_at_cluster, note, produce, progress, read, run
 from tests.secured_kafka import ADMIN, USER, SecuredKafka
 

@@ -12,13 +12,13 @@ import pytest
 from platform_defs.errors import AccessDenied, NotDelivered, ProducerBroken, TransactionAborted
 from platform_defs.kafka.groups import Group
 from platform_defs.offsets import TopicView
+from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.kafka.groups import Groups
-from platform_defs.operations.observe_cluster import Look
 from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
 from platform_defs.producing.message import Message
+from resources.kafka.admin.topics import KafkaTopics
 from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.producer import Producer
-from resources.kafka.topics import KafkaTopics
+from resources.kafka.producer.producer import Producer
 from tests.commands import tidegate
 from tests.group_members import member
 from tests.kafka_deeds import (

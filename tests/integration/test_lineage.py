@@ -13,9 +13,9 @@ import psycopg
 import pytest
 
 from resources.endpoints import Endpoints
-from resources.lineage import Receiver, emit_waiting
-from resources.postgres.ledger import Ledger
-from resources.postgres.lineage_outbox import TRIES, outbox
+from resources.lineage.events import Receiver, emit_waiting
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.lineage_outbox import TRIES, outbox
 
 Answer = Callable[[dict[str, Any]], int]
 

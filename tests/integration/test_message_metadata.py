@@ -16,8 +16,8 @@ from kafka import KafkaProducer
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.odcs import load
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.verification.verify import verify
 from tests.replays import execute

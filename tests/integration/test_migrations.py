@@ -17,15 +17,15 @@ from typer.testing import CliRunner
 from assets import find_pipeline
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, Fenced, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
-from platform_defs.halts import AccumulateRefused
-from platform_defs.operations.settlement import Settlement, settle
+from platform_defs.errors.halts import AccumulateRefused
+from platform_defs.operations.settlements.settlement import Settlement, settle
+from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
-from platform_defs.orchestration.survey import Survey
 from resources.endpoints import Endpoints
-from resources.postgres import migrations
-from resources.postgres.hold import acquire
-from resources.postgres.ledger import Ledger
-from resources.postgres.migrations import KNOWN, LedgerVersion
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger import migrations
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.migrations import KNOWN, LedgerVersion
 from tests.world import World
 
 REPLAYS = "004_replays.sql"

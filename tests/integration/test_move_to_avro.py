@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.model import WireFormat
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.evolution.changes import Bump, ChangeClass
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection

@@ -8,13 +8,13 @@ from typing import get_args
 import psycopg
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import crash_points
-from platform_defs.engine.crash_points import NotNullPoint
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports import crash_points
+from platform_defs.engine.ports.crash_points import NotNullPoint
 from platform_defs.errors import BadInput, ChangedMeanwhile, LedgerAway
 from platform_defs.evolution.statements import NOT_NULL, Given
-from platform_defs.operations import evolve
-from resources.postgres.contract_ledger import ContractLedger
+from platform_defs.operations.contracts import evolve
+from resources.postgres.ledger.contract_ledger import ContractLedger
 from tests.integration.test_contract_apply import apply, changed, columns, exact
 from tests.integration.test_contract_columns import optional_tier, upserted, without
 from tests.integration.test_verify import customer

@@ -19,13 +19,13 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract import written
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader import written
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
-from platform_defs.operations.settlement import propose, settle
+from platform_defs.operations.settlements.settlement import propose, settle
 from resources.endpoints import Endpoints
-from resources.kafka.broker import KafkaBroker
-from resources.settings import PROJECT_ROOT
+from resources.kafka.admin.broker import KafkaBroker
+from resources.process.settings import PROJECT_ROOT
 from tests.commands import tidegate
 from tests.dagster_runs import execute
 from tests.world import World, transfer, transfers

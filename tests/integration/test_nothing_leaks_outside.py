@@ -17,7 +17,7 @@ import pytest
 from assets import find_pipeline
 from platform_defs.cli.main import main
 from resources.local import state
-from resources.settings import PROJECT_ROOT, settings
+from resources.process.settings import PROJECT_ROOT, settings
 from tests.integration.test_nothing_leaks import Planted, bad_messages, places
 from tests.world import World, transfer, transfers
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.cli.lag import PipelineLag, _lags, _sentence
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.classified import NOT_SHOWN
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.cli.pipelines.lag import PipelineLag, _lags, _sentence
+from platform_defs.contract.model.classified import NOT_SHOWN
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.doctor.findings import Finding, Severity
 from platform_defs.errors import BadInput, GateFailed
 from platform_defs.operations.doctor.examination import Examination
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.hold import acquire
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.batch.hold import acquire
 from tests.chaos.tables import with_impossible_sum
 from tests.integration.test_contract_apply import views
 from tests.integration.test_settlement import halted, recreate

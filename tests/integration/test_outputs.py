@@ -7,13 +7,13 @@ from typing import Any, Literal, cast
 import pytest
 from psycopg import sql
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Aggregate
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Aggregate
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from resources.postgres.hold import acquire
-from resources.postgres.publish_statements import PostgresPublication
-from resources.postgres.tables import create_target, identifier
+from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.publish_statements import PostgresPublication
+from resources.postgres.tables.tables import create_target, identifier
 from tests.chaos.moments import Intruder
 from tests.integration.test_verify import customer, view
 from tests.replays import bank, counts, exact, execute
@@ -89,7 +89,7 @@ def test_rows_that_a_table_swallows_without_an_error_are_counted(
         f"create function {pipeline.name}.nothing() returns trigger language plpgsql as 'begin return null; end'"
     )
     world.rows(f"create trigger quiet before insert on {table} for each row execute function {pipeline.name}.nothing()")
-    monkeypatch.setattr("resources.postgres.live_table._interference", lambda *_: iter(()))
+    monkeypatch.setattr("resources.postgres.tables.live_table._interference", lambda *_: iter(()))
     with pytest.raises(BadInput, match=rf"{table} took 0 of \d+ rows and reported no error"):
         world.drain(pipeline)
     assert set(world.position(pipeline).values()) == {0}

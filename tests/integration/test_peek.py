@@ -16,10 +16,10 @@ from fastavro import parse_schema, schemaless_writer
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
-from platform_defs.contract import written
-from platform_defs.contract.classified import HIDDEN
-from platform_defs.contract.model import Contract, WireFormat
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.classified import HIDDEN
+from platform_defs.contract.model.contract import Contract, WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader import written
 from platform_defs.errors import TidegateError
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peek_ranges import Start

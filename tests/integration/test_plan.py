@@ -13,14 +13,14 @@ from typer.testing import CliRunner, Result
 
 from assets import find_pipeline
 from platform_defs.cli.main import app
-from platform_defs.cli.plan import look
-from platform_defs.cli.plan_answer import NOTHING, changed_sentence, changed_transform
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.cli.pipelines.plan import look
+from platform_defs.cli.pipelines.plan_answer import NOTHING, changed_sentence, changed_transform
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
-from platform_defs.engine.publication_ports import Publication
-from platform_defs.engine.publish import STEPS
+from platform_defs.engine.commit.publish import STEPS
+from platform_defs.engine.ports.publication_ports import Publication
 from platform_defs.errors import BadInput, Fenced, Halt
-from resources.postgres.publish_statements import PostgresPublication
+from resources.postgres.batch.publish_statements import PostgresPublication
 from tests.chaos.halts import acknowledge
 from tests.logs import add_partitions, delete_records
 from tests.world import Budget, World, transfers

@@ -16,12 +16,12 @@ from platform_defs.errors import BadInput, LedgerAway, PipelineHeld
 from resources.dagster.run_session import PREFIX, KeptSession, runs_with_session
 from resources.dagster.storage import storage_url
 from resources.endpoints import Endpoints
-from resources.postgres import pooling
-from resources.postgres.connection import application_name, connect, queries, session_uri
-from resources.postgres.hold import acquire
-from resources.postgres.ledger import Ledger
-from resources.postgres.sqlalchemy_sessions import with_sessions
-from resources.postgres.vitals import look
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.vitals import look
+from resources.postgres.session import pooling
+from resources.postgres.session.connection import application_name, connect, queries, session_uri
+from resources.postgres.session.sqlalchemy_sessions import with_sessions
 from tests.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.waiting import wait_for
 from tests.world import World
@@ -163,7 +163,7 @@ def test_a_pooler_that_ends_a_connection_is_quoted_and_not_taken_for_one_that_re
 
 def test_a_direct_server_is_asked_nothing_more(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr("resources.postgres.connection.require_session_mode", asked.append)
+    monkeypatch.setattr("resources.postgres.session.connection.require_session_mode", asked.append)
     connect(endpoints.postgres_url).close()
     assert asked == []
 

@@ -25,7 +25,7 @@ from platform_defs.producing.message import Delivered, Message
 from platform_defs.producing.partitioners import chooser
 from platform_defs.producing.presets import PRESETS
 from resources.endpoints import Endpoints
-from resources.kafka.producer import Producer
+from resources.kafka.producer.producer import Producer
 from tests.impostors import Misleading
 from tests.logs import wait_until_all_have_ended
 from tests.world import World

@@ -16,20 +16,20 @@ from typer.testing import CliRunner
 from assets import find_pipelines
 from bench.growth.history import MESSAGES, History, message
 from platform_defs.cli.main import app
-from platform_defs.contract.model import CheckResult
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import CheckResult
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.engine.batch import Budget
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
-from platform_defs.operations.prune import Pruned, prune
-from platform_defs.operations.replay import Replay
-from platform_defs.orchestration.keys import table_key
+from platform_defs.operations.runs.prune import Pruned, prune
+from platform_defs.operations.runs.replay import Replay
+from platform_defs.orchestration.dagster_runs.keys import table_key
 from platform_defs.verification.incremental import verify_new
 from platform_defs.verification.verify import verify
-from resources.kafka.broker import KafkaBroker
-from resources.postgres import prune_ledger
-from resources.postgres.lineage_outbox import outbox
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger import prune_ledger
+from resources.postgres.ledger.lineage_outbox import outbox
 from tests.waiting import BOUND
 from tests.world import World, renamed, transfers
 

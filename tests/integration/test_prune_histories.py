@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from assets import find_pipelines
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.offsets import PartitionView, TopicView
-from platform_defs.operations.prune import prune
-from platform_defs.verification.snapshot import take_snapshot
-from platform_defs.verification.spans import tiling, united
-from resources.postgres import prune_ledger
-from resources.postgres.ledger import Ledger
+from platform_defs.operations.runs.prune import prune
+from platform_defs.verification.source.snapshot import take_snapshot
+from platform_defs.verification.source.spans import tiling, united
+from resources.postgres.ledger import prune_ledger
+from resources.postgres.ledger.ledger import Ledger
 from tests.world import World, renamed
 
 pytestmark = pytest.mark.usefixtures("small_pages")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from platform_defs.operations.observe_cluster import Look
-from platform_defs.operations.reassign import Reassigning, Record
-from platform_defs.operations.reassign_plan import Wanted, plan
-from resources.kafka.topic_admin import TopicAdmin
+from platform_defs.operations.cluster.observe_cluster import Look
+from platform_defs.operations.cluster.reassign import Reassigning, Record
+from platform_defs.operations.cluster.reassign_plan import Wanted, plan
+from resources.kafka.admin.topic_admin import TopicAdmin
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.waiting import BOUND
 from tests.world import World

@@ -3,13 +3,13 @@
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced
-from platform_defs.halts import KeepsFailing
-from platform_defs.operations import recut
+from platform_defs.errors.halts import KeepsFailing
+from platform_defs.operations.runs import recut
 from platform_defs.verification.verify import verify
-from resources.postgres.verified import read_basis
+from resources.postgres.ledger.verified import read_basis
 from tests.chaos.dagster import views
 from tests.integration.test_cli import answer, tidegate
 from tests.world import World, transfers

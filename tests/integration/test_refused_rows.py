@@ -7,13 +7,13 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
 from platform_defs.engine.batch import run_batch
 from platform_defs.errors import NotReproduced, TidegateError, TooManyRefused
-from resources.postgres import refused_rows
-from resources.postgres.connection import queries
-from resources.postgres.publish_statements import PostgresPublication
+from resources.postgres.batch import refused_rows
+from resources.postgres.batch.publish_statements import PostgresPublication
+from resources.postgres.session.connection import queries
 from tests.integration.test_verify import customer, send_customers, view
 from tests.world import World, transfers
 

@@ -11,19 +11,19 @@ import psutil
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
-from platform_defs.contract.model import Format, WireFormat
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.contract.model.contract import Format, WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import BadInput, Halt, RegistryAway
-from platform_defs.operations.settlement import propose, settle
-from platform_defs.orchestration.events import materializations
+from platform_defs.operations.settlements.settlement import propose, settle
+from platform_defs.orchestration.reporting.events import materializations
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from resources.local import registry as local_registry
 from resources.local import stack
-from resources.postgres.ledger import Ledger
-from resources.postgres.schema_answers import SchemaAnswers
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.schema_answers import SchemaAnswers
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
 from tests.registered import avro_values

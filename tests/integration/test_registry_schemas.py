@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.engine.schema_ports import SchemaCount
+from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
-from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import Generation, SchemaInUse, SchemaLedger, schema_digest
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger, schema_digest
 from resources.registry import comparison, lookup
 from resources.registry import schemas as process
 from resources.registry.address import Pace, Registry

@@ -6,17 +6,17 @@ from datetime import UTC
 import pytest
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import left_out
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain, plan_batch
-from platform_defs.engine.pauses import Pause
+from platform_defs.engine.job import left_out
+from platform_defs.engine.ports.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
-from platform_defs.operations import replay
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs import replay
+from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
-from resources.postgres import hold
-from resources.postgres.connection import queries
-from resources.postgres.lineage_outbox import outbox
+from resources.postgres.batch import hold
+from resources.postgres.ledger.lineage_outbox import outbox
+from resources.postgres.session.connection import queries
 from tests.chaos.proxy import CommitCutter
 from tests.chaos.verdicts import plain, single_entry
 from tests.integration.test_verify import customer, send_customers, view

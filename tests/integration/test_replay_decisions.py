@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, GateFailed
 from tests.chaos.tables import with_impossible_sum
 from tests.integration.test_gates import decide_and_settle

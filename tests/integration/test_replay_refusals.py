@@ -6,10 +6,10 @@ from functools import partial
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, Halt, Retryable
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs.replay import Replay
 from tests.chaos.halts import acknowledge, halted
 from tests.integration.test_verify import customer, send_customers, view
 from tests.logs import add_partitions, delete_records

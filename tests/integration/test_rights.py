@@ -10,18 +10,18 @@ import pytest
 from psycopg.errors import InsufficientPrivilege
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, LedgerAway
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
 from resources.dagster import storage
 from resources.endpoints import Endpoints
-from resources.postgres.claims import create_unclaimed
-from resources.postgres.hold import acquire
-from resources.postgres.migrations import KNOWN
-from resources.postgres.vitals import heartbeats, look
-from resources.settings import PROJECT_ROOT
+from resources.postgres.batch.claims import create_unclaimed
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.migrations import KNOWN
+from resources.postgres.ledger.vitals import heartbeats, look
+from resources.process.settings import PROJECT_ROOT
 from tests.company import Company, new_company
 from tests.world import World, transfers
 

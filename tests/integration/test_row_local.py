@@ -13,16 +13,17 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import batch, row_local
-from platform_defs.engine.keep_nothing import Nowhere
-from platform_defs.engine.task import TaskWork
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine import batch
+from platform_defs.engine.job import row_local
+from platform_defs.engine.job.keep_nothing import Nowhere
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BadInput, TransformFailed
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
 from resources.endpoints import Endpoints
-from resources.kafka.source import KafkaSource
+from resources.kafka.data.source import KafkaSource
 from tests.world import Budget, World, transfer, transfers
 
 OWN = ["_partition", "_offset"]

@@ -11,8 +11,8 @@ import dagster as dg
 import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
-from platform_defs.orchestration.runs import report_dead
-from platform_defs.orchestration.survey import Survey
+from platform_defs.orchestration.dagster_runs.runs import report_dead
+from platform_defs.orchestration.scheduler.survey import Survey
 from resources.dagster.run_session import FORMER_TAG, PREFIX, TAG, RunSession
 from tests.waiting import wait_for_row
 from tests.world import World

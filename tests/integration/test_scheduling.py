@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus, EventLogEntry
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, PipelineHeld, TopicMissing
-from platform_defs.operations.open_run import open_run
+from platform_defs.operations.runs.open_run import open_run
+from platform_defs.orchestration.dagster_runs.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
 from platform_defs.orchestration.kafka.topic_groups import GroupSurvey
-from platform_defs.orchestration.keys import DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
+from platform_defs.orchestration.kafka.topics import observations
+from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
-from platform_defs.orchestration.survey import Survey
-from platform_defs.orchestration.topics import observations
 from resources.endpoints import Endpoints
-from resources.kafka.topics import KafkaTopics
-from resources.postgres.hold import acquire
-from resources.settings import PROJECT_ROOT
+from resources.kafka.admin.topics import KafkaTopics
+from resources.postgres.batch.hold import acquire
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.dagster import reported, views
 from tests.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
 from tests.waiting import wait_for

@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.model import WireFormat
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import WireFormat
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, SchemasNotGiven
-from platform_defs.operations.settlement import propose, settle
-from resources.kafka.broker import KafkaBroker
+from platform_defs.operations.settlements.settlement import propose, settle
+from resources.kafka.admin.broker import KafkaBroker
 from resources.registry import schemas as process
 from resources.registry.address import Registry
 from tests.integration.test_contract_apply import apply

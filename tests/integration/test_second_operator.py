@@ -13,12 +13,12 @@ from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 from platform_defs.cli.main import app
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import NotDelivered
 from platform_defs.producing.message import Message
 from platform_defs.topics.steps import AddPartitions
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.unsent import UnsentLedger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles
 from resources.unsent.sink import UnsentSink
 from tests.company import new_company

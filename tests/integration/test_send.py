@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from resources.kafka.transactions import Transactions
-from resources.postgres.unsent import UnsentLedger
+from resources.kafka.producer.transactions import Transactions
+from resources.postgres.ledger.unsent import UnsentLedger
 from tests import secured_kafka
 from tests.sending import Desk
 from tests.waiting import wait_for

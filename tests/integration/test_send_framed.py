@@ -15,8 +15,8 @@ from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message_factory import GetMessageClass
 
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import WriterSchema
 from resources.endpoints import connection
 from resources.local import stack
 from tests.registered import AVRO, JSON_SCHEMA, PROTOBUF, avro_values, serialized

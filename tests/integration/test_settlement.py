@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, Retryable
-from platform_defs.operations import settled_log, settlement
-from platform_defs.operations.settled_log import ResumeAt
-from platform_defs.operations.settlement import Settlement
+from platform_defs.operations.settlements import settled_log, settlement
+from platform_defs.operations.settlements.settled_log import ResumeAt
+from platform_defs.operations.settlements.settlement import Settlement
 from platform_defs.verification.verify import verify
-from resources.kafka.broker import KafkaBroker
+from resources.kafka.admin.broker import KafkaBroker
 from tests.chaos.moments import play
 from tests.leaders import LedLater, led_by_an_unheard_of_leader, led_later
 from tests.waiting import BOUND

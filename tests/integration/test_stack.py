@@ -16,17 +16,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from platform_defs.cli.stack import needs_registry
+from platform_defs.cli.stack.stack import needs_registry
 from platform_defs.errors import BadInput
 from resources.endpoints import connection
-from resources.home import MARKER, private_home
 from resources.local import kafka, postgres, processes, stack, state
 from resources.local.jars import broker_classpath
 from resources.local.java import find_java
 from resources.local.kafka_node import Node, Program, new_id
 from resources.local.processes import ServerFailed
 from resources.local.stack import StackStatus
-from resources.settings import PROJECT_ROOT
+from resources.process.home import MARKER, private_home
+from resources.process.settings import PROJECT_ROOT
 from tests.own_home import TIDEGATE, own_home
 from tests.waiting import within
 

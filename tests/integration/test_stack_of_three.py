@@ -22,7 +22,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from platform_defs.errors import BadInput
 from platform_defs.operations.kafka.groups import Groups
-from resources.kafka.cluster import KafkaCluster
+from resources.kafka.admin.cluster import KafkaCluster
 from resources.kafka.groups.child import KafkaGroups
 from resources.local import kafka, stack, state
 from resources.local.processes import ServerFailed

@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, Outside
-from platform_defs.engine.job_limit import JobLimit
-from platform_defs.engine.ports import Published
-from platform_defs.engine.task_ports import Source
+from platform_defs.engine.job.job_limit import JobLimit
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.task_ports import Source
 from platform_defs.errors import Fenced, GateFailed, Halt
-from platform_defs.formats.block import Block
+from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
 from tests.chaos.moments import before_the_publication
 from tests.chaos.tables import with_impossible_sum

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from platform_defs.contract.column_types import INTEGER
-from platform_defs.contract.model import Column
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import INTEGER
+from platform_defs.contract.model.contract import Column
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, plan_batch, run_batch
-from resources.postgres import staging_tables
-from resources.postgres.connection import queries
+from resources.postgres.batch import staging_tables
+from resources.postgres.session.connection import queries
 from tests.chaos.moments import Intruder
 from tests.meddled import Meddled, kept_alive
 from tests.world import World, transfers

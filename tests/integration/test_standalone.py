@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from platform_defs import offsets
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import TidegateError
 from platform_defs.samples.samples import Samples
 from platform_defs.verification.verify import verify

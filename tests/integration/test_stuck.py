@@ -14,14 +14,14 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.failure import record_failure
 from platform_defs.errors import Halt, StagingLost
-from platform_defs.verdicts import TRIES
+from platform_defs.errors.verdicts import TRIES
 from resources.endpoints import Endpoints
-from resources.postgres.hold import acquire
-from resources.settings import PROJECT_ROOT
+from resources.postgres.batch.hold import acquire
+from resources.process.settings import PROJECT_ROOT
 from tests.chaos.dagster import views
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.verdicts import failures, plain, single_entry

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from assets import find_pipelines
-from platform_defs.engine.job import bound, run
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.job.job import bound, run
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import (
     InternalError,
     LedgerAway,
@@ -24,8 +24,8 @@ from platform_defs.errors import (
     TidegateError,
     TransformFailed,
 )
-from resources.kafka.source import KafkaSource
-from resources.postgres.staging import PostgresStaging
+from resources.kafka.data.source import KafkaSource
+from resources.postgres.batch.staging import PostgresStaging
 from tests.waiting import BOUND
 from tests.world import declassified
 

@@ -12,17 +12,17 @@ from psycopg import sql
 from sqlalchemy import create_engine, text
 from typing_extensions import override
 
-from platform_defs.contract.model import BatchRule
+from platform_defs.contract.model.contract import BatchRule
 from platform_defs.engine.batch import drain
-from platform_defs.engine.ports import AuditView
+from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import PendingBatch
 from platform_defs.verification.verify import verify
 from resources.dagster.storage import storage_url
-from resources.postgres.auditor import GreatExpectationsAuditor
-from resources.postgres.connection import connect, database_errors, session_statement, session_uri, session_url
-from resources.postgres.hold import PostgresHold
-from resources.postgres.sqlalchemy_sessions import with_sessions
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
+from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.session.connection import connect, database_errors, session_statement, session_uri, session_url
+from resources.postgres.session.sqlalchemy_sessions import with_sessions
 from tests.staging_areas import ChangedArea
 from tests.world import World, transfers
 

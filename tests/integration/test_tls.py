@@ -16,13 +16,13 @@ import sqlalchemy
 from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
-from platform_defs.engine.ports import AuditView
+from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import LedgerAway
 from resources.dagster.storage import Storage, storage_url
 from resources.endpoints import Endpoints
-from resources.postgres.auditor import GreatExpectationsAuditor
-from resources.postgres.connection import connect, session_uri
-from resources.postgres.staging import PostgresStaging
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
+from resources.postgres.batch.staging import PostgresStaging
+from resources.postgres.session.connection import connect, session_uri
 from tests.impostors import closed_port
 from tests.tls_postgres import ADMINISTRATOR, PASSWORD, TlsPostgres, tls_postgres
 

@@ -9,18 +9,18 @@ import dagster as dg
 import pytest
 from dagster import AssetCheckEvaluation, DagsterInstance
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.topic import TopicKeys
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.topic import TopicKeys
 from platform_defs.definitions import compose
 from platform_defs.errors import BadInput, BrokerAway, LedgerAway
-from platform_defs.orchestration.keys import topic_key
-from platform_defs.orchestration.topic_assets import by_topic
-from platform_defs.orchestration.topic_checks import evaluations, topic_admin
-from platform_defs.orchestration.topics import observe_topics
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka.topic_assets import by_topic
+from platform_defs.orchestration.kafka.topic_checks import evaluations, topic_admin
+from platform_defs.orchestration.kafka.topics import observe_topics
 from platform_defs.topics.observed import ObservedTopic, PartitionState
 from resources.endpoints import Endpoints
-from resources.kafka.key_samples import sample_keys
-from resources.settings import PROJECT_ROOT
+from resources.kafka.data.key_samples import sample_keys
+from resources.process.settings import PROJECT_ROOT
 from tests.world import KeptSpark, World, transfers
 
 CHECKS = ("topic_matches_contract", "replicas_in_sync", "groups_within_retention")

@@ -10,14 +10,14 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from dagster import AssetCheckEvaluation, AssetObservation, DagsterInstance
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BrokerAway
 from platform_defs.kafka.groups import Group
 from platform_defs.orchestration.kafka import topic_groups
-from platform_defs.orchestration.topic_assets import by_topic
-from platform_defs.orchestration.topics import observe_topics
+from platform_defs.orchestration.kafka.topic_assets import by_topic
+from platform_defs.orchestration.kafka.topics import observe_topics
+from resources.kafka.admin.topics import KafkaTopics
 from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.topics import KafkaTopics
 from tests.group_members import commit, members
 from tests.waiting import BOUND, wait_for
 from tests.world import World, transfers

@@ -19,9 +19,9 @@ from platform_defs.cli.main import app
 from platform_defs.errors import Halt, TidegateError, TopicMissing
 from platform_defs.topics.observed import ObservedTopic
 from platform_defs.topics.steps import AddPartitions, SetConfig, Value
-from resources.kafka.broker import KafkaBroker
-from resources.kafka.topic_admin import TopicAdmin
-from resources.postgres.topics_ledger import TopicsLedger
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.admin.topic_admin import TopicAdmin
+from resources.postgres.ledger.topics_ledger import TopicsLedger
 from tests.group_members import commit
 from tests.world import World
 

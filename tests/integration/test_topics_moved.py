@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from platform_defs.operations.reassign import Record
-from resources.settings import settings
+from platform_defs.operations.cluster.reassign import Record
+from resources.process.settings import settings
 from tests.chaos.three_brokers import THREE_BROKERS, three_brokers
 from tests.integration.test_topics import Site, verdicts
 from tests.waiting import BOUND

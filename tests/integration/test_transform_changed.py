@@ -8,14 +8,14 @@ from uuid import uuid4
 
 import pytest
 
-from platform_defs.contract.catalogue import with_transform
-from platform_defs.contract.digest import transform_digest
-from platform_defs.contract.model import SUFFIX
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.contract import SUFFIX
+from platform_defs.contract.model.digest import transform_digest
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.catalogue import with_transform
 from platform_defs.engine.batch import drain
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import TransformChanged
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs.replay import Replay
 from tests.world import World, transfers
 
 TEXT = """\

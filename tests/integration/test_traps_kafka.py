@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.task_ports import Source
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.task_ports import Source
 from platform_defs.offsets import OffsetRange
-from resources.kafka import broker as kafka_broker
-from resources.kafka import source as kafka
-from resources.kafka.broker import KafkaBroker
-from resources.kafka.source import BLOCK, READING, KafkaSource
+from resources.kafka.admin import broker as kafka_broker
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data import source as kafka
+from resources.kafka.data.source import BLOCK, READING, KafkaSource
 from tests.logs import add_partitions, gaps, transaction
 from tests.waiting import wait_for
 from tests.world import Budget, World, transfers

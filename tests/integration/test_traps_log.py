@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Outside, plan_batch
 from platform_defs.errors import BadInput, BrokerAway, Halt
 from tests.chaos.moments import play

@@ -12,8 +12,8 @@ import pytest
 
 from platform_defs.offsets import OffsetRange
 from platform_defs.producing.message import ID
-from resources.kafka.broker import KafkaBroker
-from resources.kafka.source import KafkaSource
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
 from resources.local import stack
 from tests.commands import tidegate
 from tests.waiting import wait_for

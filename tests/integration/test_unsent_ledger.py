@@ -9,9 +9,9 @@ import pytest
 
 from platform_defs.errors import PipelineHeld
 from platform_defs.producing.unsent import UnsentMessage
-from resources.postgres.connection import connect
-from resources.postgres.prune_ledger import PruneLedger
-from resources.postgres.unsent import Chosen, UnsentLedger
+from resources.postgres.ledger.prune_ledger import PruneLedger
+from resources.postgres.ledger.unsent import Chosen, UnsentLedger
+from resources.postgres.session.connection import connect
 from resources.unsent.files import UnsentFiles
 from tests.unit.test_unsent_files import message
 from tests.waiting import wait_for

@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from assets import find_pipeline
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import Halt, LedgerOutdated
-from platform_defs.operations import settlement
-from platform_defs.operations.replay import Replay
+from platform_defs.operations.runs.replay import Replay
+from platform_defs.operations.settlements import settlement
 from platform_defs.verification.verify import verify
-from resources.kafka.broker import KafkaBroker
-from resources.postgres.migrations import KNOWN, LedgerVersion
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.migrations import KNOWN, LedgerVersion
 from tests.integration.test_verify import customer, view
 from tests.waiting import BOUND
 from tests.world import SHIPPED, World, renamed, transfers

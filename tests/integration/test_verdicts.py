@@ -1,4 +1,4 @@
-"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/verdicts.py."""
+"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/errors/verdicts.py."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.task_ports import Recording, Source, StagingArea
+from platform_defs.engine.ports.task_ports import Recording, Source, StagingArea
 from platform_defs.errors import (
     AccessDenied,
     BadInput,
@@ -27,13 +27,13 @@ from platform_defs.errors import (
     StagingLost,
     TidegateError,
 )
-from platform_defs.formats.block import Block
+from platform_defs.errors.verdicts import Place, Verdict, of_kafka, of_sqlstate
+from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange, TopicView
-from platform_defs.verdicts import Place, Verdict, of_kafka, of_sqlstate
 from resources.endpoints import Endpoints
-from resources.kafka.topics import KafkaTopics
-from resources.postgres.connection import connect, database_errors
-from resources.postgres.migrations import migrate
+from resources.kafka.admin.topics import KafkaTopics
+from resources.postgres.ledger.migrations import migrate
+from resources.postgres.session.connection import connect, database_errors
 from tests.chaos.moments import play
 from tests.chaos.verdicts import failures, plain, refuse_rows, single_entry
 from tests.unit.test_verdicts import CODES

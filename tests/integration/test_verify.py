@@ -13,10 +13,10 @@ from psycopg import sql
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from platform_defs.contract.model import Limits
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.verification.report import Report
-from platform_defs.verification.snapshot import take_snapshot
+from platform_defs.contract.model.contract import Limits
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare.report import Report
+from platform_defs.verification.source.snapshot import take_snapshot
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
 from tests.waiting import BOUND

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.column_types import INTEGER, STRING, TIMESTAMP
-from platform_defs.contract.model import Aggregate, Column, Table
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.verification import snapshot as snapshots
+from platform_defs.contract.model.column_types import INTEGER, STRING, TIMESTAMP
+from platform_defs.contract.model.contract import Aggregate, Column, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.incremental import verify_new
-from platform_defs.verification.report import Report
-from platform_defs.verification.snapshot import VERIFY, take_snapshot
+from platform_defs.verification.source import snapshot as snapshots
+from platform_defs.verification.source.snapshot import VERIFY, take_snapshot
 from platform_defs.verification.verify import verify
-from resources.postgres import row_writing
+from resources.postgres.batch import row_writing
 from tests.integration.test_verify import found, view
 from tests.world import World
 

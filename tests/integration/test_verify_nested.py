@@ -11,17 +11,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Contract, Field, RowRule
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, RowRule
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
 from platform_defs.samples.sending import Sending
-from platform_defs.verification.documents import NotTheType, canonical, check_jsonb, parse
-from platform_defs.verification.report import BAD, Report
+from platform_defs.verification.compare.report import BAD, Report
+from platform_defs.verification.formats.documents import NotTheType, canonical, check_jsonb, parse
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
-from resources.kafka.producer import Producer
+from resources.kafka.producer.producer import Producer
 from tests.world import World
 
 TYPES = {

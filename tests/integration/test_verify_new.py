@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import TopicPartition
 from psycopg import sql
 
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine.replay_plan import ReplayStart
-from platform_defs.operations.replay import Replay
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.plan.replay_plan import ReplayStart
+from platform_defs.operations.runs.replay import Replay
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.incremental import verify_new
-from platform_defs.verification.report import Report
-from platform_defs.verification.snapshot import take_snapshot
+from platform_defs.verification.source.snapshot import take_snapshot
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints
 from tests.integration.test_settlement import decide, filled, halted, recreate, settle

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, SparkAway
-from platform_defs.verification.eras import Eras
-from platform_defs.verification.expected import Expected
+from platform_defs.verification.compare.expected import Expected
+from platform_defs.verification.compare.report import Report
 from platform_defs.verification.incremental import verify_new
-from platform_defs.verification.pins import Pinned
-from platform_defs.verification.report import Report
+from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.verify import start_spark, verify
 from tests.commands import run, tidegate
 from tests.integration.test_verify import view

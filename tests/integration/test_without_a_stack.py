@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from resources.settings import PROJECT_ROOT
+from resources.process.settings import PROJECT_ROOT
 
 LOADS = """
 import sys

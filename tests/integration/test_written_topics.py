@@ -8,15 +8,15 @@ import dagster as dg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
 from platform_defs.errors import ProducerFenced
-from platform_defs.orchestration.keys import topic_key
+from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.written_topics import topic_asset
 from platform_defs.producing.chosen import Producing
 from platform_defs.producing.message import Message
 from resources.dagster.kafka_producer import KafkaProducerResource
-from resources.kafka.producer import Producer
+from resources.kafka.producer.producer import Producer
 from tests.world import World
 
 DAYS = dg.StaticPartitionsDefinition(["monday", "tuesday"])

@@ -1,7 +1,7 @@
 """Direct publication under whatever may happen, in any order: tasks of any try at a plan, of any run, at any time.
 
-A task is the real one (engine/direct_task.py), with no Spark around it. Between its rows and its lock something else
-may happen: another run takes over, another attempt at the range comes first, the topic is created again, Postgres
+A task is the real one (engine/commit/direct_task.py), with no Spark around it. Between its rows and its lock something
+else may happen: another run takes over, another attempt at the range comes first, the topic is created again, Postgres
 recovers from a crash. Its connection may go in COMMIT. What it must come to is predicted; `seen.check` after each step.
 """
 
@@ -16,18 +16,19 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import batch, direct_task
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine import batch
+from platform_defs.engine.commit import direct_task
+from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.direct import goes_direct, prepare
-from platform_defs.engine.direct_task import Direct
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import PendingBatch, TopicView
-from resources.postgres.connection import connect
-from resources.postgres.direct import DirectSession, PostgresDirect
-from resources.postgres.hold import acquire
-from resources.postgres.ledger import Ledger
+from resources.postgres.batch.direct import DirectSession, PostgresDirect
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import connect
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, Run, new_contract
 from tests.model.seen import Seen, check, look, positions

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine
 
-from platform_defs.contract.model import Contract, Table
-from platform_defs.engine.pauses import Counts
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.engine.ports.pauses import Counts
 from platform_defs.errors import (
     BadInput,
     BrokerAway,
@@ -23,11 +23,11 @@ from platform_defs.errors import (
     StagingLost,
 )
 from platform_defs.offsets import Position
-from platform_defs.operations import settlement
-from platform_defs.operations.settled_gate import BatchChoice
-from resources.postgres.connection import connect
-from resources.postgres.hold import acquire
-from resources.postgres.ledger import Ledger
+from platform_defs.operations.settlements import settlement
+from platform_defs.operations.settlements.settled_gate import BatchChoice
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import connect
 from tests.model.cuts import continues
 from tests.model.judged import Judged
 from tests.model.log import Log, Part

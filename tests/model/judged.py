@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from platform_defs.engine import audit
+from platform_defs.engine.commit import audit
 from tests.model.log import Log, Record
 from tests.model.runs import Run
 from tests.model.seen import Place

@@ -16,16 +16,17 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule
 
-from platform_defs.engine.pauses import Counts
+from platform_defs.engine.ports.pauses import Counts
 from platform_defs.errors import BrokerAway, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, Retryable
-from platform_defs.halts import RetentionPassed
+from platform_defs.errors.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
-from platform_defs.operations import recut, settlement
-from platform_defs.operations.prune import prune
-from platform_defs.operations.settled_gate import BatchChoice
-from platform_defs.operations.settled_log import ResumeAt
-from resources.postgres.connection import connect
-from resources.postgres.ledger import Ledger
+from platform_defs.operations.runs import recut
+from platform_defs.operations.runs.prune import prune
+from platform_defs.operations.settlements import settlement
+from platform_defs.operations.settlements.settled_gate import BatchChoice
+from platform_defs.operations.settlements.settled_log import ResumeAt
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import connect
 from tests.model.judged import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract

@@ -10,24 +10,27 @@ import pytest
 from psycopg import sql
 
 from platform_defs import offsets
-from platform_defs.contract.model import Contract, Limits
-from platform_defs.engine import ahead, audit, batch, planning, publish
-from platform_defs.engine.added_partitions import first_positions
+from platform_defs.contract.model.contract import Contract, Limits
+from platform_defs.engine import ahead, batch
+from platform_defs.engine.commit import audit, publish
 from platform_defs.engine.outside import Outside
-from platform_defs.engine.planning import BatchPlan
-from platform_defs.engine.publication_ports import Staged
+from platform_defs.engine.plan import planning
+from platform_defs.engine.plan.added_partitions import first_positions
+from platform_defs.engine.plan.planning import BatchPlan
+from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import PendingBatch, Position
-from platform_defs.operations import settlement
-from platform_defs.operations.settled_log import Decision, SettledLog
+from platform_defs.operations.settlements import settlement
+from platform_defs.operations.settlements.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
-from resources.postgres import claims, prune_ledger, publish_statements, staging_tables
-from resources.postgres.connection import queries
-from resources.postgres.contract_ledger import ContractLedger
-from resources.postgres.hold import PostgresHold
-from resources.postgres.positions import positions_of
-from resources.postgres.publish_statements import PostgresPublication
-from resources.postgres.settlement_ledger import PartitionChange
+from resources.postgres.batch import claims, publish_statements, staging_tables
+from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.publish_statements import PostgresPublication
+from resources.postgres.ledger import prune_ledger
+from resources.postgres.ledger.contract_ledger import ContractLedger
+from resources.postgres.ledger.positions import positions_of
+from resources.postgres.ledger.settlement_ledger import PartitionChange
+from resources.postgres.session.connection import queries
 
 # Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's
 # log is changed by settlements alone, which take the next epoch. Nor that of forget_position with the new log: what is

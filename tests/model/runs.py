@@ -12,8 +12,8 @@ from uuid import UUID
 import psycopg
 import pyarrow as pa
 
-from platform_defs.contract.column_types import INTEGER, STRING
-from platform_defs.contract.model import (
+from platform_defs.contract.model.column_types import INTEGER, STRING
+from platform_defs.contract.model.contract import (
     Aggregate,
     BatchRule,
     CheckResult,
@@ -24,19 +24,20 @@ from platform_defs.contract.model import (
     RowRule,
     Table,
 )
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.engine import batch, task
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine import batch
 from platform_defs.engine.ahead import Ahead, Begun, Guess
 from platform_defs.engine.batch import Outside
-from platform_defs.engine.ports import AuditView
-from platform_defs.engine.publication_ports import Staged
-from platform_defs.engine.publish import BatchRecord, publish
-from platform_defs.engine.stage import Results, one_attempt_each
-from platform_defs.engine.task import TaskWork
+from platform_defs.engine.commit.publish import BatchRecord, publish
+from platform_defs.engine.job.stage import Results, one_attempt_each
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.task import task
+from platform_defs.engine.task.task import TaskWork
 from platform_defs.offsets import PendingBatch
-from resources.lineage import OpenLineageEvents
-from resources.postgres.hold import PostgresHold
-from resources.postgres.staging import PostgresRecording
+from resources.lineage.events import OpenLineageEvents
+from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.staging import PostgresRecording
 from tests.model.log import Log
 
 NO_THIRTEENS = BatchRule(

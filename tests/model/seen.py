@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from tests.model.log import Log, Record
 
 Place = tuple[str, int, int]  # topic id, partition, offset

@@ -12,11 +12,13 @@ from hypothesis.stateful import run_state_machine_as_test
 from hypothesis.strategies import SearchStrategy
 
 from platform_defs import offsets
-from platform_defs.engine import audit, topic_view
+from platform_defs.engine.commit import audit
+from platform_defs.engine.plan import topic_view
 from platform_defs.errors import TidegateError
 from resources.endpoints import Endpoints
-from resources.postgres import prune_ledger, take_over
-from resources.postgres.ledger import Ledger
+from resources.postgres.batch import take_over
+from resources.postgres.ledger import prune_ledger
+from resources.postgres.ledger.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
 from tests.model.mutants import MUTANTS, PATHS, SELDOM, SOON

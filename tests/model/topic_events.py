@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.offsets import OffsetRange
-from platform_defs.operations import evolve
-from resources.postgres.hold import acquire
+from platform_defs.operations.contracts import evolve
+from resources.postgres.batch.hold import acquire
 from tests.model.expectations import Expectations
 from tests.model.runs import next_version
 from tests.model.seen import positions

@@ -8,13 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.json.single import MessageReader, Row
 from platform_defs.formats.supported import decode
-from platform_defs.verification.judge import Judge
-from platform_defs.verification.judged import ChunkJudge
-from platform_defs.verification.messages import Chunk
+from platform_defs.verification.compare.judged import ChunkJudge
+from platform_defs.verification.judge.judge import Judge
+from platform_defs.verification.source.messages import Chunk
 
 Outcome = tuple[Any, ...] | str  # the values of a row, in one spelling; or the class of a fault
 Columns = tuple[tuple[str, str], ...]  # of a contract: names and types

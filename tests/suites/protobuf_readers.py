@@ -15,10 +15,10 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.formats.reason import Reason
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.suites.json_readers import Outcome, plain
 from tests.suites.protobuf_cases import tag, varint
 from tests.suites.protobuf_schema import contract, number, proto

@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import parse_path
-from platform_defs.contract.model import Contract, Field, WireFormat
-from platform_defs.formats.arrow import integers
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, WireFormat
+from platform_defs.contract.model.message_path import parse_path
 from platform_defs.formats.avro.block import read_block
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.avro.single import MessageReader
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.decoded import Decoded
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.verification.avro import AvroJudge
-from platform_defs.verification.documents import NotTheType
+from platform_defs.formats.blocks.arrow import integers
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.documents import NotTheType
 
 
 def contract_of(types: dict[str, str], required: Sequence[str] = (), record: str = "", **paths: str) -> Contract:

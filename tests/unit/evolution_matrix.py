@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import parse_path
-from platform_defs.contract.model import Column, Contract, Field, Format, RowRule, Table, WireFormat
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, Format, RowRule, Table, WireFormat
+from platform_defs.contract.model.message_path import parse_path
 
 Said = Literal["FULL", "BACKWARD", "FORWARD", "NONE"]  # the strictest level at which a registry takes the new version
 NEVER = "SchemaNotCompatible"  # found once for the schema, before a byte is decoded

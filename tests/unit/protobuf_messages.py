@@ -11,14 +11,14 @@ from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import parse_path
-from platform_defs.contract.model import Contract, Field, WireFormat
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, WireFormat
+from platform_defs.contract.model.message_path import parse_path
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 
 PROTO3 = """
 syntax = "proto3";

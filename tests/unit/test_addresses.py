@@ -15,19 +15,19 @@ from psycopg.conninfo import conninfo_to_dict
 
 import platform_defs
 import resources
-from platform_defs.cli import stack as cli
 from platform_defs.cli.output import Output
+from platform_defs.cli.stack import stack as cli
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints
 from resources.local import stack
-from resources.postgres.connection import session_uri, session_url
-from resources.postgres_address import masked
-from resources.settings import Settings, settings
+from resources.postgres.session.connection import session_uri, session_url
+from resources.process.postgres_address import masked
+from resources.process.settings import Settings, settings
 
 pytestmark = pytest.mark.usefixtures("no_variables")
 PIECE = "Hu7xQ"  # of a password
 HARMLESS = {  # these are of no client
-    "platform_defs.contract.keys.TypeEntry.options",
+    "platform_defs.contract.keys.keys.TypeEntry.options",
     "platform_defs.operations.measuring.faults.Fault.options",
     "platform_defs.producing.chosen.Chosen.options",
     "platform_defs.producing.chosen.Producing.options",

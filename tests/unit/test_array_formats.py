@@ -14,23 +14,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Column, Contract, Table
-from platform_defs.contract.odcs import load
+from platform_defs.contract.model.contract import Column, Contract, Table
+from platform_defs.contract.reader.odcs import load
 from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.exchange.avro import avro_schema
 from platform_defs.exchange.importing import Wanted, import_schema, read_message
 from platform_defs.exchange.json_schema import json_schema
 from platform_defs.exchange.protobuf import proto_text
 from platform_defs.formats.avro.decode import AvroReader
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import decode
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
-from platform_defs.verification.avro import AvroJudge
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.unit.avro_messages import Readers, encode, fixed, logical, record, writer
 from tests.unit.avro_messages import contract_of as avro_contract
 from tests.unit.protobuf_messages import contract_of as protobuf_contract

@@ -10,21 +10,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.array_literals import array_literal
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.odcs import load
-from platform_defs.contract.written import contract_digest, text
-from platform_defs.engine.array_texts import array_texts, in_pieces
+from platform_defs.contract.model.array_literals import array_literal
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import contract_digest, text
+from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.fill import fills
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import Given
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader
-from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
-from platform_defs.verification.array_text import array_text
-from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.formats.array_text import array_text
+from platform_defs.verification.judge.judge import Judge, NoRow
 from tests.unit.contract_mistakes import GOOD
 from tests.unit.test_decode_agreement import contract_of
 

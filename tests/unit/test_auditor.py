@@ -7,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.model import Contract
-from platform_defs.engine.ports import AuditView
-from resources.postgres import auditor
-from resources.postgres.auditor import GreatExpectationsAuditor
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.ports.run_ports import AuditView
+from resources.postgres.batch import auditor
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
 
 NOT_IMPORTED = """
 import sys
-import platform_defs.engine.batch, platform_defs.engine.explain, platform_defs.operations.open_run
-from resources.postgres.auditor import GreatExpectationsAuditor
-from platform_defs.engine.ports import AuditView
+import platform_defs.engine.batch, platform_defs.engine.explain, platform_defs.operations.runs.open_run
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
+from platform_defs.engine.ports.run_ports import AuditView
 assert GreatExpectationsAuditor("postgresql://nowhere").judge((), AuditView("s", "v")) == []
 assert "great_expectations" not in sys.modules
 """
@@ -24,7 +24,7 @@ assert "great_expectations" not in sys.modules
 WITHOUT_SCIPY = """
 import gc
 import sys
-from resources.postgres.auditor import load
+from resources.postgres.batch.auditor import load
 load()
 assert "scipy.stats._stats_py" not in sys.modules
 assert gc.isenabled()

@@ -7,9 +7,9 @@ import pytest
 
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.walk import MAX_DEPTH
-from platform_defs.formats.writer_schema import SchemaNotCompatible
-from platform_defs.verification.avro import AvroJudge
-from platform_defs.verification.documents import NotTheType
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
+from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.documents import NotTheType
 from tests.unit.avro_messages import Readers, contract_of, decode, encode, fixed, logical, record, varint, writer
 
 COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.model import Field
+from platform_defs.contract.model.contract import Field
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import resolve
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
-from platform_defs.verification.avro import AvroJudge
+from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.verification.formats.avro import AvroJudge
 from tests.unit.avro_messages import contract_of, decode, encode, fixed, logical, record, varint, writer
 
 TIMES = ["timestamp-millis", "timestamp-micros", "timestamp-nanos"]

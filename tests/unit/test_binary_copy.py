@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from resources.postgres.binary_copy import encoded
+from resources.postgres.batch.binary_copy import encoded
 
 SCHEMA = pa.schema([("text", pa.string()), ("number", pa.int64())])
 

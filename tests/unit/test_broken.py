@@ -10,8 +10,8 @@ import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterInstance
 
 from assets import ASSETS, BrokenContract, Catalogue, find_all, find_pipelines
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.reserved import CONTRACT_LOADS
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import CONTRACT_LOADS
 from platform_defs.definitions import composable, compose
 from platform_defs.orchestration.broken import broken_assets, evaluation, not_shown
 

@@ -6,18 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.model import Contract
-from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.engine.task import _Tally
-from platform_defs.formats import budget
-from platform_defs.formats.arrow import integers
-from platform_defs.formats.block import Block, in_parts, message_blocks
-from platform_defs.formats.budget import BlockTooLarge, Budget
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.engine.task.task import _Tally
+from platform_defs.formats.blocks import budget
+from platform_defs.formats.blocks.arrow import integers
+from platform_defs.formats.blocks.block import Block, in_parts, message_blocks
+from platform_defs.formats.blocks.budget import BlockTooLarge, Budget
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.formats.kept import Kept
 from platform_defs.formats.supported import Reader, reader_of
-from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from tests.unit import avro_messages, protobuf_messages
 

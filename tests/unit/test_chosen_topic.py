@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.catalogue import BrokenContract, Contracts
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.errors import BadInput
 from platform_defs.kafka.chosen_topic import ChosenTopic, choose_topic
 from tests.world import declassified

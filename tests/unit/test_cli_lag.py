@@ -14,7 +14,7 @@ import assets
 from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, LedgerTooNew, TopicMissing
 from platform_defs.offsets import TopicView
-from resources.postgres.answers import LineageBacklog, PipelineStatus
+from resources.postgres.ledger.answers import LineageBacklog, PipelineStatus
 
 NONE: Mapping[str, LineageBacklog] = MappingProxyType({})
 

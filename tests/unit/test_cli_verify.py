@@ -6,9 +6,9 @@ import re
 import pytest
 from typer.testing import CliRunner
 
-from platform_defs.cli.verify import app, verify
+from platform_defs.cli.pipelines.verify import app, verify
 from platform_defs.errors import InternalError
-from platform_defs.verification.report import Report
+from platform_defs.verification.compare.report import Report
 
 
 def test_the_help_names_every_key_of_the_document() -> None:

@@ -10,7 +10,7 @@ from openlineage.client import OpenLineageClient
 from requests import HTTPError
 
 from platform_defs.errors import RegistryAway
-from resources import lineage
+from resources.lineage import events as lineage
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from resources.spark import session
@@ -51,7 +51,7 @@ def test_the_client_of_lineage_logs_no_password(
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENLINEAGE_URL", address)
     with pytest.raises(HTTPError):
-        OpenLineageClient().transport.emit({"a": 1})  # type: ignore[arg-type]  # as resources/lineage.py
+        OpenLineageClient().transport.emit({"a": 1})  # type: ignore[arg-type]  # as resources/lineage/events.py
     assert "s3cret" not in caplog.text
 
 

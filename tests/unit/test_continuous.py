@@ -8,19 +8,26 @@ from dataclasses import replace
 import pytest
 
 from assets import find_contract, find_pipeline
-from platform_defs.contract.model import CONTINUOUS_BELOW, Contract, Limits
-from platform_defs.engine.ports import Published
+from platform_defs.contract.model.contract import CONTINUOUS_BELOW, Contract, Limits
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import BadInput, BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicView, whole_spans
-from platform_defs.orchestration import continuous
-from platform_defs.orchestration.collected import groups, together
-from platform_defs.orchestration.continuous import Around, Continuous, Place, RunBudget, glance_every, in_small_batches
-from platform_defs.orchestration.goals import OtherRuns, Turned
-from platform_defs.orchestration.rounds import in_rounds
-from platform_defs.orchestration.shifts import SHIFT
-from platform_defs.orchestration.waiting import Seen
-from resources.kafka.topics import KafkaTopics
-from resources.postgres.answers import PipelineState, PipelineStatus
+from platform_defs.orchestration.reporting.collected import groups, together
+from platform_defs.orchestration.scheduler import continuous
+from platform_defs.orchestration.scheduler.continuous import (
+    Around,
+    Continuous,
+    Place,
+    RunBudget,
+    glance_every,
+    in_small_batches,
+)
+from platform_defs.orchestration.scheduler.goals import OtherRuns, Turned
+from platform_defs.orchestration.scheduler.rounds import in_rounds
+from platform_defs.orchestration.scheduler.shifts import SHIFT
+from platform_defs.orchestration.scheduler.waiting import Seen
+from resources.kafka.admin.topics import KafkaTopics
+from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 
 PAGE_VIEWS = find_contract("web_page_views")
 NOW = 10_000.0

@@ -10,10 +10,12 @@ import dagster as dg
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, Limits
+from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
 from platform_defs.orchestration.assets import ends_with, other_runs
-from platform_defs.orchestration.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
+from platform_defs.orchestration.dagster_runs.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
+from platform_defs.orchestration.scheduler.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
+from platform_defs.orchestration.scheduler.waiting import Seen, Waiting
 from platform_defs.orchestration.sensors import (
     FIRST_PAUSE,
     IT_STAYS,
@@ -25,9 +27,7 @@ from platform_defs.orchestration.sensors import (
     pause_after,
     restart_pause,
 )
-from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
-from platform_defs.orchestration.waiting import Seen, Waiting
-from resources.postgres.answers import PipelineState, PipelineStatus
+from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from tests.world import renamed
 
 PAGE_VIEWS = find_contract("web_page_views")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.model import Aggregate
-from platform_defs.contract.odcs import check_fits_without_transform, load
-from platform_defs.contract.written import contract_digest
+from platform_defs.contract.model.contract import Aggregate
+from platform_defs.contract.reader.odcs import check_fits_without_transform, load
+from platform_defs.contract.reader.written import contract_digest
 from platform_defs.errors import BadInput
 from tests.unit.contract_mistakes import GOOD, MISTAKES
 

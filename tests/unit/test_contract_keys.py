@@ -1,4 +1,4 @@
-"""The tables of contract/keys.py, which the reference is printed from, say what the reader does."""
+"""The tables of contract/keys/keys.py, which the reference is printed from, say what the reader does."""
 
 from dataclasses import fields
 from typing import get_args
@@ -7,9 +7,10 @@ import pytest
 from open_data_contract_standard import model as odcs
 from pydantic import BaseModel
 
-from platform_defs.contract import keys, limits, schema_keys
-from platform_defs.contract.column_types import FIXED, column_type
-from platform_defs.contract.model import (
+from platform_defs.contract.document.section import Section
+from platform_defs.contract.keys import keys, schema_keys
+from platform_defs.contract.model.column_types import FIXED, column_type
+from platform_defs.contract.model.contract import (
     Disposition,
     Evolution,
     Format,
@@ -21,7 +22,7 @@ from platform_defs.contract.model import (
     Severity,
     SubjectNameStrategy,
 )
-from platform_defs.contract.section import Section
+from platform_defs.contract.reader import limits
 
 MODELS = [
     (keys.CONTRACT, odcs.OpenDataContractStandard),

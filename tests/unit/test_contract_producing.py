@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.digest import definitions_digest
-from platform_defs.contract.model import Contract
-from platform_defs.contract.odcs import load
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.written import contract_digest, same_words, text
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.digest import definitions_digest
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import contract_digest, same_words, text
 from platform_defs.errors import BadInput
 from platform_defs.producing.chosen import Producing
 from tests.unit.contract_mistakes import GOOD

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.catalogue import with_transform
-from platform_defs.contract.odcs import load
+from platform_defs.contract.reader.catalogue import with_transform
+from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from tests.unit.contract_mistakes import GOOD
 

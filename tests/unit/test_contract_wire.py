@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from platform_defs.contract.model import UNFRAMED, Contract, WireFormat
-from platform_defs.contract.odcs import load
-from platform_defs.contract.written import text
+from platform_defs.contract.model.contract import UNFRAMED, Contract, WireFormat
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import text
 from platform_defs.errors import BadInput
 from tests.unit.contract_mistakes import GOOD
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assets import read_contracts
-from platform_defs.contract.column_types import FIXED, column_type
-from platform_defs.contract.model import (
+from platform_defs.contract.model.column_types import FIXED, column_type
+from platform_defs.contract.model.contract import (
     Aggregate,
     BatchRule,
     Column,
@@ -21,9 +21,9 @@ from platform_defs.contract.model import (
     Table,
     WireFormat,
 )
-from platform_defs.contract.odcs import load
-from platform_defs.contract.rule_words import wanted
-from platform_defs.contract.written import contract_digest, text
+from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import contract_digest, text
 from tests.unit.contract_mistakes import GOOD
 
 KEPT = {
@@ -141,7 +141,7 @@ def test_a_schema_file_is_a_part_of_what_judges() -> None:
 
 
 def test_every_part_of_a_contract_is_in_its_document() -> None:
-    """Who adds a field to the model adds it to contract/written.py, then here."""
+    """Who adds a field to the model adds it to contract/reader/written.py, then here."""
     assert {kind: " ".join(item.name for item in fields(kind) if item.compare) for kind in KEPT} == KEPT
 
 

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from resources.current_user import current_user
-from resources.settings import PROJECT_ROOT
+from resources.process.current_user import current_user
+from resources.process.settings import PROJECT_ROOT
 
 
 def test_a_variable_names_nobody(monkeypatch: pytest.MonkeyPatch) -> None:

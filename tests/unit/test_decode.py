@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.contract import Contract, Fault
+from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.supported import decode
 from tests.unit.test_decode_agreement import contract_of
 

@@ -9,10 +9,10 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Fault, Field
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Fault, Field
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader, Row
-from platform_defs.formats.reason import Reason
 from platform_defs.formats.supported import decode
 
 TYPES = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.json import json_text, kept_whole
 from tests.unit.test_decode_nested import JSON_ONLY, MIXED, fault, row
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import parse_path
-from platform_defs.contract.model import Contract, Fault, Field, RowRule
-from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Fault, Field, RowRule
+from platform_defs.contract.model.message_path import parse_path
+from platform_defs.engine.task.row_checks import check_rows
+from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.supported import decode
 from tests.unit.test_decode_agreement import NESTED, NUMBERS, STRINGS, assert_agreement
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
-from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.formats.arrow import columns_of, integers
-from platform_defs.formats.block import message_blocks
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.halts import RegistrySwitched
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, Format, Framing, WireFormat
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.errors.halts import RegistrySwitched
+from platform_defs.formats.blocks.arrow import columns_of, integers
+from platform_defs.formats.blocks.block import message_blocks
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 INTEGER = '{"type": "record", "name": "R", "fields": [{"name": "n", "type": "long"}]}'
 FLIPPED = INTEGER.replace('"n"', '"other"')

@@ -10,8 +10,8 @@ import pytest
 from dagster import AssetExecutionContext, AssetKey, AssetsDefinition, AssetSelection, Definitions
 
 from assets import find_pipeline
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.contract.reserved import pipeline_mistake
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.reserved import pipeline_mistake
 from platform_defs.definitions import compose, defs
 from platform_defs.errors import BadInput
 from platform_defs.orchestration.written_topics import topic_asset

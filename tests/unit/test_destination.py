@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.catalogue import BrokenContract, Contracts
+from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.errors import BadInput
 from platform_defs.kafka.destination import Destination, find_destination, missing
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.verification.documents import NotTheType, Number, canonical, check_jsonb, compact, parse
+from platform_defs.verification.formats.documents import NotTheType, Number, canonical, check_jsonb, compact, parse
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=4)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), TEXTS, st.decimals(-9, 9, places=3))

@@ -11,15 +11,15 @@ import pyarrow as pa
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.column_types import FIXED, column_type
-from platform_defs.contract.model import Contract, Field, Format, Framing, WireFormat
+from platform_defs.contract.model.column_types import FIXED, column_type
+from platform_defs.contract.model.contract import Contract, Field, Format, Framing, WireFormat
 from platform_defs.encoding.messages import MessageSchemas
-from platform_defs.engine.row_checks import check_rows
+from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.errors import BadInput
 from platform_defs.exchange.exporting import export_schema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS
-from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.mixture import Mixture
 from tests.registered import AVRO, PROTOBUF

@@ -14,8 +14,8 @@ from google.protobuf.message_factory import GetMessageClass
 from platform_defs.encoding.avro import avro_encoder
 from platform_defs.encoding.documents import CannotEncode, parse_document
 from platform_defs.encoding.protobuf import protobuf_encoder, protobuf_text
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import WriterSchema
 
 AT = datetime(2026, 1, 31, 13, 45, 0, 123_000, UTC)
 TEXT = "2026-01-31T13:45:00.123Z"

@@ -7,9 +7,9 @@ from typing import Any, get_args
 import pytest
 
 from platform_defs import errors
-from platform_defs.contract.model import CheckResult
+from platform_defs.contract.model.contract import CheckResult
 from platform_defs.errors import BadInput, Halt, TidegateError
-from platform_defs.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
+from platform_defs.errors.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
 
 SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first version
     "topic_recreated": {"was": "id 1", "is": "id 2"},

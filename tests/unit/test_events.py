@@ -8,13 +8,13 @@ import dagster as dg
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.model import CheckResult
-from platform_defs.engine.ports import Published
-from platform_defs.engine.publication_ports import RowChanges
+from platform_defs.contract.model.contract import CheckResult
+from platform_defs.engine.ports.publication_ports import RowChanges
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.offsets import OffsetRange, PartitionView, TopicView
-from platform_defs.orchestration.collected import together
-from platform_defs.orchestration.events import Tally, evaluation, materializations, sentence
-from platform_defs.orchestration.topics import _observation
+from platform_defs.orchestration.kafka.topics import _observation
+from platform_defs.orchestration.reporting.collected import together
+from platform_defs.orchestration.reporting.events import Tally, evaluation, materializations, sentence
 
 CONTRACT = find_pipeline("bank_transfers").contract
 

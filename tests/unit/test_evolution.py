@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.odcs import load
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump, ChangeClass
 from platform_defs.evolution.fill import fills

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Column
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Column
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan
 from platform_defs.evolution.statements import ColumnShape, Given, shape_of

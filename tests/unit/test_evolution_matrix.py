@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.model import Contract
-from platform_defs.engine.row_checks import check_rows
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.evolution.plan import plan
-from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.verification.framed import FramedJudge
-from platform_defs.verification.judge import NoRow
-from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.judge.framed import FramedJudge
+from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
 from tests.unit.changes_avro import AVRO
 from tests.unit.changes_json import JSON
 from tests.unit.changes_protobuf import PROTOBUF

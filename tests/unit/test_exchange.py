@@ -11,17 +11,17 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from assets import find_contract
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Format, WireFormat
-from platform_defs.contract.odcs import load
-from platform_defs.contract.written import text
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import text
 from platform_defs.errors import BadInput
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.exchange.field_numbers import Assigned, assign
 from platform_defs.exchange.importing import Wanted, import_schema
 from platform_defs.formats.avro.resolve import resolve
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.supported import reader_of
-from platform_defs.formats.writer_schema import WriterSchema
 from tests.registered import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.unit.avro_messages import Case, cases, decode, encode, laid_out, record
 from tests.unit.protobuf_messages import new

@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Contract, Field, Table
-from platform_defs.contract.pipeline import Pipeline
-from platform_defs.verification.eras import Eras
-from platform_defs.verification.expected import Expected, NotMade
-from platform_defs.verification.judged import row_table
-from platform_defs.verification.pins import Pinned
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.verification.compare.expected import Expected, NotMade
+from platform_defs.verification.compare.judged import row_table
+from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.pins import Pinned
 
 Fields = dict[str, tuple[str, str]]  # by name: its type, and its key in the message
 

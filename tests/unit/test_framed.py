@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Format, Framing, OtherRecords, RowRule, WireFormat
-from platform_defs.formats.arrow import integers
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, Format, Framing, OtherRecords, RowRule, WireFormat
+from platform_defs.formats.blocks.arrow import integers
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedBlock, FramedReader
-from platform_defs.formats.writer_schema import WriterSchema
 
 REQUIRED = RowRule("name_required", "name", "required", None, "")
 FIELDS = (Field("name", column_type("string"), True, (REQUIRED,)), Field("count", column_type("integer"), False, ()))

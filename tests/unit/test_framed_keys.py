@@ -15,15 +15,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Contract, KeyFormat, WireFormat
-from platform_defs.formats.arrow import integers
+from platform_defs.contract.model.contract import Contract, KeyFormat, WireFormat
+from platform_defs.formats.blocks.arrow import integers
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.key_readers import key_contract, key_reader
-from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.proto import compiler
-from platform_defs.verification.judge import NoRow
-from platform_defs.verification.key_judges import FramedKeyJudge
-from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.judge.key_judges import FramedKeyJudge
+from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
 
 RECORD = {
     "type": "record",

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from assets import ASSETS
-from platform_defs.cli.gate_answer import show
-from platform_defs.operations import gate as gates
-from platform_defs.operations.gate import gate
+from platform_defs.cli.pipelines.gate_answer import show
+from platform_defs.operations.contracts import gate as gates
+from platform_defs.operations.contracts.gate import gate
 from tests.commands import HEAVY, tidegate
 from tests.unit.registry_double import registry_double, says
 

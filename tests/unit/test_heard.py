@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from platform_defs.errors import BadInput
-from resources.kafka.heard import Heard
+from resources.kafka.client.heard import Heard
 from tests.waiting import wait_for
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from platform_defs.errors import BadInput
-from resources.home import private_home
 from resources.local import postgres, processes
 from resources.local.passage import let_pass
+from resources.process.home import private_home
 
 ROOT = os.geteuid() == 0
 

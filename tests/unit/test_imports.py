@@ -5,7 +5,7 @@ import sys
 
 LATER = """
 import sys
-from resources.imports import import_at_first_use
+from resources.process.imports import import_at_first_use
 import_at_first_use("xml.dom.minidom")
 from xml.dom import minidom
 assert type(minidom).__name__ == "_LazyModule", type(minidom)

@@ -11,15 +11,15 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.message_path import parse_path
-from platform_defs.contract.model import Contract, Field, WireFormat
-from platform_defs.formats.arrow import integers
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, WireFormat
+from platform_defs.contract.model.message_path import parse_path
+from platform_defs.formats.blocks.arrow import integers
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.verification.framed import FramedJudge
-from platform_defs.verification.judge import NoRow
-from platform_defs.verification.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.judge.framed import FramedJudge
+from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
 from tests.mutations import MESSAGES
 from tests.unit.test_avro_agreement import mutated
 

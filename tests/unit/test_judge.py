@@ -12,14 +12,14 @@ import re2
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, RowRule
-from platform_defs.engine.row_checks import check_rows
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, RowRule
+from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.formats.json import json_text, kept_whole
 from platform_defs.formats.supported import decode
-from platform_defs.verification import documents
-from platform_defs.verification.judge import Judge, NoRow, key_text
-from platform_defs.verification.patterns import whole_match
+from platform_defs.verification.formats import documents
+from platform_defs.verification.judge.judge import Judge, NoRow, key_text
+from platform_defs.verification.judge.patterns import whole_match
 from tests.unit.test_decode_agreement import CONTRACT, VALUES
 
 
@@ -165,7 +165,7 @@ def test_any_text_is_a_pattern_to_both_or_to_neither(pattern: str, text: str) ->
 
 
 def assert_means_the_same(pattern: str, text: str) -> None:
-    """Whatever a contract may write: what Arrow's RE2 takes, alone and anchored (contract/rules.py)."""
+    """Whatever a contract may write: what Arrow's RE2 takes, alone and anchored (contract/reader/rules.py)."""
     value = '{"s":' + json.dumps(text) + "}"
     try:
         pc.match_substring_regex(pa.array([""]), pattern)

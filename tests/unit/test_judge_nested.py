@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.judge.judge import Judge, NoRow
 from tests.unit.test_judge import contract, field
 
 NESTED = contract(

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from platform_defs.contract.model import Contract, Framing, WireFormat
-from platform_defs.orchestration.key_schemas import keys_apart
-from resources.postgres.answers import Part, UsedSchema
+from platform_defs.contract.model.contract import Contract, Framing, WireFormat
+from platform_defs.orchestration.kafka.key_schemas import keys_apart
+from resources.postgres.ledger.answers import Part, UsedSchema
 
 CONTRACT = Contract("p", "1", "d", "", "t", "avro", (), (), wire=WireFormat(key_format="avro"))
 

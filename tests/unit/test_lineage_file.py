@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from resources.lineage_file import lineage_file
+from resources.lineage.file import lineage_file
 
 
 def test_a_file_that_has_become_long_is_kept_until_the_next_one_has(tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.engine.leader_epochs import MessageEpoch
+from platform_defs.engine.ports.leader_epochs import MessageEpoch
 from platform_defs.offsets import PartitionView
-from platform_defs.operations.log_cut import first_changed
-from resources.postgres.answers import EpochRead
+from platform_defs.operations.settlements.log_cut import first_changed
+from resources.postgres.ledger.answers import EpochRead
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.message_path import parse_path, spell_path
+from platform_defs.contract.model.message_path import parse_path, spell_path
 
 KEYS = st.text(st.characters() | st.sampled_from(r".\\e"), max_size=12)
 

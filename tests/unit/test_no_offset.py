@@ -8,8 +8,8 @@ from confluent_kafka import OFFSET_END, OFFSET_INVALID, TopicPartition
 from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo
 
 from platform_defs.errors import BrokerAway
-from resources.kafka import broker
-from resources.kafka.topics import KafkaTopics
+from resources.kafka.admin import broker
+from resources.kafka.admin.topics import KafkaTopics
 
 PLACE = TopicPartition("payments", 2)
 ASKED = broker._Asked(None, {}, "to describe payments", ())

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.supported import decode
-from platform_defs.verification.judge import Judge
-from platform_defs.verification.judged import ChunkJudge
-from platform_defs.verification.messages import Chunk
+from platform_defs.verification.compare.judged import ChunkJudge
+from platform_defs.verification.judge.judge import Judge
+from platform_defs.verification.source.messages import Chunk
 from tests.unit.test_decode_agreement import contract_of, same
 
 DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]

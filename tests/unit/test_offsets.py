@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs import halts
-from platform_defs.engine.added_partitions import first_positions, note_ends, old_before_new
-from platform_defs.errors import BrokerAway, Halt, Retryable
+from platform_defs.engine.plan.added_partitions import first_positions, note_ends, old_before_new
+from platform_defs.errors import BrokerAway, Halt, Retryable, halts
 from platform_defs.offsets import (
     MESSAGES_WORTH_A_TASK,
     RANGES_WORTH_A_TASK,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import RowRule, RuleKind
-from platform_defs.contract.one_value import breaks, fits, pattern_mistake
-from platform_defs.contract.predicates import broken
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import RowRule, RuleKind
+from platform_defs.contract.model.one_value import breaks, fits, pattern_mistake
+from platform_defs.contract.model.predicates import broken
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False).filter(
     lambda value: -38 <= int(value.as_tuple().exponent) <= 38  # Arrow rounds what is beyond: 5.99E-39 fits decimal(1,0)

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, Framing, WireFormat
+from platform_defs.contract.model.contract import Contract, Framing, WireFormat
 from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.errors import BadInput
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framing import HEADERS
-from platform_defs.formats.writer_schema import WriterSchema
 from platform_defs.operations.kafka.lines import Line
 from platform_defs.operations.kafka.outgoing import Checked, Outgoing, Refused, Unchecked
 from tests.registered import AVRO

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.cli import output, presets_measure
+from platform_defs.cli import output
+from platform_defs.cli.producers import presets_measure
 from platform_defs.operations.measuring.faults import FAULTS
 from platform_defs.producing.measured import Measured
 from platform_defs.producing.presets import PRESETS

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from assets import find_contract
 from platform_defs.cli.kafka.peek_answer import _lines, _message_json
-from platform_defs.contract.classified import HIDDEN
-from platform_defs.contract.column_types import STRING, TIMESTAMP
-from platform_defs.contract.model import Contract, Field
-from platform_defs.engine.decoding import BlockDecoder
+from platform_defs.contract.model.classified import HIDDEN
+from platform_defs.contract.model.column_types import STRING, TIMESTAMP
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.errors import BadInput
-from platform_defs.formats.block import message_blocks
+from platform_defs.formats.blocks.block import message_blocks
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peeked_message import PeekedMessage
 from platform_defs.operations.kafka.peek_filter import PeekFilter

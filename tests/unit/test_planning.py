@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.model import Contract
-from platform_defs.engine.planning import decide
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.plan.planning import decide
 from platform_defs.errors import BadInput, Halt
 from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, Position, TopicView
 

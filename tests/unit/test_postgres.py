@@ -8,9 +8,9 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import make_url
 
 from resources.dagster.storage import ADDRESSES, kept_connections, storage_url
-from resources.postgres.connection import limited, session_url
-from resources.postgres.session import session_settings, statement
-from resources.postgres.sqlalchemy_sessions import SEARCH_PATH, libpq_uri
+from resources.postgres.session.connection import limited, session_url
+from resources.postgres.session.session import session_settings, statement
+from resources.postgres.session.sqlalchemy_sessions import SEARCH_PATH, libpq_uri
 
 URL = "postgresql://user:p%40ss@host:5432/database"
 

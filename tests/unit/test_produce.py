@@ -12,17 +12,17 @@ import typer
 from typer.testing import CliRunner
 
 import assets
-from platform_defs.cli import produce
 from platform_defs.cli.output import Output
-from platform_defs.cli.produce import app
-from platform_defs.cli.produce_options import chosen_for
+from platform_defs.cli.producers import produce
+from platform_defs.cli.producers.produce import app
+from platform_defs.cli.producers.produce_options import chosen_for
 from platform_defs.errors import BadInput, BrokerAway
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
 from platform_defs.samples.sending import Sending
 from platform_defs.topics.steps import Create
-from resources.kafka import topic_admin
-from resources.kafka.producer import Producer
+from resources.kafka.admin import topic_admin
+from resources.kafka.producer.producer import Producer
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
@@ -124,7 +124,7 @@ from platform_defs.cli import produce
 from platform_defs.samples.mixture import Mixture
 from resources.endpoints import connection
 from platform_defs.samples.sending import Sending
-from resources.kafka.producer import Producer
+from resources.kafka.producer.producer import Producer
 print(*sorted({"pyspark", "dagster", "pandas", "great_expectations", "openlineage", "requests"} & set(sys.modules)))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

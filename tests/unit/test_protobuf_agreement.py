@@ -14,14 +14,14 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
-from platform_defs.formats.reason import Reason
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.judged import row_table
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.compare.judged import row_table
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.mutations import MESSAGES
 from tests.unit.protobuf_messages import (
     COLUMNS2,

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from platform_defs.contract.model import Contract, Fault
+from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.errors import Retryable
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import SchemaNotCompatible
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.unit.protobuf_messages import COLUMNS3, PROTO3, contract_of, decoded, new, schema
 
 CONTRACT = contract_of(COLUMNS3)

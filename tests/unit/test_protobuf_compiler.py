@@ -9,12 +9,12 @@ import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from platform_defs.errors import Retryable
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.proto import compiler
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf import ProtobufJudge
-from platform_defs.verification.protobuf_schema import message_types
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
+from platform_defs.verification.formats.protobuf_schema import message_types
 from tests.unit.protobuf_messages import contract_of
 
 RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each with each

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.model import Contract
-from platform_defs.contract.odcs import load
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.odcs import load
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan
 from platform_defs.exchange.importing import Wanted, import_schema

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.decode import ProtobufReader
-from platform_defs.formats.writer_schema import SchemaNotCompatible
-from platform_defs.verification.documents import NotTheType
-from platform_defs.verification.protobuf import ProtobufJudge
+from platform_defs.verification.formats.documents import NotTheType
+from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.unit.protobuf_messages import contract_of, decoded, field, new, schema
 
 TEMPLATE = """

@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.operations import prune_ranges
-from platform_defs.operations.prune_ranges import PrunedRange, put_together
+from platform_defs.operations.runs import prune_ranges
+from platform_defs.operations.runs.prune_ranges import PrunedRange, put_together
 
 Read = tuple[int, int, int, int]  # partition, from, until, batch
 

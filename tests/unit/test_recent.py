@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Limits
+from platform_defs.contract.model.contract import Limits
 from platform_defs.recent import NONE_YET, SLOTS, Counted, Recent
 
 batches = st.lists(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, OPEN, classified, is_classified
-from platform_defs.contract.column_types import INTEGER, JSON, STRING
-from platform_defs.contract.model import (
+from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, OPEN, classified, is_classified
+from platform_defs.contract.model.column_types import INTEGER, JSON, STRING
+from platform_defs.contract.model.contract import (
     Aggregate,
     BatchRule,
     CheckResult,
@@ -20,10 +20,10 @@ from platform_defs.contract.model import (
     RowRule,
     Table,
 )
-from platform_defs.engine import job
-from platform_defs.engine.audit import without_values
-from platform_defs.engine.redaction import redacted, stored_error, stored_halt, stored_reason, unexpected
-from platform_defs.halts import (
+from platform_defs.engine.commit.audit import without_values
+from platform_defs.engine.job import job
+from platform_defs.engine.task.redaction import redacted, stored_error, stored_halt, stored_reason, unexpected
+from platform_defs.errors.halts import (
     AccumulateRefused,
     GateRed,
     HaltDetail,
@@ -31,7 +31,7 @@ from platform_defs.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
-from platform_defs.verdicts import JavaCause
+from platform_defs.errors.verdicts import JavaCause
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, WireFormat
+from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.operations.exchange import register
+from platform_defs.operations.contracts.exchange import register
 from resources.registry import subjects
 from resources.registry.address import Registry
 from resources.registry.subjects import Subjects

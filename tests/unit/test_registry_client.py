@@ -14,7 +14,7 @@ from threading import Barrier
 import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, RegistryClient, client_of
 from resources.registry.server import LARGEST_ANSWER

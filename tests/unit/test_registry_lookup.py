@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from platform_defs.errors import RegistryAway, SchemasNotGiven
-from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
 from resources.registry import comparison, lookup
 from resources.registry.address import Pace, Registry
 from resources.registry.client import RegistryClient

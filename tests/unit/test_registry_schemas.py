@@ -1,8 +1,8 @@
 """From where on ids of a registry are of which generation, and which context they are of."""
 
-from platform_defs.contract.written import context_of
-from platform_defs.formats.writer_schema import WriterSchema
-from resources.postgres.schema_ledger import Generation, SchemaLedger, schema_digest
+from platform_defs.contract.reader.written import context_of
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, schema_digest
 from resources.registry.schemas import RegistrySchemas
 
 

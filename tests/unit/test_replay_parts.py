@@ -7,7 +7,7 @@ import pytest
 from hypothesis import find, given
 from hypothesis import strategies as st
 
-from platform_defs.engine.replay_plan import DecidedBatch, next_part
+from platform_defs.engine.plan.replay_plan import DecidedBatch, next_part
 
 Part = tuple[Mapping[int, tuple[int, int]], Mapping[str, Any]]  # by partition what a batch reads, and its marks
 NextPart = Callable[

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
-from platform_defs.contract.model import CheckResult
-from platform_defs.engine.ports import Published
+from platform_defs.contract.model.contract import CheckResult
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import LedgerAway
 from platform_defs.offsets import OffsetRange
-from platform_defs.orchestration import reporter
-from platform_defs.orchestration.reporter import Reporter
+from platform_defs.orchestration.reporting import reporter
+from platform_defs.orchestration.reporting.reporter import Reporter
 from resources.endpoints import Endpoints
 
 CONTRACT = find_contract("web_page_views")

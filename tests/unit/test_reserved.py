@@ -4,7 +4,7 @@ import dagster as dg
 import pytest
 from dagster._core.definitions.utils import DISALLOWED_NAMES
 
-from platform_defs.contract import reserved
+from platform_defs.contract.model import reserved
 from platform_defs.definitions import defs
 
 

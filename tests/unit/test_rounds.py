@@ -10,14 +10,14 @@ from dagster_postgres.utils import DagsterPostgresException
 from sqlalchemy.exc import OperationalError
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, Limits
+from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration import goals, rounds
-from platform_defs.orchestration.goals import EverythingThere, OtherRuns, Turned, WhatIsDue
-from platform_defs.orchestration.rounds import in_rounds
-from platform_defs.orchestration.waiting import Seen, Waiting, Waits
-from resources.postgres.answers import PipelineStatus
+from platform_defs.orchestration.scheduler import goals, rounds
+from platform_defs.orchestration.scheduler.goals import EverythingThere, OtherRuns, Turned, WhatIsDue
+from platform_defs.orchestration.scheduler.rounds import in_rounds
+from platform_defs.orchestration.scheduler.waiting import Seen, Waiting, Waits
+from resources.postgres.ledger.answers import PipelineStatus
 
 PAGE_VIEWS = find_contract("web_page_views")
 

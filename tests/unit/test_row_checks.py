@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, RowRule
-from platform_defs.contract.odcs import load
-from platform_defs.engine.row_checks import check_rows
-from platform_defs.formats.decoded import Decoded
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, RowRule
+from platform_defs.contract.reader.odcs import load
+from platform_defs.engine.task.row_checks import check_rows
+from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.supported import decode
 
 BANK = load(Path(__file__).parents[2] / "assets/bank/transfers.odcs.yaml")

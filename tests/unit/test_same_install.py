@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from platform_defs.engine import same_install
+from platform_defs.engine.task import same_install
 from platform_defs.errors import OtherInstall
 
 NUMBERS = pa.record_batch([pa.array([1, 2])], names=["id"])
@@ -31,7 +31,7 @@ def test_a_task_with_another_installation_refuses_before_it_unpickles_anything(m
 def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(same_install.resources, "files", lambda _: tmp_path)
     for name in (
-        "engine/task.py",
+        "engine/task/task.py",
         "formats/json/decode.py",
         "cli/main.py",
         "engine/notes.txt",
@@ -44,11 +44,11 @@ def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch
     for name in ("cli/main.py", "engine/notes.txt", "top.py"):
         (tmp_path / name).write_text("second")
     assert _fresh() == before
-    for name in ("engine/task.py", "formats/json/decode.py", "offered_columns.py"):
+    for name in ("engine/task/task.py", "formats/json/decode.py", "offered_columns.py"):
         (tmp_path / name).write_text("second")
         assert _fresh() != before
         (tmp_path / name).write_text("first")
-    (tmp_path / "engine/task.py").rename(tmp_path / "engine/tasks.py")
+    (tmp_path / "engine/task/task.py").rename(tmp_path / "engine/tasks.py")
     assert _fresh() != before
 
 

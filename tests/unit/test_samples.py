@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from assets import read_contracts
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, RowRule, Table
 from platform_defs.errors import BadInput
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
-from platform_defs.verification.judge import Judge, NoRow
+from platform_defs.verification.judge.judge import Judge, NoRow
 
 
 def field(

@@ -5,8 +5,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from platform_defs.formats.writer_schema import WriterSchema
-from platform_defs.orchestration.schema_judgements import Judged, Judgement, evaluation, judge
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement, evaluation, judge
 from tests.unit.test_writer_fields import WRITERS, avro, contract
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN

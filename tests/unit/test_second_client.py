@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from platform_defs.errors import BadInput, BrokerAway
-from resources.kafka.cluster import KafkaCluster, PlainTransport
-from resources.kafka.second_client import second_options
-from resources.settings import PROJECT_ROOT
+from resources.kafka.admin.cluster import KafkaCluster, PlainTransport
+from resources.kafka.client.second_client import second_options
+from resources.process.settings import PROJECT_ROOT
 from tests.waiting import within
 
 SECURED = {
@@ -88,7 +88,7 @@ def test_one_module_imports_kafka_python() -> None:
     sources = [path for folder in folders for path in (PROJECT_ROOT / folder).rglob("*.py")]
     found = [path for path in sources if importing.search(path.read_text())]
     assert sorted(str(path.relative_to(PROJECT_ROOT)) for path in found) == [
-        "resources/kafka/cluster.py",
+        "resources/kafka/admin/cluster.py",
         "tests/integration/test_message_metadata.py",  # to send a header that librdkafka's producer cannot
         "tests/integration/test_stack_of_three.py",  # to commit offsets of a group without a name
     ]

@@ -12,15 +12,22 @@ from dagster._core.storage.tags import TagType, get_tag_type
 from dagster._utils.tags import is_valid_tag_key
 
 from assets import find_contract
-from platform_defs.contract.model import Limits
+from platform_defs.contract.model.contract import Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, FAILED, PIPELINE_TAG, STARTED_FOR
-from platform_defs.orchestration.runs import scheduled, selected
+from platform_defs.orchestration.dagster_runs.keys import (
+    BESIDE,
+    DEFINITIONS,
+    DRAIN_JOB,
+    FAILED,
+    PIPELINE_TAG,
+    STARTED_FOR,
+)
+from platform_defs.orchestration.dagster_runs.runs import scheduled, selected
+from platform_defs.orchestration.scheduler.shifts import HANDOVER, READY, SHIFT, ScheduledRun
+from platform_defs.orchestration.scheduler.waiting import Seen, Waiting
 from platform_defs.orchestration.sensors import MOST, STARVED, STUCK, Working, start
-from platform_defs.orchestration.shifts import HANDOVER, READY, SHIFT, ScheduledRun
-from platform_defs.orchestration.waiting import Seen, Waiting
 from resources.dagster.run_session import TAG
-from resources.postgres.answers import PipelineStatus
+from resources.postgres.ledger.answers import PipelineStatus
 from tests.world import renamed
 
 PAGE_VIEWS = find_contract("web_page_views")

@@ -8,8 +8,8 @@ from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import BadInput
 from resources.endpoints import Endpoints, connection
-from resources.postgres.tls import address_of
-from resources.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
+from resources.process.settings import PROJECT_ROOT, SETTINGS, settings, unknown_variables
+from resources.process.tls import address_of
 from resources.spark.session import SparkResource
 
 pytestmark = pytest.mark.usefixtures("no_variables")

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.json.read_plan import ReadPlan, read_plan
 
 KEYS = ["m", "a.m", "am", "é", "m e"]

@@ -6,12 +6,12 @@ from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRecord
 from dagster._time import get_current_datetime
 
 from assets import find_contract
-from platform_defs.contract.digest import definitions_digest
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.digest import definitions_digest
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.orchestration.assets import other_runs
-from platform_defs.orchestration.goals import OtherRuns
-from platform_defs.orchestration.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
-from platform_defs.orchestration.shifts import (
+from platform_defs.orchestration.dagster_runs.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
+from platform_defs.orchestration.scheduler.goals import OtherRuns
+from platform_defs.orchestration.scheduler.shifts import (
     HANDOVER,
     READY,
     SHIFT,

@@ -1,8 +1,8 @@
 """Messages of records that a contract skips are compared range by range, where a range is still whole."""
 
-from platform_defs.verification.partitions import CountedRange
-from platform_defs.verification.report import Findings
-from platform_defs.verification.skipped import SkippedRecords
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.skipped import SkippedRecords
+from platform_defs.verification.source.partitions import CountedRange
 
 RANGES = (CountedRange(10, 20, 3, 1), CountedRange(20, 30, 2, 0))
 

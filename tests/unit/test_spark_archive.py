@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from resources.home import MARKER
+from resources.process.home import MARKER
 from resources.spark.archive import JAVA_OPTIONS, archive
 from tests.commands import run
 

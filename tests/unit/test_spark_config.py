@@ -5,7 +5,7 @@ import logging.config
 import pytest
 from pyspark.logger import PySparkLogger
 
-from resources.settings import Settings
+from resources.process.settings import Settings
 from resources.spark.session import ENCRYPTED, is_encrypted, is_local, spark_config
 
 GIVEN = "Xr3PasswordSpark"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from platform_defs.cli import presets_measure
-from platform_defs.cli.presets import app
+from platform_defs.cli.producers import presets_measure
+from platform_defs.cli.producers.presets import app
 from platform_defs.operations.measuring import page, sweep_page, sweeping
 from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.operations.measuring.sweep_picture import sweep_picture

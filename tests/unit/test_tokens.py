@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient
 
 from platform_defs.errors import AccessDenied, BadInput
 from resources.endpoints import Endpoints
-from resources.kafka.admin import admin_client
-from resources.kafka.cluster import Tokens
-from resources.kafka.second_client import second_options
-from resources.kafka.tokens import NoToken, TokenCallback
+from resources.kafka.admin.cluster import Tokens
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.second_client import second_options
+from resources.kafka.client.tokens import NoToken, TokenCallback
 from tests.waiting import within
 
 HERE = "tests.unit.test_tokens"

@@ -6,10 +6,10 @@ import dagster as dg
 import pytest
 
 from assets import find_pipeline
-from platform_defs.contract.topic import NO_KEYS, TopicKeys
+from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topic_assets import Topic
-from platform_defs.orchestration.topic_checks import judgements
+from platform_defs.orchestration.kafka.topic_assets import Topic
+from platform_defs.orchestration.kafka.topic_checks import judgements
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState
 
 NAME = "bank.transfers"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.odcs import load
-from platform_defs.contract.topics_file import read_topics_file
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.topics_file import read_topics_file
 from platform_defs.topics import rules
 from platform_defs.topics.declared import Declared, Reader, declarations
 from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept

@@ -5,10 +5,10 @@ from dataclasses import replace
 from dagster import AssetCheckKey, AssetKey, AssetObservation, DagsterInstance, build_sensor_context
 
 from assets import find_pipeline
-from platform_defs.contract.pipeline import Pipeline
+from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.definitions import compose
-from platform_defs.orchestration.topic_assets import by_topic, topic_spec
-from platform_defs.orchestration.topics import PAGE, REPEATED, News, checked, next_page
+from platform_defs.orchestration.kafka.topic_assets import by_topic, topic_spec
+from platform_defs.orchestration.kafka.topics import PAGE, REPEATED, News, checked, next_page
 from resources.endpoints import Endpoints
 from tests.world import renamed
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from assets import find_contract
-from platform_defs.engine.budget import Spent
-from platform_defs.engine.ports import Published
+from platform_defs.engine.plan.budget import Spent
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import LedgerAway
+from platform_defs.errors.verdicts import TRIES
 from platform_defs.offsets import OffsetRange
-from platform_defs.orchestration import turns
-from platform_defs.orchestration.goals import SHIFT
-from platform_defs.orchestration.rounds import HANDS, _next
-from platform_defs.orchestration.turns import ALONE, ALONE_FOR, Turns, _may_leave_more
-from platform_defs.verdicts import TRIES
+from platform_defs.orchestration.scheduler import turns
+from platform_defs.orchestration.scheduler.goals import SHIFT
+from platform_defs.orchestration.scheduler.rounds import HANDS, _next
+from platform_defs.orchestration.scheduler.turns import ALONE, ALONE_FOR, Turns, _may_leave_more
 from resources.endpoints import Endpoints
 
 

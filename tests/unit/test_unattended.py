@@ -5,8 +5,8 @@ from typing import Literal
 
 import pytest
 
-from platform_defs.contract.column_types import STRING
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import Bump
 from platform_defs.evolution.plan import ChangePlan, plan

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Contract, WireFormat
+from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput
 from platform_defs.exchange.importing import Wanted
-from platform_defs.operations.exchange import import_from_registry
-from platform_defs.operations.schema_survey import survey
+from platform_defs.operations.contracts.exchange import import_from_registry
+from platform_defs.operations.contracts.schema_survey import survey
 from platform_defs.samples.outlet import samples_of
 from resources.registry.address import Registry
 from tests.unit.registry_double import Answer, refuses, registry_double, says

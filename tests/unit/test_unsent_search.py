@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.offsets import PartitionView, TopicView
-from platform_defs.operations.unsent_search import ranges, refusal
+from platform_defs.operations.unsent.unsent_search import ranges, refusal
 from platform_defs.producing.unsent import LogEnds
-from resources.postgres.unsent import UnsentLog
+from resources.postgres.ledger.unsent import UnsentLog
 
 BEFORE = LogEnds("t", "cluster", "topic", (5, 10))
 NOW = TopicView(

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from py4j.protocol import Py4JNetworkError
 
 from assets import find_contract, find_pipeline
-from platform_defs import errors, verdicts
-from platform_defs.engine.stage import stage_frame
-from platform_defs.engine.task import TaskWork
-from platform_defs.engine.task_errors import from_envelope, to_envelope
-from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError
+from platform_defs import errors
+from platform_defs.engine.job.stage import stage_frame
+from platform_defs.engine.task.task import TaskWork
+from platform_defs.engine.task.task_errors import from_envelope, to_envelope
+from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError, verdicts
+from platform_defs.errors.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
 from platform_defs.offsets import OffsetRange
-from platform_defs.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
-from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right, to_run
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, to_run
 from tests.unit.test_errors import example, tree
 
 NONCE = "3f1c"

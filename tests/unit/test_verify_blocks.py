@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Contract
-from platform_defs.verification.json_blocks import BlockReader
-from platform_defs.verification.judge import Judge, NoRow
-from platform_defs.verification.patterns import whole_match, whole_matches
+from platform_defs.contract.model.contract import Contract
+from platform_defs.verification.judge.json_blocks import BlockReader
+from platform_defs.verification.judge.judge import Judge, NoRow
+from platform_defs.verification.judge.patterns import whole_match, whole_matches
 from tests.mutations import MESSAGES
 from tests.unit.test_avro_agreement import mutated
 from tests.unit.test_decode_agreement import ANY_OBJECTS, GOOD_OBJECTS, LINES, NESTED, TYPES, VALUES, contract_of

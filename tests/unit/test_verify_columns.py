@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Aggregate, Column, Table
-from platform_defs.verification.accumulates import Accumulated
-from platform_defs.verification.ahead import ahead, read_ahead
-from platform_defs.verification.differences import PIECE, differences
-from platform_defs.verification.newest import Newest, equal_rows, without_waste
-from platform_defs.verification.report import Findings
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Aggregate, Column, Table
+from platform_defs.verification.compare.accumulates import Accumulated
+from platform_defs.verification.compare.differences import PIECE, differences
+from platform_defs.verification.compare.newest import Newest, equal_rows, without_waste
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.source.ahead import ahead, read_ahead
 
 ROWS = pa.schema([("v", pa.string()), ("f", pa.float64()), ("_partition", pa.int32()), ("_offset", pa.int64())])
 Made = tuple[str | None, float | None, int]  # v, f, _offset

@@ -9,7 +9,7 @@ from dagster import DagsterInstance, DagsterRunStatus, RunRequest, build_schedul
 
 from assets import find_pipelines
 from platform_defs.definitions import compose
-from platform_defs.orchestration.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
+from platform_defs.orchestration.dagster_runs.keys import VERIFIES, VERIFY_JOB, VERIFY_POOL
 
 PIPELINES = find_pipelines()
 DEFINITIONS = compose(PIPELINES)

@@ -6,8 +6,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.verification.partitions import LostHistory, gaps_of
-from platform_defs.verification.spans import ManySpans, Span, less, missing, united, within
+from platform_defs.verification.source.partitions import LostHistory, gaps_of
+from platform_defs.verification.source.spans import ManySpans, Span, less, missing, united, within
 
 SPANS = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 8)).map(lambda one: (one[0], one[0] + one[1])), max_size=8

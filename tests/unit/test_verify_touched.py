@@ -10,13 +10,13 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.verification.newest import Newest
-from platform_defs.verification.partitions import Partition
-from platform_defs.verification.report import Findings
-from platform_defs.verification.spans import ManySpans
-from platform_defs.verification.touched import TouchedKeys
-from platform_defs.verification.upserts import UpsertComparison
-from platform_defs.verification.windows import Window
+from platform_defs.verification.compare.newest import Newest
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.touched import TouchedKeys
+from platform_defs.verification.compare.upserts import UpsertComparison
+from platform_defs.verification.source.partitions import Partition
+from platform_defs.verification.source.spans import ManySpans
+from platform_defs.verification.source.windows import Window
 
 Message = tuple[str, int | None]  # a key, and its value; None is a tombstone
 Row = tuple[int, int, int]  # batch, offset, value

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.verification.partitions import Partition
-from platform_defs.verification.report import Findings
-from platform_defs.verification.spans import ManySpans, Span, within
-from platform_defs.verification.sums import added
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.sums import added
+from platform_defs.verification.source.partitions import Partition
+from platform_defs.verification.source.spans import ManySpans, Span, within
+from platform_defs.verification.source.windows import BACK, VOID, WHOLE, Window, next_window, why_void
 from platform_defs.verification.verify import cover
-from platform_defs.verification.windows import BACK, VOID, WHOLE, Window, next_window, why_void
-from resources.postgres.verified import Checkpoint
+from resources.postgres.ledger.verified import Checkpoint
 
 BROAD = Context(prec=100)
 BASIS = dict.fromkeys(VOID, "1")

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 import pytest
 
 from assets import find_contract
-from platform_defs.contract.model import Limits
+from platform_defs.contract.model.contract import Limits
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.waiting import (
+from platform_defs.orchestration.scheduler.waiting import (
     Due,
     Seen,
     Waiting,
@@ -20,7 +20,7 @@ from platform_defs.orchestration.waiting import (
     still_waiting,
     to_cursor,
 )
-from resources.postgres.answers import PipelineStatus
+from resources.postgres.ledger.answers import PipelineStatus
 
 LIMITS = Limits(lag_messages=100, lag_seconds=30.0)
 CONTRACT = replace(find_contract("web_page_views"), limits=LIMITS)

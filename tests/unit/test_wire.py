@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.formats.wire.buffer import PADDING, buffer_of
+from platform_defs.formats.blocks.buffer import PADDING, buffer_of
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 from platform_defs.formats.wire.cursors import Cursors, cursors_of
 from platform_defs.formats.wire.varint import zigzag

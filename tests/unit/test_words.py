@@ -2,7 +2,7 @@
 
 import pytest
 
-from platform_defs.words import noun_for, plural, span
+from platform_defs.errors.words import noun_for, plural, span
 
 
 @pytest.mark.parametrize(("count", "words"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (1_500, "1,500 rows")])

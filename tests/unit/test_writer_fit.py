@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Contract, Field, Format, WireFormat
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Contract, Field, Format, WireFormat
 from platform_defs.evolution.changes import ChangeClass
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.fit import Refused, reader_or_refusal
 from platform_defs.formats.writer_fit import doubts_of, misfit, why_not, writer_changes
-from platform_defs.formats.writer_schema import WriterSchema
 from tests.unit.avro_messages import record
 
 

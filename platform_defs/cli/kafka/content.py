@@ -6,7 +6,7 @@ import base64
 from collections.abc import Iterator
 from typing import Any
 
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 _WIDTH = 16  # bytes in a line of a hex dump
 

@@ -71,7 +71,7 @@ def delivery(
 
 def _print(report: DeliveryReport, *, keep: bool) -> None:
     from platform_defs.operations.kafka.demo_delivery import TOPIC, name_of
-    from resources.postgres.demo import SCHEMA
+    from resources.postgres.tables.demo import SCHEMA
 
     columns = ("semantics", "crashes", "transfers", "lost", "duplicated", "sum of balances", "seconds")
     rows = [

@@ -45,7 +45,7 @@ def groups(output: OutputOption = Output.human) -> None:
     from platform_defs.operations.kafka.demo_groups import GroupsDemo
     from resources.endpoints import kafka_alone
     from resources.local import stack
-    from resources.settings import settings
+    from resources.process.settings import settings
 
     found = list[Rebalance]()
     with exiting_at_signals(), progress() as show:

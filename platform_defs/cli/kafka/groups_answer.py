@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from platform_defs.cli.output import print_error, print_fields, print_line, print_table
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.kafka.group_reset import OffsetChange

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from platform_defs.cli.kafka.content import hex_lines
 from platform_defs.cli.output import Output, print_error, print_json, print_json_line, print_line
-from platform_defs.contract.classified import HIDDEN
-from platform_defs.words import plural
+from platform_defs.contract.model.classified import HIDDEN
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.kafka.peeked_message import Content, PeekedMessage

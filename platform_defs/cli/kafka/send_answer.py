@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from platform_defs.cli.output import Output, print_error, print_line
-from platform_defs.words import noun_for, plural
+from platform_defs.errors.words import noun_for, plural
 
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.prepare_send import Prepared

@@ -12,10 +12,10 @@ from platform_defs.cli.kafka.topics_describe import describe
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
 from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 from platform_defs.errors import BadInput
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
-    from platform_defs.operations.topic_plan import Topics
+    from platform_defs.operations.topics.topic_plan import Topics
 
 app = typer.Typer(
     help="Topics as contracts and topics.yaml declare them: planned, applied, imported.", no_args_is_help=True
@@ -73,7 +73,7 @@ def list_(output: OutputOption = Output.human) -> None:
       problem     why it is hidden, as a sentence; else null
     """
     from platform_defs.cli.kafka.topics_answer import print_topics
-    from platform_defs.operations.topic_list import list_topics
+    from platform_defs.operations.topics.topic_list import list_topics
 
     listed = list_topics(_topics())
     print_json(listed.to_json()) if output is Output.json else print_topics(listed)
@@ -115,7 +115,7 @@ def plan(
                 and what was seen and what it becomes
     """
     from platform_defs.cli.kafka.topics_answer import print_judged
-    from platform_defs.operations.topic_plan import Allowed, store
+    from platform_defs.operations.topics.topic_plan import Allowed, store
 
     judged = _topics(topic).plan(Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ())))
     print_judged(judged, output)
@@ -155,7 +155,7 @@ def apply(
     JSON: as tidegate topics plan, and applied
     """
     from platform_defs.cli.kafka.topics_answer import judged_json, print_judged
-    from platform_defs.operations.topic_plan import Allowed, stored
+    from platform_defs.operations.topics.topic_plan import Allowed, stored
 
     allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))
     kept = stored(file) if file else None
@@ -201,7 +201,7 @@ def import_(
       yaml     the text
       written  whether it was added to topics.yaml
     """
-    from platform_defs.operations.topic_list import import_topic
+    from platform_defs.operations.topics.topic_list import import_topic
 
     found = import_topic(_topics(), topic, write=write)
     where = f"# {'added to' if found.written else 'for'} {found.file}\n"
@@ -226,7 +226,7 @@ def delete(
     \b
     JSON: topic, topic_id, messages (offsets that it held), deleted
     """
-    from platform_defs.operations.topic_list import propose_deletion
+    from platform_defs.operations.topics.topic_list import propose_deletion
 
     if confirm != topic:
         raise BadInput(f"--confirm {confirm} is not the name of the topic, {topic}. Nothing was deleted")
@@ -246,10 +246,10 @@ def delete(
 
 def _topics(only: list[str] | None = None) -> Topics:
     """Kafka is needed; Postgres, where pipelines' positions are, may be away."""
-    from platform_defs.operations.topic_plan import Topics
+    from platform_defs.operations.topics.topic_plan import Topics
     from resources.endpoints import kafka_alone, ledger_if_any
-    from resources.kafka.topic_admin import TopicAdmin
-    from resources.settings import settings
+    from resources.kafka.admin.topic_admin import TopicAdmin
+    from resources.process.settings import settings
 
     chosen = settings()
     return Topics(chosen.contracts_folder, TopicAdmin(kafka_alone()), ledger_if_any(), tuple(only or ()), chosen.home)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from platform_defs.cli.output import Output, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from platform_defs.operations.topic_list import TopicList
-    from platform_defs.operations.topic_plan import Judged
+    from platform_defs.operations.topics.topic_list import TopicList
+    from platform_defs.operations.topics.topic_plan import Judged
     from platform_defs.topics.verdicts import Verdict
 
 

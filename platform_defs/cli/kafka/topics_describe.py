@@ -15,7 +15,7 @@ from platform_defs.cli.output import (
     print_line,
     print_table,
 )
-from platform_defs.words import plural, span
+from platform_defs.errors.words import plural, span
 
 if TYPE_CHECKING:
     from platform_defs.kafka.topic_description import DescribedPartition, Setting, TopicDescription

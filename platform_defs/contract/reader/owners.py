@@ -4,7 +4,7 @@ import re
 
 from open_data_contract_standard.model import Team
 
-from platform_defs.contract.document import Document
+from platform_defs.contract.document.document import Document
 
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")  # Dagster takes no others
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.model import HEADER
-from platform_defs.contract.node import Node, one_of
+from platform_defs.contract.document.node import Node, one_of
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import HEADER
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.blocks.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.reason import Reason
 
 
 def scalar(walk: Walk, of: Definite) -> Any:

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.arrays import SIZE_OF_ITEM
-from platform_defs.formats.arrow import Column, nulls
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.columns import array_column, column, json_column, lists
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.avro.resolve import Node, Plan
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Union
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.wire.buffer import Integers, Mask, buffer_of
+from platform_defs.formats.blocks.arrays import SIZE_OF_ITEM
+from platform_defs.formats.blocks.arrow import Column, nulls
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Integers, Mask, buffer_of
 from platform_defs.formats.wire.cursors import Cursors, cursors_of
 
 

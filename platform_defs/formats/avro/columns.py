@@ -7,11 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.array_columns import as_lists, doubt_arrays
-from platform_defs.formats.arrays import MOST_ITEMS
-from platform_defs.formats.arrow import Column, nulls
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.arrays import array_at, array_to
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import json_of
@@ -19,9 +15,13 @@ from platform_defs.formats.avro.passing import Scalar, Spans
 from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.texts import SHAPES, plain_column
-from platform_defs.formats.wire.buffer import Integers, Mask
+from platform_defs.formats.blocks.array_columns import as_lists, doubt_arrays
+from platform_defs.formats.blocks.arrays import MOST_ITEMS
+from platform_defs.formats.blocks.arrow import Column, nulls
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Integers, Mask
+from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, spread, texts, uuid_texts
 from platform_defs.formats.wire.cursors import Cursors
 

@@ -19,7 +19,7 @@ Each of them also as a union with null. A long or int that stands for something 
 from dataclasses import dataclass
 from typing import Literal
 
-from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.schema import (
     NULL,
     Array,

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.arrow import Column, int64s, record_batch
+from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.formats.avro.block import read_block
 from platform_defs.formats.avro.passing import FEW
 from platform_defs.formats.avro.resolve import Plan, resolve
 from platform_defs.formats.avro.single import MessageReader
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.decoded import Decoded, in_order
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.wire.buffer import MOST_BYTES, Bytes, Integers, Mask
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.arrow import Column, int64s, record_batch
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import MOST_BYTES, Bytes, Integers, Mask
+from platform_defs.formats.blocks.decoded import Decoded, in_order
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 
 class AvroReader:

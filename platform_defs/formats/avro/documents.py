@@ -32,10 +32,10 @@ from platform_defs.formats.avro.schema import (
     Union,
 )
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import MOST_BYTES, json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject
-from platform_defs.formats.reason import Reason
 
 MOST_EMPTY = 1_000  # values that take no byte, in a document: else a few bytes could stand for any number of them
 _MOST_DECIMAL_BYTES, _MOST_SCALE = 400, 1_000  # of a decimal

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from platform_defs.contract.column_types import (
+from platform_defs.contract.model.column_types import (
     BOOLEAN,
     BYTES,
     DATE,
@@ -17,7 +17,7 @@ from platform_defs.contract.column_types import (
     array_or_json,
     column_type,
 )
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.avro.conversions import PER_SECOND
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.resolve import message_of, nullable_record
@@ -33,8 +33,8 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.writer_field import MOST_LEVELS, WriterField
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 _PLAIN = {
     "string": STRING,

@@ -25,8 +25,8 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.budget import too_long
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.budget import too_long
+from platform_defs.formats.blocks.excerpt import excerpt
 
 MOST_LEVELS = 100  # of nesting in the schema's text: far below Python's recursion limit
 _PRIMITIVES: frozenset[str] = frozenset(get_args(PrimitiveName))

@@ -24,7 +24,7 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.wire.buffer import Integers, Mask
+from platform_defs.formats.blocks.buffer import Integers, Mask
 from platform_defs.formats.wire.cursors import Cursors
 from platform_defs.formats.wire.varint import zigzag
 

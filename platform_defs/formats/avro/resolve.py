@@ -9,13 +9,13 @@ the contract requires it: a value that no producer wrote is not invented, so Avr
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.formats.avro.conversions import Conversion, conversion_to
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.schema import NULL, AvroType, Record, Schema, Union, spelled
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 
 @dataclass(frozen=True)

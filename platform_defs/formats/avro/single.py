@@ -12,7 +12,7 @@ from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong, counted
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.blocks.reason import Reason
 
 
 class MessageReader:

@@ -7,14 +7,14 @@ from decimal import Context, Decimal
 from typing import Any
 from uuid import UUID
 
-from platform_defs.contract.column_types import ColumnType
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import text_of
 from platform_defs.formats.avro.walk import Wrong, counted
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.texts import plain_value
 from platform_defs.formats.json.values import text_reason
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.texts import plain_value
 
 Convert = Callable[[Any], Any]  # what the message holds → a value that Arrow takes for the column; raises Wrong
 

@@ -21,8 +21,8 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 
 MAX_DEPTH = 100  # of records, arrays and maps in each other, the message being the first; as in JSON
 _FLOAT: dict[str, tuple[Literal["<f", "<d"], int]] = {"float": ("<f", 4), "double": ("<d", 8)}

@@ -6,12 +6,12 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Field, Unit
-from platform_defs.formats.array_columns import Arrays
-from platform_defs.formats.arrow import Column
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.contract.model.contract import Field, Unit
+from platform_defs.formats.blocks.array_columns import Arrays
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.json.values import DATE_SHAPE, TICKS, TIMESTAMP_SHAPE, epoch_limits
-from platform_defs.formats.texts import SHAPES, plain_column
 
 _FULL_TIME = len("2026-11-01T10:00:00Z")
 

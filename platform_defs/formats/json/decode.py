@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.arrow import Column, counted, integers, places, record_batch
-from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.contract.model.contract import Contract, Fault
+from platform_defs.formats.blocks.arrow import Column, counted, integers, places, record_batch
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.decoded import Decoded, in_order
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.lines import Lines, line_mask, read_lines
 from platform_defs.formats.json.read_plan import read_plan
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.json.suspects import suspects
-from platform_defs.formats.reason import Reason
 
 _FEW = 128  # messages that are read at once when a larger block has failed
 

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import orjson
 
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.values import JsonNumber, JsonObject, text_reason
-from platform_defs.formats.reason import Reason
 
 # Postgres' limits on numeric (Numeric Types): digits before the point; after it, trailing zeros included.
 _MOST_WHOLE_DIGITS, _MOST_DECIMALS = 131_072, 16_383

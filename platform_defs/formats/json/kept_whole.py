@@ -13,8 +13,8 @@ from typing import Any, cast
 import orjson
 import pyarrow as pa
 
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.formats.arrow import Column
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.json.json_text import MOST_BYTES
 from platform_defs.formats.json.message_shape import ObjectShape
 

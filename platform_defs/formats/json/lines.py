@@ -17,8 +17,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.json
 
-from platform_defs.formats.arrow import Column, all_bytes, record_batch
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.formats.blocks.arrow import Column, all_bytes, record_batch
+from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.json.columns import finished
 from platform_defs.formats.json.kept_whole import KeptWhole, has_unknown, read_kept_whole
 from platform_defs.formats.json.message_shape import ObjectShape

@@ -7,9 +7,9 @@ columns of values within it) to both.
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from platform_defs.contract.column_types import JSON
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.message_path import MessagePath
 
 
 @dataclass(frozen=True)

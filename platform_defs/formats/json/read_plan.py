@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from platform_defs.contract.column_types import JSON
-from platform_defs.contract.message_path import MessagePath
-from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.arrow import ArrowField, one_value
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.formats.blocks.arrow import ArrowField, one_value
+from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.json.columns import read_as
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 from platform_defs.formats.json.single import MAX_DEPTH

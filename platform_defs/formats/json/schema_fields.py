@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 
-from platform_defs.contract.column_types import JSON
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, kinds_of, meant, node, required_by
-from platform_defs.formats.writer_field import MOST_LEVELS, WriterField
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 
 def json_fields(writer: WriterSchema) -> Iterator[WriterField]:

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.schema_types import Node, item_kinds, kinds_of, meant, node, required_by
-from platform_defs.formats.writer_schema import WriterSchema
 
 _READ = {  # by the contract's type, the types of JSON that it is read from (values.py); json: any
     "integer": frozenset({"integer"}),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from platform_defs.contract.column_types import (
+from platform_defs.contract.model.column_types import (
     BOOLEAN,
     BYTES,
     DATE,

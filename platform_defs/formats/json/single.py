@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
-from platform_defs.contract.column_types import JSON
-from platform_defs.contract.message_path import spell_path
-from platform_defs.contract.model import Contract
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.message_path import spell_path
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 from platform_defs.formats.json.values import (
@@ -26,7 +27,6 @@ from platform_defs.formats.json.values import (
     reader_of,
     wrong_type_on_the_way,
 )
-from platform_defs.formats.reason import Reason
 
 MAX_DEPTH = 100  # far below Python's recursion limit of 1,000, which json would run into
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import orjson
 import pyarrow as pa
 
-from platform_defs.contract.column_types import JSON
-from platform_defs.contract.model import Contract, Field
-from platform_defs.formats.arrow import kernels as pc
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
 _MOST_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message

@@ -27,13 +27,13 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Unit
-from platform_defs.formats.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.texts import plain_value
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Unit
+from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.formats.blocks.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.texts import plain_value
 
 
 class JsonNumber(str):

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from platform_defs.formats.arrays import MOST_ITEMS, at_item, too_many_items
+from platform_defs.formats.blocks.arrays import MOST_ITEMS, at_item, too_many_items
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.resolve import ColumnPlan
 from platform_defs.formats.protobuf.shapes import FieldShape
 from platform_defs.formats.protobuf.tree import Tree, part_of
 from platform_defs.formats.protobuf.values import reader
-from platform_defs.formats.reason import Reason
 
 ItemReader = Callable[[FieldShape, Any], Any]  # the repeated field and one of its values → a value, or a Reason
 

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.arrays import MOST_ITEMS, SIZE_OF_ITEM
-from platform_defs.formats.arrow import Column, repeated
-from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.budget import Budget
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.formats.blocks.arrays import MOST_ITEMS, SIZE_OF_ITEM
+from platform_defs.formats.blocks.arrow import Column, repeated
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Integers, Mask
+from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.json.values import DATE_SHAPE
 from platform_defs.formats.protobuf.items import items_of
 from platform_defs.formats.protobuf.json_columns import ends_at, json_column
@@ -18,8 +20,6 @@ from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, e
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
 from platform_defs.formats.protobuf.tree import MOST_ITEMS as MOST_OF_A_MESSAGE
 from platform_defs.formats.protobuf.walk import Cell, Found
-from platform_defs.formats.texts import SHAPES, plain_column
-from platform_defs.formats.wire.buffer import Integers, Mask
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 
 _MOST_DIGITS = 18  # of a decimal that is made of an integer of 64 bits

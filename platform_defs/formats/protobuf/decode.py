@@ -10,19 +10,19 @@ import numpy as np
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor
 
-from platform_defs.contract.model import Contract, Fault
-from platform_defs.formats.arrow import Column, record_batch
-from platform_defs.formats.budget import Budget
-from platform_defs.formats.decoded import Decoded, in_order
+from platform_defs.contract.model.contract import Contract, Fault
+from platform_defs.formats.blocks.arrow import Column, record_batch
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, buffer_of
+from platform_defs.formats.blocks.decoded import Decoded, in_order
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.columns import columns_of
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import message_at, spellings, types_of
 from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, buffer_of
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _FEW = 64  # messages: less are as soon read one by one
 _numpy: Any = np  # the stubs type what it finds by what is asked for

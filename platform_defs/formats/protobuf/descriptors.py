@@ -18,10 +18,10 @@ from google.protobuf.message import DecodeError, Error
 
 import platform_defs
 from platform_defs.errors import Retryable
-from platform_defs.formats.excerpt import excerpt
-from platform_defs.formats.kept import Kept
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.long_names import refuse_long_names
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.proto import compiler
 
 _LONGEST_NAME, _LONGEST_PART, _MOST_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones

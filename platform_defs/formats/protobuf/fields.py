@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from platform_defs.contract.column_types import (
+from platform_defs.contract.model.column_types import (
     BOOLEAN,
     BYTES,
     DATE,
@@ -16,13 +16,13 @@ from platform_defs.contract.column_types import (
     ColumnType,
     array_or_json,
 )
-from platform_defs.contract.message_path import MessagePath
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.resolve import is_genuine, spelt
 from platform_defs.formats.protobuf.shapes import KINDS
-from platform_defs.formats.writer_field import MOST_LEVELS, WriterField
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 _PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
 _MESSAGES = {

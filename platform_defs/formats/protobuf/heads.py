@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, Words
 from platform_defs.formats.protobuf.shapes import FIXED32, FIXED64, LENGTH, VARINT
-from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, Words
 from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
 
 _NO_TAG = 2**40  # of a cursor at its stop

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from platform_defs.formats.array_columns import as_lists, doubt_arrays
-from platform_defs.formats.arrow import Column
+from platform_defs.formats.blocks.array_columns import as_lists, doubt_arrays
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.buffer import Integers, Words
 from platform_defs.formats.protobuf.heads import Values
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FIXED32, FIXED64, LENGTH, FieldShape, MessageShape
 from platform_defs.formats.protobuf.walk import FEW, MOST_THIN_ROUNDS, Cell, Found, walk
-from platform_defs.formats.wire.buffer import Integers, Words
 from platform_defs.formats.wire.cursors import Cursors
 
 _HALF = np.uint64(0xFFFF_FFFF)

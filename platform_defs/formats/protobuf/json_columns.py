@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.formats.arrow import Column
-from platform_defs.formats.budget import Budget
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.budget import Budget
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import MOST_ITEMS, RefusedMessage, TreeReader
 from platform_defs.formats.protobuf.walk import Found
-from platform_defs.formats.reason import Reason
 
 
 def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:

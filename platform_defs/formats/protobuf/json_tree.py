@@ -15,12 +15,12 @@ from typing import Any, cast
 
 import numpy as np
 
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import MOST_BYTES, json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
-from platform_defs.formats.reason import Reason
 
 _LONGEST_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

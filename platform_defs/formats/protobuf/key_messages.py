@@ -2,13 +2,13 @@
 
 from typing import Any
 
+from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.json_tree import json_of_message
 from platform_defs.formats.protobuf.message_index import message_at, types_of
 from platform_defs.formats.protobuf.shapes import MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, TreeReader
-from platform_defs.formats.reason import Reason
-from platform_defs.formats.writer_schema import SchemaNotCompatible, WriterSchema
 
 
 class KeyMessages:

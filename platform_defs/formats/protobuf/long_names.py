@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FileDescriptorProto
 
-from platform_defs.formats.budget import too_long
-from platform_defs.formats.writer_schema import SchemaNotCompatible
+from platform_defs.formats.blocks.budget import too_long
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 
 
 def refuse_long_names(file: FileDescriptorProto) -> None:

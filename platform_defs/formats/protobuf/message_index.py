@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 
-from platform_defs.formats.reason import Reason
+from platform_defs.formats.blocks.reason import Reason
 
 Indexes = tuple[int, ...]
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from platform_defs.formats.blocks.buffer import Integers, Mask, Words
 from platform_defs.formats.protobuf.shapes import EnumShape
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND
-from platform_defs.formats.wire.buffer import Integers, Mask, Words
 from platform_defs.formats.wire.varint import zigzag
 
 _HALF = np.uint64(0xFFFF_FFFF)

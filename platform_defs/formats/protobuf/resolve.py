@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.contract.message_path import MessagePath, spell_path
-from platform_defs.contract.model import Contract, Field
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.contract.model.message_path import MessagePath, spell_path
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 from platform_defs.formats.protobuf.shapes import KINDS, FieldShape, MessageShape, field_shape
-from platform_defs.formats.writer_schema import SchemaNotCompatible
 
 Path = tuple[int, ...]  # the numbers of the fields that lead to a value, outermost first
 

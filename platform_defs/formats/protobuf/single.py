@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.arrays import array_value, items_reader
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader, part_of
 from platform_defs.formats.protobuf.values import reader
-from platform_defs.formats.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.shapes import (
     END_GROUP,
     FIXED32,
@@ -21,7 +22,6 @@ from platform_defs.formats.protobuf.shapes import (
     FieldShape,
     MessageShape,
 )
-from platform_defs.formats.reason import Reason
 
 Tree = dict[int, Any]  # by number: an int, float, bool, bytes (string, bytes) or Tree; a list of those where repeated
 

@@ -7,11 +7,11 @@ from decimal import Decimal
 from operator import itemgetter
 from typing import Any
 
-from platform_defs.contract.column_types import ColumnType
-from platform_defs.formats.excerpt import excerpt
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.values import reader_of, text_reason
 from platform_defs.formats.protobuf.resolve import ColumnPlan
-from platform_defs.formats.reason import Reason
 
 Reader = Callable[[Sequence[Any]], Any]  # the parts of a value, none of them missing → a value, or a Reason
 

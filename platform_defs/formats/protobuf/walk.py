@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, Words
 from platform_defs.formats.protobuf.heads import Heads, Values
 from platform_defs.formats.protobuf.resolve import Path, Program
 from platform_defs.formats.protobuf.shapes import LENGTH, FieldShape, MessageShape
-from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, Words
 
 FEW = 32  # messages in a round: with less it is slower than reading them one by one ...
 MOST_THIN_ROUNDS = 64  # ... so only so many of those are made

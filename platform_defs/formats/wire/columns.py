@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from platform_defs.formats.arrow import Column
-from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.wire.buffer import Buffer, Integers, Mask
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HEX_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]

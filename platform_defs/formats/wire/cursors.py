@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from platform_defs.formats.wire.buffer import Buffer, Integers, Mask, Words
+from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask, Words
 from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
 
 

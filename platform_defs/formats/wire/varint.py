@@ -6,7 +6,7 @@ https://avro.apache.org/docs/1.12.0/specification/#binary-encoding
 
 import numpy as np
 
-from platform_defs.formats.wire.buffer import Integers, Words
+from platform_defs.formats.blocks.buffer import Integers, Words
 
 _U = np.uint64
 _TOP_BITS = _U(0x8080808080808080)

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from platform_defs.contract.catalogue import BrokenContract, Contracts
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
 from platform_defs.doctor import machine, pipelines
 from platform_defs.doctor import postgres as of_postgres
 from platform_defs.doctor.findings import Finding, error, warning
 from platform_defs.doctor.pipelines import PipelineState
-from platform_defs.engine.redaction import stored_error
+from platform_defs.engine.task.redaction import stored_error
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.halts import GateRed
+from platform_defs.errors.halts import GateRed
 from platform_defs.offsets import Position
 from platform_defs.operations.doctor.at_once import at_once
 from platform_defs.operations.doctor.kafka import QUIET, KafkaExamination
-from resources.postgres.answers import PipelineStatus
+from resources.postgres.ledger.answers import PipelineStatus
 
 UNANSWERED = 10  # times the time-out: of the questions to one system that may follow one another
 
@@ -73,7 +73,7 @@ class Examination:
     def _postgres(self) -> list[Finding]:
         if self.postgres_url is None:
             return [_not_running("postgres")]
-        from resources.postgres.vitals import look
+        from resources.postgres.ledger.vitals import look
 
         try:
             seen = look(self.postgres_url, self.seconds)
@@ -90,7 +90,7 @@ class Examination:
         """Nothing where the ledger cannot be read: the findings about Postgres say why."""
         if self.postgres_url is None:
             return []
-        from resources.postgres.ledger import Ledger
+        from resources.postgres.ledger.ledger import Ledger
 
         contracts = {contract.pipeline: contract for contract in self.contracts.good}
         try:
@@ -114,7 +114,7 @@ class Examination:
     def _daemon(self, beside_the_ledger: Mapping[str, float] | None) -> Finding:
         if self.dagster_url is None:
             return of_postgres.daemon(beside_the_ledger)
-        from resources.postgres.vitals import heartbeats
+        from resources.postgres.ledger.vitals import heartbeats
 
         try:
             return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.doctor import cluster, topics, trials
 from platform_defs.doctor.addresses import Address, Seen, parsed
 from platform_defs.doctor.cluster import Looks
@@ -14,8 +14,8 @@ from platform_defs.doctor.postgres import clock
 from platform_defs.doctor.topics import TopicLook, TopicTrouble
 from platform_defs.doctor.trials import Place, Written
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.operations.observe_cluster import Look
-from platform_defs.words import plural
+from platform_defs.errors.words import plural
+from platform_defs.operations.cluster.observe_cluster import Look
 from resources.kafka.doctor.addresses import Visitor
 from resources.kafka.doctor.topic_states import topic_states
 from resources.kafka.doctor.trial import Trial

@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from platform_defs.errors import BrokerAway, InternalError, TidegateError
 from platform_defs.kafka.delivery_demo import BATCH, Crash, Place, Semantics, Transfer
 from platform_defs.operations.kafka.demo_topic import right_on_group
-from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right
-from resources.postgres.connection import Connection, connect, database_errors
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right
+from resources.postgres.session.connection import Connection, connect, database_errors
 
 PATIENCE = 60.0  # seconds without a message
 POST = "INSERT INTO tidegate_demo.postings (semantics, transfer, account, amount) VALUES (%s, %s, %s, %s)"

@@ -10,6 +10,7 @@ from multiprocessing import forkserver
 from typing import Any
 
 from platform_defs.errors import BrokerAway, InternalError, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.kafka.delivery_demo import (
     BATCH,
     SEMANTICS,
@@ -25,10 +26,9 @@ from platform_defs.operations.kafka import demo_consumers
 from platform_defs.operations.kafka.demo_consumers import Task
 from platform_defs.operations.kafka.demo_topic import DemoTopic, delete_or_note
 from platform_defs.producing.message import Message
-from platform_defs.words import plural
 from resources.endpoints import Endpoints
-from resources.kafka.producer import Producer
-from resources.postgres.demo import SCHEMA, DemoSchema, demo_schema
+from resources.kafka.producer.producer import Producer
+from resources.postgres.tables.demo import SCHEMA, DemoSchema, demo_schema
 
 TOPIC = "tidegate.demo.transfers"
 GROUP = "tidegate.demo."  # and the semantics

@@ -16,13 +16,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from typing_extensions import override
 
 from platform_defs.errors import BrokerAway, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.kafka.groups_demo import PARTITIONS, Assignment, GroupTotal, Rebalance, is_settled
 from platform_defs.operations.kafka.demo_topic import DemoTopic, right_on_group
 from platform_defs.producing.message import Message
-from platform_defs.words import plural
-from resources.kafka.producer import Producer
-from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right
+from resources.kafka.producer.producer import Producer
 
 TOPIC = "tidegate.demo.orders"
 BILLING, AUDIT = "tidegate.demo.billing", "tidegate.demo.audit"

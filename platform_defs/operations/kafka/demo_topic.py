@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, KafkaException
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.topics.steps import Create
-from resources.kafka.admin import admin_client
-from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right
-from resources.kafka.topic_admin import TopicAdmin
+from resources.kafka.admin.topic_admin import TopicAdmin
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right
 
 EMPTY = 30.0  # seconds until a group whose consumers have ended has no members: more than their session timeout
 ANSWER = 20.0  # seconds for one request, after which its future has an error

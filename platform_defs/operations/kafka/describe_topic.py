@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from platform_defs.cluster.observed import Partition
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.topic import check_topic_name
+from platform_defs.contract.model.topic import check_topic_name
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import TidegateError
 from platform_defs.kafka.groups import partitions_of, total_lag
 from platform_defs.kafka.topic_description import (
@@ -20,10 +20,10 @@ from platform_defs.kafka.topic_description import (
 )
 from platform_defs.offsets import PartitionView
 from platform_defs.operations.kafka.groups import incomplete, read_groups
-from resources.kafka.cluster import KafkaCluster
+from resources.kafka.admin.cluster import KafkaCluster
+from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.client.rights import to_describe
 from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.partitions import KafkaPartitions
-from resources.kafka.rights import to_describe
 from resources.local import stack
 from resources.local.segments import segments_of
 

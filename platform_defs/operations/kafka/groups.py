@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TypeVar
 
-from platform_defs.contract.digest import fingerprint_of
-from platform_defs.contract.topic import check_topic_name
+from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.contract.model.topic import check_topic_name
 from platform_defs.errors import BadInput, TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.kafka.group_reset import OffsetChange, Target, offset_changes
 from platform_defs.kafka.groups import EMPTY, Bounds, Group, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
 from platform_defs.kafka.peek_ranges import check_partitions
-from platform_defs.words import plural
+from resources.kafka.client.rights import PAGE, on_cluster
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.client import Listing
 from resources.kafka.groups.first_unread import first_unread
-from resources.kafka.rights import PAGE, on_cluster
 
 NAMED = 10  # members in an error
 NO_OFFSETS = (
@@ -255,7 +255,7 @@ class Groups:
 
     def _others(self) -> dict[str, Group]:
         """The groups that are not of consumers: share and streams groups, and those of Kafka Connect."""
-        from resources.kafka.cluster import KafkaCluster  # kafka-python, for this alone
+        from resources.kafka.admin.cluster import KafkaCluster  # kafka-python, for this alone
 
         found = KafkaCluster(self.client.options, self.client.timeout).groups()
         return {name: one for name, one in found.items() if one.type not in ("", "consumer")}

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from platform_defs.contract.classified import classified
-from platform_defs.contract.model import Contract, Fault
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import Contract, Fault
 from platform_defs.encoding.documents import CannotEncode
 from platform_defs.encoding.messages import MessageEncoder, MessageSchemas
-from platform_defs.engine.message_keys import KeyColumn, key_texts
-from platform_defs.engine.metadata_columns import with_metadata
-from platform_defs.engine.redaction import INSTEAD, redacted
-from platform_defs.engine.row_checks import check_rows
+from platform_defs.engine.task.message_keys import KeyColumn, key_texts
+from platform_defs.engine.task.metadata_columns import with_metadata
+from platform_defs.engine.task.redaction import INSTEAD, redacted
+from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.errors import BadInput
-from platform_defs.formats.block import Block, in_parts, message_blocks
-from platform_defs.formats.decoded import Decoded
+from platform_defs.formats.blocks.block import Block, in_parts, message_blocks
+from platform_defs.formats.blocks.decoded import Decoded
 from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS
 from platform_defs.formats.supported import decode

@@ -9,20 +9,20 @@ from itertools import islice
 import pyarrow as pa
 
 from platform_defs.cluster.observed import Partition
-from platform_defs.engine.decoding import BlockDecoder
+from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.errors import BadInput, BrokerAway, TidegateError
-from platform_defs.formats.arrow import integers
+from platform_defs.formats.blocks.arrow import integers
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peek_ranges import Start, check_partitions, no_leader, starts_at, turns
 from platform_defs.kafka.peeked_message import PeekedMessage
 from platform_defs.offsets import OffsetRange, PartitionView
 from platform_defs.operations.kafka.peek_filter import PeekFilter
 from resources.endpoints import ledger_if_any, registry_if_any
-from resources.kafka.broker import offsets_at
-from resources.kafka.partitions import KafkaPartitions
-from resources.kafka.rights import Right
-from resources.kafka.source import READING, KafkaSource
-from resources.settings import settings
+from resources.kafka.admin.broker import offsets_at
+from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.client.rights import Right
+from resources.kafka.data.source import READING, KafkaSource
+from resources.process.settings import settings
 
 POLL = 0.5  # seconds between two questions for new messages
 PARTITIONS_KNOWN = 30.0  # seconds after which a follower looks for added partitions

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.classified import HIDDEN, NOT_SHOWN, classified
-from platform_defs.contract.model import Fault
-from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.engine.message_keys import KeyColumn
-from platform_defs.engine.redaction import redacted
-from platform_defs.formats.arrow import Column, columns_of, int64s, nulls, record_batch, repeated
-from platform_defs.formats.arrow import kernels as pc
-from platform_defs.formats.block import TIMESTAMP_TYPES, YEARS, Block, headers_of, in_parts, timestamp_ms
+from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, classified
+from platform_defs.contract.model.contract import Fault
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.engine.task.message_keys import KeyColumn
+from platform_defs.engine.task.redaction import redacted
+from platform_defs.formats.blocks.arrow import Column, columns_of, int64s, nulls, record_batch, repeated
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.block import TIMESTAMP_TYPES, YEARS, Block, headers_of, in_parts, timestamp_ms
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peeked_message import Content, PeekedMessage
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from platform_defs.contract.catalogue import Contracts
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.errors.words import plural
 from platform_defs.kafka.destination import find_destination, missing
 from platform_defs.operations.kafka.lines import Lines
 from platform_defs.operations.kafka.outgoing import Checked, Headers, Refused, Unchecked
@@ -15,11 +16,10 @@ from platform_defs.operations.kafka.send import Sending, portions
 from platform_defs.operations.kafka.writer_schemas import message_schemas
 from platform_defs.producing.chosen import Chosen, choose
 from platform_defs.producing.presets import DEFAULT
-from platform_defs.words import plural
 from resources.endpoints import connection, kafka_alone
-from resources.kafka.producer import Producer
-from resources.kafka.producer_client import existing_partitions
-from resources.settings import settings
+from resources.kafka.producer.producer import Producer
+from resources.kafka.producer.producer_client import existing_partitions
+from resources.process.settings import settings
 from resources.unsent.sink import UnsentSink, sink
 
 SHOWN = 5  # refused values that an error names

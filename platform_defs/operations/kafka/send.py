@@ -22,7 +22,7 @@ from platform_defs.operations.kafka.outgoing import Checked, Outgoing, Refused, 
 from platform_defs.producing.message import Delivered, Message
 
 if TYPE_CHECKING:
-    from resources.kafka.producer import Producer
+    from resources.kafka.producer.producer import Producer
 
 BLOCK = 1_000  # messages between two reports; with the preset transactional, in one transaction
 MAX_WAITING = 100_000  # messages that were acknowledged and wait for an earlier one: results are in order

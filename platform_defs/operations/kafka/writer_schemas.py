@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from platform_defs.contract.model import Contract
+from platform_defs.contract.model.contract import Contract
 from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.errors import BadInput
-from platform_defs.formats.writer_schema import WriterSchema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 
 if TYPE_CHECKING:
     from resources.registry.address import Registry
@@ -81,7 +81,7 @@ def _of_keys(contract: Contract, subjects: Subjects, subject: str) -> WriterSche
 
 
 def _readable(contract: Contract, subject: str, newest: Version) -> WriterSchema:
-    from platform_defs.operations.schema_survey import UNREADABLE
+    from platform_defs.operations.contracts.schema_survey import UNREADABLE
 
     if newest.schema is None:
         raise BadInput(

@@ -18,9 +18,9 @@ from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
 from platform_defs.producing.judging import Round, judge
 from platform_defs.producing.measured import Measured, summed_up
 from platform_defs.producing.presets import Preset
-from resources.home import private_home
 from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
+from resources.process.home import private_home
 
 RATE = 2_000  # messages a second through a fault; without one as fast as it goes
 ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message

@@ -14,17 +14,17 @@ from typing import Any
 
 import dagster as dg
 
-from platform_defs.contract.reserved import GROUPS_WITHIN_RETENTION
+from platform_defs.contract.model.reserved import GROUPS_WITHIN_RETENTION
 from platform_defs.errors import TidegateError
+from platform_defs.errors.words import plural
 from platform_defs.kafka.groups import Bounds, GroupPartition, Place, partitions_of, total_lag
 from platform_defs.kafka.own_groups import recording_pipeline, shown_pipeline
 from platform_defs.offsets import TopicView
 from platform_defs.operations.kafka.groups import CommittedGroup, incomplete, read_groups
-from platform_defs.orchestration.keys import topic_key
-from platform_defs.words import plural
+from platform_defs.orchestration.dagster_runs.keys import topic_key
 from resources.endpoints import Endpoints
+from resources.kafka.admin.topics import KEPT, Facts
 from resources.kafka.groups.child import KafkaGroups
-from resources.kafka.topics import KEPT, Facts
 
 SHOWN = 50  # groups of a topic, in its observation
 NAMED = 5  # partitions in the description of a check

@@ -10,7 +10,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._resource import ResourceType
 
 from platform_defs.doctor.topics import RIGHTS, TopicState, TopicTrouble
-from resources.kafka.admin import admin_client
+from resources.kafka.client.admin_client import admin_client
 
 NO_RIGHT = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
 

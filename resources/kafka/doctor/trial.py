@@ -8,9 +8,9 @@ from typing import Any
 from confluent_kafka import OFFSET_END, TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, Producer, TopicPartition
 
 from platform_defs.doctor.trials import Place, Written
-from resources.kafka.reader import LIBRDKAFKA
-from resources.kafka.refusals import refusing
-from resources.kafka.source import READING
+from resources.kafka.client.reader import LIBRDKAFKA
+from resources.kafka.client.refusals import refusing
+from resources.kafka.data.source import READING
 
 
 @dataclass(frozen=True)

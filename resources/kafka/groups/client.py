@@ -19,13 +19,12 @@ from confluent_kafka import (
 from confluent_kafka.admin._acl import AclOperation
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
-from platform_defs import verdicts
-from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError, TopicMissing
+from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError, TopicMissing, verdicts
+from platform_defs.errors.verdicts import Verdict
 from platform_defs.kafka.groups import CLASSIC, CONSUMER, DEAD, EMPTY, STABLE, Bounds, Group, Member, Place
-from platform_defs.verdicts import Verdict
-from resources.kafka.admin import admin_client
-from resources.kafka.refusals import refusal
-from resources.kafka.rights import Right, on_cluster, to_describe
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, on_cluster, to_describe
 
 TRIES = 3  # of a question about groups, within its time
 PAUSE = 0.3  # seconds between two of them

@@ -8,14 +8,14 @@ from typing import Any
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from platform_defs import verdicts
-from platform_defs.formats.block import timestamp_ms
+from platform_defs.errors import verdicts
+from platform_defs.errors.verdicts import Verdict
+from platform_defs.formats.blocks.block import timestamp_ms
 from platform_defs.kafka.groups import Place
-from platform_defs.verdicts import Verdict
-from resources.kafka.reader import Reader
-from resources.kafka.refusals import refusal, refusing
-from resources.kafka.rights import Right
-from resources.kafka.source import READING
+from resources.kafka.client.reader import Reader
+from resources.kafka.client.refusals import refusal, refusing
+from resources.kafka.client.rights import Right
+from resources.kafka.data.source import READING
 
 SECONDS = 5.0  # for all partitions together; those that have not answered by then stay unknown
 # Messages of open and aborted transactions count as unread too. A fetch has one batch of some partitions, not 50 MB.

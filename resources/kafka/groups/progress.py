@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.errors import BrokerAway
-from resources.kafka.reader import Reader
-from resources.kafka.refusals import refusal, refusing
-from resources.kafka.rights import Right, to_run
+from resources.kafka.client.reader import Reader
+from resources.kafka.client.refusals import refusal, refusing
+from resources.kafka.client.rights import Right, to_run
 
 ANSWER = 5.0  # seconds
 POLL = 0.05  # seconds

@@ -5,7 +5,7 @@ CREATE TABLE tidegate.verified (
     moves       bigint NOT NULL DEFAULT 0,   -- compare-and-swap: of two checks at once one moves it
     batch_id    bigint NOT NULL,             -- this batch and those before it; 0 where none is
     offsets     jsonb NOT NULL,              -- by partition: the first offset that was not compared
-    sums        jsonb NOT NULL,              -- of the accumulates as of this batch (platform_defs/verification/sums.py)
+    sums        jsonb NOT NULL,              -- of the accumulates as of this batch (platform_defs/verification/compare/sums.py)
     basis       jsonb NOT NULL,              -- what it holds for; where one of these is another, it is void
     moved_at    timestamptz NOT NULL DEFAULT now(),
     checked_at  timestamptz,                 -- when a check of what is new ended last

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field, replace
 
-from platform_defs.contract.column_types import column_type
-from platform_defs.contract.model import Column, Contract, Field, RowRule, Table
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, RowRule, Table
 
 FIELDS = {
     "k": ("key", "string"),

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_defs.contract.model import Contract, RowRule
-from platform_defs.engine.decoding import BlockDecoder
-from platform_defs.formats.block import message_blocks
-from platform_defs.verification.framed import judge_of
-from platform_defs.verification.judged import ChunkJudge
-from platform_defs.verification.key_judges import KeyJudge
-from platform_defs.verification.known_schemas import KnownSchemas
-from platform_defs.verification.messages import Chunk
-from platform_defs.verification.metadata import MetadataJudge
+from platform_defs.contract.model.contract import Contract, RowRule
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.formats.blocks.block import message_blocks
+from platform_defs.verification.compare.judged import ChunkJudge
+from platform_defs.verification.compare.metadata import MetadataJudge
+from platform_defs.verification.judge.framed import judge_of
+from platform_defs.verification.judge.key_judges import KeyJudge
+from platform_defs.verification.judge.known_schemas import KnownSchemas
+from platform_defs.verification.source.messages import Chunk
 from tests.unit.metadata.messages import CONTRACT, FIELDS, Sent, metadata_field, reading
 
 Outcome = dict[int, Any]  # by offset, the row or the reason

@@ -1,0 +1,218 @@
+"""`tidegate cluster`: health and skew of the brokers, elections, reassignments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.cluster import reassign
+from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
+
+if TYPE_CHECKING:
+    from platform_defs.cluster.health import Health
+    from platform_defs.cluster.observed import Observed, Partition
+    from platform_defs.operations.cluster.observe_cluster import Look
+    from resources.kafka.admin.partitions import KafkaPartitions
+
+app = typer.Typer(
+    help="The brokers: their health, how evenly they are loaded, and moving replicas.", no_args_is_help=True
+)
+moves = typer.Typer(help="Move replicas: plan, apply, status, cancel.", no_args_is_help=True)
+moves.command("plan")(reassign.plan)
+moves.command("apply")(reassign.apply)
+moves.command("status")(reassign.status)
+moves.command("cancel")(reassign.cancel)
+app.add_typer(moves, name="reassign")
+
+PAUSE = 2.0  # seconds between two looks
+SHOWN = 10.0  # seconds in which brokers show what was elected
+TopicArgument = typer.Argument(None, help="A topic.", show_default="all")
+
+
+@app.command()
+def health(
+    watch: bool = typer.Option(False, "--watch", help="Look again every 2 s, and show what has changed."),
+    exit_when_healthy: bool = typer.Option(False, "--exit-when-healthy", help="Wait until the cluster is healthy."),
+    timeout: float = typer.Option(300.0, min=0, help="Of --exit-when-healthy, in seconds."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show whether the cluster is well, and what helps where it is not.
+
+    The exit code is 0 where it is healthy, 10 where it is not, and 1 where
+    that cannot be told: no broker answers, or the user lacks rights (Describe
+    on the cluster; Describe and DescribeConfigs on topics). Each broker is
+    asked itself, so that one that died is named before the controller notices.
+    The controller that is shown is the leader of the quorum.
+
+    \b
+    JSON (with --watch one such document for each change):
+      cluster_id
+      healthy     true, false, or null where it cannot be told
+      brokers     id, address, rack, fenced, answers
+      quorum      null, or leader, epoch, voters (id, lag in records,
+                  silent_ms since the last fetch, null: never)
+      partitions  partitions, offline, under_min_in_sync, at_min_in_sync,
+                  under_replicated, not_preferred: counts, as Kafka's metrics
+      worst       up to ten: topic, partition, state, leader, replicas,
+                  in_sync, min_in_sync
+      findings    code, unhealthy, sentence, command (that helps)
+      unknown     what could not be asked, and why
+    """
+    look = _look()
+    until = time.monotonic() + timeout
+    shown = None
+    while True:
+        seen, found = _judged(look, waits=watch or exit_when_healthy)
+        done = not watch if not exit_when_healthy else found is not None and found.healthy
+        over = exit_when_healthy and time.monotonic() > until
+        if seen is not None and found is not None and (done or over or watch):
+            shown = _show_if_new(seen, found, shown, output)
+        if done or over:
+            raise typer.Exit(1 if found is None else found.exit_code)
+        time.sleep(PAUSE)
+
+
+def _look() -> Look:
+    from platform_defs.operations.cluster.observe_cluster import Look
+    from resources.endpoints import kafka_alone
+
+    return Look(kafka_alone())
+
+
+def _judged(look: Look, *, waits: bool) -> tuple[Observed | None, Health | None]:
+    """What was seen, and what it means; nothing while no broker answers, where one `waits` for them."""
+    from platform_defs.cluster import health as cluster_health
+    from platform_defs.errors import BrokerAway
+    from resources.process.settings import settings
+
+    try:
+        seen = look.observe()
+    except BrokerAway as error:
+        if not waits:
+            raise
+        print_error(str(error))
+        return None, None
+    return seen, cluster_health.health(seen, embedded=settings().embeds_kafka)
+
+
+def _show_if_new(seen: Observed, found: Health, shown: Health | None, output: Output) -> Health:
+    from platform_defs.cli.cluster.cluster_answer import health_json, print_health
+
+    if found != shown:
+        print_json(health_json(seen, found)) if output is Output.json else print_health(seen, found)
+    return found
+
+
+@app.command()
+def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human) -> None:
+    """Show how evenly replicas, leaders and bytes lie on the brokers.
+
+    Percentages of a topic are CMAK's, of replicas in sync: skew and leader
+    skew are the share of the brokers that hold the topic and have more than
+    ceil(partitions / such brokers * replication factor) replicas, or lead more
+    than ceil(partitions / such brokers). Spread is the share of all brokers
+    that hold it: a topic on one broker of three has 0% skew, and 33% spread.
+    Preferred is the share of partitions that the first replica leads. A
+    broker's deviation is (count - mean) / mean.
+
+    \b
+    JSON:
+      cluster_id
+      brokers  broker, replicas, leaders, bytes (null where not known),
+               replicas_deviation, leaders_deviation, bytes_deviation
+      topics   topic, partitions, replication_factor, skew_percent,
+               leader_skew_percent, spread_percent, preferred_percent,
+               brokers (broker, replicas, leaders, skewed, leader_skewed)
+    """
+    from platform_defs.cli.cluster.cluster_answer import print_skew, skew_json
+    from platform_defs.cluster.observed import by_topic
+    from platform_defs.cluster.skew import cluster_load, topic_skew
+
+    look = _look()
+    seen = look.partitions.topics(None if topic is None else [topic])
+    live = [broker.id for broker in seen.brokers]
+    sizes, unknown = look.sizes(live)
+    for why in unknown:
+        print_error(f"bytes are not known: {why}")
+    topics = [topic_skew(held, len(live)) for held in by_topic(seen.partitions).values()]
+    loads = cluster_load(seen.partitions, {*live, *_holders(seen.partitions)}, sizes)
+    print_json(skew_json(seen.cluster_id, loads, topics)) if output is Output.json else print_skew(loads, topics)
+
+
+def _holders(partitions: Sequence[Partition]) -> set[int]:
+    return {broker for item in partitions for broker in item.replicas}
+
+
+@app.command()
+def elect(
+    topic: str | None = TopicArgument,
+    unclean: bool = typer.Option(
+        False, "--unclean", help="Let replicas lead that are not in sync: acknowledged messages can be lost."
+    ),
+    confirm: str | None = typer.Option(None, help="The topic again, with --unclean.", metavar="TOPIC"),
+    output: OutputOption = Output.human,
+) -> None:
+    """Let the first replica of each partition lead it again.
+
+    With --unclean, partitions of one topic without a leader are led by a
+    replica that is not in sync: what only the lost replicas hold is lost, and
+    pipelines that read it halt. The exit code is 1 where an election is
+    refused.
+
+    \b
+    JSON:
+      before, after  partitions, preferred (led by the first of their
+                     replicas), offline
+      refused        topic, partition, reason
+    """
+    if unclean and (topic is None or confirm != topic):
+        raise typer.BadParameter("--unclean can lose acknowledged messages: name one topic, and again with --confirm")
+    asked = _look().partitions
+    before = asked.topics(None if topic is None else [topic]).partitions
+    wanted = [item for item in before if item.leader is None or not (unclean or item.led_by_preferred)]
+    refused = asked.elect(wanted, unclean=unclean)
+    elected = [item for item in wanted if (item.topic, item.number) not in refused]
+    after = _once_shown(asked, topic, elected, unclean=unclean)
+    _print_election(before, after, refused, output)
+    if refused:
+        raise typer.Exit(1)
+
+
+def _once_shown(
+    asked: KafkaPartitions, topic: str | None, elected: Sequence[Partition], *, unclean: bool
+) -> tuple[Partition, ...]:
+    """The partitions, once the broker that describes them has heard of every election."""
+    awaited = {(item.topic, item.number) for item in elected}
+    until = time.monotonic() + SHOWN
+    while True:
+        found = asked.topics(None if topic is None else [topic]).partitions
+        ours = [item for item in found if (item.topic, item.number) in awaited]
+        if all(item.leader is not None and (unclean or item.led_by_preferred) for item in ours):
+            return found
+        if time.monotonic() > until:
+            return found
+        time.sleep(0.1)  # brokers tell nobody that a leader was elected
+
+
+def _print_election(
+    before: Sequence[Partition],
+    after: Sequence[Partition],
+    refused: Mapping[tuple[str, int], str],
+    output: Output,
+) -> None:
+    from platform_defs.cli.cluster.cluster_answer import leaders_json
+
+    was, found = leaders_json(before), leaders_json(after)
+    if output is Output.json:
+        failed = [{"topic": name, "partition": n, "reason": why} for (name, n), why in sorted(refused.items())]
+        print_json({"before": was, "after": found, "refused": failed})
+        return
+    print_line(
+        f"{found['preferred']} of {found['partitions']} partitions are led by the first of their replicas (before: "
+        f"{was['preferred']}), {found['offline']} have no leader (before: {was['offline']})."
+    )
+    for (name, number), why in sorted(refused.items()):
+        print_line(f"{name}[{number}]: {why}")

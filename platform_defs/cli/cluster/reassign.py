@@ -1,0 +1,270 @@
+"""`tidegate cluster reassign`: where replicas are, and the way there and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    progress,
+)
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.cluster.observed import Moving
+    from platform_defs.cluster.reassignment import Reassignment
+    from platform_defs.operations.cluster.reassign import Kept, Progress, Reassigning
+
+THROTTLE = 50_000_000  # bytes a second
+UNDER_WAY = 10  # the exit code of what has not ended
+
+
+def plan(
+    topics: list[str] | None = typer.Argument(None, metavar="TOPIC", show_default="all but Kafka's own"),
+    replication_factor: int | None = typer.Option(
+        None, "--replication-factor", min=1, help="Of the topics, from now on.", show_default="as it is"
+    ),
+    without: list[int] | None = typer.Option(
+        None, "--without", help="A broker that is to hold nothing (repeat for several).", show_default=False
+    ),
+    leaders_only: bool = typer.Option(False, "--leaders-only", help="Change who leads; move no replica."),
+    file: Path | None = typer.Option(None, "--file", help="Where to write the plan.", show_default=False),
+    output: OutputOption = Output.human,
+) -> None:
+    """Plan where the replicas of topics should be, and change nothing.
+
+    Each partition on as many racks as it can be on; as many replicas of a topic
+    on each broker; as few moves as that takes; then, by their order alone, as
+    many leaders. With --file the plan is written, with what was observed, for
+    tidegate cluster reassign apply.
+
+    \b
+    JSON:
+      kind        which form of a plan this is
+      cluster_id
+      moves       replicas that are copied to another broker
+      bytes       to copy; null where a broker does not say
+      topics      by name: topic_id, bytes, partitions (by number: observed,
+                  planned: lists of brokers, the preferred leader first)
+    """
+    from platform_defs.cluster.reassignment import to_json
+    from platform_defs.operations.cluster.reassign_plan import Wanted, plan
+
+    if leaders_only and (replication_factor is not None or without):
+        raise typer.BadParameter("--leaders-only moves no replica: leave --replication-factor and --without out")
+    wanted = Wanted(tuple(topics or ()), replication_factor, tuple(without or ()), leaders_only)
+    found = plan(_reassigning().look, wanted)
+    if file is not None:
+        store(to_json(found), file)
+    if output is Output.json:
+        print_json(_plan_json(found))
+    else:
+        _print_plan(found, file)
+
+
+def store(document: Mapping[str, Any], file: Path) -> None:
+    """Write the plan's file. Raises BadInput where it cannot be written."""
+    from platform_defs.errors import BadInput
+
+    try:
+        file.write_text(json.dumps(document, indent=2) + "\n")
+    except OSError as error:
+        raise BadInput(f"the plan cannot be written: {error.strerror}", file=str(file)) from error
+
+
+def _reassigning() -> Reassigning:
+    from platform_defs.operations.cluster.observe_cluster import Look
+    from platform_defs.operations.cluster.reassign import Reassigning, Record
+    from resources.endpoints import kafka_alone, ledger_if_any
+    from resources.process.settings import settings
+
+    return Reassigning(Look(kafka_alone()), Record(settings().home, ledger_if_any()))
+
+
+def _plan_json(plan: Reassignment) -> dict[str, Any]:
+    from platform_defs.cluster.reassignment import to_json
+
+    document = to_json(plan)
+    return {
+        "kind": document["kind"],
+        "cluster_id": plan.cluster_id,
+        "moves": plan.moves,
+        "bytes": plan.bytes,
+        "topics": document["topics"],
+    }
+
+
+def _print_plan(plan: Reassignment, file: Path | None) -> None:
+    if not plan.topics:
+        print_line("Nothing to move: the replicas are where they should be.")
+        return
+    rows = [
+        (item.topic, number, list(item.observed[number]), list(item.planned[number]))
+        for item in plan.topics
+        for number in sorted(item.planned)
+    ]
+    print_table(["topic", "partition", "replicas", "planned"], rows)
+    size = "an unknown number of bytes" if plan.bytes is None else plural(plan.bytes, "byte")
+    print_line(
+        f"{plural(plan.moves, 'replica')} to copy ({size}); {plural(len(plan.orders()), 'change')} of order only."
+    )
+    if file is None:
+        print_line("To apply it, make it again with --file plan.json, then: tidegate cluster reassign apply plan.json")
+    else:
+        print_line(f"To apply it: tidegate cluster reassign apply {file}")
+
+
+def apply(
+    plan: Path | None = typer.Argument(None, help="A plan file.", show_default="the plan that was applied last"),
+    back: bool = typer.Option(False, "--back", help="The way back: to where the replicas were."),
+    throttle: int = typer.Option(THROTTLE, min=1, help="How fast each broker may copy, in bytes a second."),
+    timeout: float = typer.Option(3600.0, min=0, help="How long to wait for the end, in seconds."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Move the replicas as planned, and wait until they have moved.
+
+    Nothing is changed where cluster, topic or replicas are not as they were
+    when the plan was made. What changes by order alone comes first; copies are
+    throttled, and the throttles are removed at the end; then the first replica
+    of each partition leads it. One that was interrupted goes on by itself:
+    apply it again, or tidegate cluster reassign status, finishes it. The exit
+    code is 10 where it has not ended within --timeout.
+
+    \b
+    JSON: as tidegate cluster reassign status
+    """
+    reassigning = _reassigning()
+    chosen = _chosen(reassigning, plan, back=back)
+    if why := reassigning.record.unkept(chosen.cluster_id):
+        print_error(
+            f"The ledger cannot keep this reassignment: {why}. It is kept in {reassigning.record.path} only: do not "
+            "delete that file until the replicas have moved"
+        )
+    with progress() as show:
+        begun = reassigning.begin(chosen, throttle)
+        found = reassigning.wait(begun.kept, timeout, lambda at: show(_sentence(at)))
+    _answer(found or begun, output)
+
+
+def _chosen(reassigning: Reassigning, file: Path | None, *, back: bool) -> Reassignment:
+    from platform_defs.cluster.reassignment import from_json
+    from platform_defs.errors import BadInput
+
+    if file is None:
+        chosen = _kept(reassigning).plan
+    else:
+        try:
+            chosen = from_json(json.loads(file.read_text()), str(file))
+        except (OSError, ValueError) as error:
+            raise BadInput(f"the plan cannot be read: {error}", file=str(file)) from error
+    return chosen.back() if back else chosen
+
+
+def _kept(reassigning: Reassigning) -> Kept:
+    from platform_defs.errors import BadInput
+
+    cluster_id = reassigning.cluster_id
+    if (kept := reassigning.record.load(cluster_id)) is None:
+        why = reassigning.record.unkept(cluster_id)
+        raise BadInput(
+            f"no reassignment is recorded in {reassigning.record.path}, nor in the ledger{f' ({why})' if why else ''}. "
+            "If throttles are left (tidegate cluster health): tidegate cluster reassign status --adopt. To begin one: "
+            "tidegate cluster reassign plan --file plan.json, then tidegate cluster reassign apply plan.json"
+        )
+    return kept
+
+
+def status(
+    adopt: bool = typer.Option(
+        False, "--adopt", help="If none is under way, remove the throttles that an unrecorded one left behind."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show how far the reassignment is that was applied last, and finish it.
+
+    Where nothing moves any more, throttles are removed and the first replica
+    of each partition leads it, also where apply was interrupted, and on any
+    machine with the same ledger. The exit code is 10 while it is under way.
+
+    \b
+    JSON with --adopt, if none is under way: unthrottled (topics)
+    JSON otherwise:
+      state     under way, done or cancelled
+      moving    partitions that move now: topic, partition, replicas, adding,
+                removing
+      waiting   partitions that have not begun: topic, partition, planned
+      moves     replicas that the plan moves
+      throttle  bytes a second, of each broker
+    """
+    reassigning = _reassigning()
+    kept = reassigning.kept() if adopt else None
+    if not adopt or (kept is not None and kept.state == "under way"):
+        _answer(reassigning.status(_kept(reassigning)), output)
+        return
+    cleared = reassigning.clear()
+    said = f"Removed the throttles of {plural(len(cleared), 'topic')}." if cleared else "Nothing is throttled."
+    print_answer({"unthrottled": list(cleared)}, said, output)
+
+
+def cancel(output: OutputOption = Output.human) -> None:
+    """End a reassignment: replicas that still move go back, and throttles go.
+
+    Partitions that have arrived stay. For these the way back is
+    tidegate cluster reassign apply --back.
+
+    \b
+    JSON: as tidegate cluster reassign status; moving: those that went back
+    """
+    reassigning = _reassigning()
+    found = reassigning.cancel(_kept(reassigning))
+    went = f"{plural(len(found.moving), 'partition')} went back. " if found.moving else ""
+    print_answer(_progress_json(found), went + _sentence(found), output)
+
+
+def _answer(found: Progress, output: Output) -> None:
+    print_answer(_progress_json(found), _sentence(found), output)
+    if found.kept.state == "under way":
+        raise typer.Exit(UNDER_WAY)
+
+
+def _progress_json(found: Progress) -> dict[str, Any]:
+    waiting = [{"topic": at[0], "partition": at[1], "planned": list(to)} for at, to in sorted(found.waiting.items())]
+    return {
+        "state": found.kept.state,
+        "moving": [_moving_json(item) for item in found.moving],
+        "waiting": waiting,
+        "moves": found.kept.plan.moves,
+        "throttle": found.kept.throttle,
+    }
+
+
+def _moving_json(item: Moving) -> dict[str, Any]:
+    places = {"replicas": list(item.replicas), "adding": list(item.adding), "removing": list(item.removing)}
+    return {"topic": item.topic, "partition": item.number, **places}
+
+
+def _sentence(found: Progress) -> str:
+    plan = found.kept.plan
+    total = f"{plural(len(plan.planned()), 'partition')} with {plural(plan.moves, 'replica')} to copy"
+    match found.kept.state:
+        case "done":
+            return f"Done: {total}. The way back: tidegate cluster reassign apply --back"
+        case "cancelled":
+            return f"Cancelled: {total}. What has arrived goes back with: tidegate cluster reassign apply --back"
+        case "under way":
+            pass
+    if found.waiting and not found.moving:
+        begin = "to begin: tidegate cluster reassign apply"
+        return f"Nothing moves, and {len(found.waiting)} of {total} have not begun; {begin}"
+    return f"{len(found.moving)} under way and {len(found.waiting)} waiting, of {total}"

@@ -1,0 +1,211 @@
+"""`tidegate contract`: what a changed contract would do to its tables, the change itself, and the gate for CI."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.contracts import contract_schemas
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.evolution.statements import Given
+    from platform_defs.operations.contracts.evolve import Proposal
+    from platform_defs.operations.runs.preview import Preview
+
+app = typer.Typer(help="What a changed contract does; its schema, registered or imported.", no_args_is_help=True)
+
+Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+Fill = Annotated[
+    list[str] | None, typer.Option("--fill", metavar="COLUMN=VALUE", help="What old rows get in a new required column.")
+]
+Drop = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Drop a column that the contract no longer has.")
+]
+
+
+class Allowed(StrEnum):
+    """What has to be allowed."""
+
+    breaking = "breaking"
+    declassify = "declassify"
+
+
+class Form(StrEnum):
+    """The forms of the gate's answer."""
+
+    text = "text"
+    json = "json"
+    github = "github"
+
+
+Allow = Annotated[
+    list[Allowed] | None,
+    typer.Option(
+        "--allow",
+        help="breaking: rename columns, which breaks their readers. declassify: show values that were classified.",
+        show_default=False,
+    ),
+]
+
+
+@app.command()
+def diff(
+    pipeline: Pipeline,
+    fill: Fill = None,
+    drop: Drop = None,
+    allow: Allow = None,
+    messages: int = typer.Option(
+        0, min=0, help="Judge so many of the latest messages of each partition by both contracts."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show what has changed since the contract was applied; no table changes.
+
+    Each change has a class, which says what follows from it; the statements
+    are those that tidegate contract apply runs. With --messages, the latest
+    messages are read and judged by both contracts, and schemas that the
+    registry had to be asked for are kept in the ledger.
+
+    \b
+    JSON:
+      pipeline, version (null where the ledger has no contract of it yet),
+      becomes (the file's version), bump
+      changes       sign, what, class, sentence, table, column
+      statements    table, column, sql, refused (why it cannot run in place)
+      tables        created empty, to be filled by a replay
+      refused       why it cannot be applied; empty where it can
+      needs_replay  whether rows must be made again
+      loosened      by rule: open dead letters that may pass now
+      writers       of schemas that messages named: key, generation, fit,
+                    reason, messages, first_batch
+      nullable      columns that were already required, but in which
+                    Postgres allows NULL
+      applied       false
+      preview       with --messages: messages, rows and dead letters by
+                    reason, before and after
+    """
+    contract, given = _read(pipeline, fill, drop, allow)
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.contracts.evolve import propose
+
+    endpoints = outside().endpoints
+    found = propose(endpoints.postgres_url, contract, given)
+    preview: Preview | None = None
+    if messages:
+        from platform_defs.operations.runs.preview import judge_both
+
+        with progress() as show:
+            preview = judge_both(found.plan.old, found.plan.new, endpoints, messages, show)
+    _answer(found, output, applied=False, preview=preview)
+
+
+@app.command()
+def apply(
+    pipeline: Pipeline,
+    fill: Fill = None,
+    drop: Drop = None,
+    allow: Allow = None,
+    yes: bool = typer.Option(False, "--yes", help="Apply it; without this it is shown, as by diff."),
+    not_null: bool = typer.Option(
+        False, "--not-null", help="Only set NOT NULL on the columns that the applied contract requires."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Change the tables to what the contract says now, and record it.
+
+    One transaction: the pipeline's row is locked, a running batch is fenced
+    (its messages are read again), the statements run, and the contract is
+    recorded with the user and the time. Locks are waited for only briefly,
+    so that nothing queues behind it; it is tried five times.
+
+    With --not-null, set NOT NULL on the required columns of tables that an
+    older version created. A CHECK constraint is validated first, while readers
+    and runs continue.
+
+    \b
+    JSON: as tidegate contract diff; applied is true where it was.
+    With --not-null: pipeline, not_null, a list of schema.table.column.
+    """
+    contract, given = _read(pipeline, fill, drop, allow)
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.contracts import evolve
+    from resources.process.current_user import current_user
+
+    url = outside().endpoints.postgres_url
+    if not_null:
+        altered = evolve.set_not_null(url, contract)
+        done = f"Set NOT NULL: {', '.join(altered)}." if altered else "Every required column is NOT NULL already."
+        print_answer({"pipeline": pipeline, "not_null": list(altered)}, done, output)
+        return
+    if not yes:
+        _answer(evolve.propose(url, contract, given), output, applied=False)
+        return
+    applied = evolve.apply(url, contract, given, current_user())
+    _answer(applied, output, applied=not applied.empty)
+
+
+@app.command()
+def check(
+    pipelines: Annotated[list[str] | None, typer.Argument(help="Pipelines; all of them without any.")] = None,
+    against: str = typer.Option(
+        "git:HEAD", help="git:REF (a branch, tag or commit), ledger, registry, or the path of a contract file."
+    ),
+    output: Annotated[Form, typer.Option("--output", "-o", help="For people, a program, or GitHub's log.")] = Form.text,
+) -> None:
+    """Fail where a contract's version does not fit what has changed in it.
+
+    Made for CI: against git it needs neither Kafka nor Postgres. Against the
+    registry, contracts fit where each version of their subject (the newest
+    100), and each schema that the ledger has seen, can be read by them, and
+    the registry would take the schema that they export. The exit code is 0
+    where all fit, 1 where one does not or cannot be read, 2 where one could
+    not be compared (no such branch; an older contract, or the file to compare
+    with, that cannot be read; no ledger; a registry that is away).
+
+    \b
+    JSON: against, fits, error (why nothing was compared), contracts:
+      pipeline, file, line, result (fits, does not fit, not asked, new)
+      version, becomes, bump, changes (as tidegate contract diff)
+      problems      why it does not fit, or could not be asked
+      notices       what else there is to know
+    """
+    from platform_defs.cli.pipelines.gate_answer import show
+    from platform_defs.operations.contracts.gate import gate
+
+    found = gate(pipelines or [], against)
+    show(found, output.value)
+    if found.code:
+        raise typer.Exit(found.code)
+
+
+app.command("export")(contract_schemas.export)
+app.command("register")(contract_schemas.register)
+app.command("import")(contract_schemas.import_)
+
+
+def _read(
+    pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: list[Allowed] | None
+) -> tuple[Contract, Given]:
+    """The contract of the file, and what the person has decided."""
+    from assets import find_contract
+    from platform_defs.evolution.fill import fills
+    from platform_defs.evolution.statements import Given
+
+    contract = find_contract(pipeline)
+    allowed = {name: item in (allow or ()) for name, item in Allowed.__members__.items()}
+    return contract, Given(fills(contract, fill or ()), frozenset(drop or ()), **allowed)
+
+
+def _answer(found: Proposal, output: Output, *, applied: bool, preview: Preview | None = None) -> None:
+    from platform_defs.cli.contracts.contract_answer import as_json, sentence, show
+
+    document = as_json(found, applied=applied, preview=preview)
+    if output is Output.json:
+        print_json(document)
+        return
+    show(found, preview)
+    print_answer(document, sentence(found, applied=applied), output)

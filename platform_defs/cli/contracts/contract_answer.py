@@ -1,0 +1,111 @@
+"""How `tidegate contract diff` and `apply` answer: the changes, the statements, and what to do next."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from platform_defs.cli.output import print_line, print_table
+from platform_defs.cli.pipelines.gate_answer import changes_json
+from platform_defs.errors.words import noun_for, plural
+from platform_defs.operations.contracts.evolve import Proposal, replay_command
+from platform_defs.operations.contracts.schema_survey import WriterFit
+from platform_defs.operations.runs.preview import Preview
+
+UNKNOWN = (
+    "The contract before is not known: the ledger has none yet, so only the tables are compared, and a changed rule or "
+    "field is not shown. If the file was edited since the last run, put it back, let the pipeline run once, and then "
+    "edit it."
+)
+
+
+def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[str, Any]:
+    """The document that the help describes."""
+    plan = found.plan
+    statements = [
+        {"table": item.table, "column": item.column, "sql": item.sql, "refused": item.refused or None}
+        for item in plan.statements
+    ]
+    document: dict[str, Any] = {
+        "pipeline": plan.new.pipeline,
+        "version": plan.old.version if found.known else None,
+        "becomes": plan.new.version,
+        "bump": plan.bump.value,
+        "changes": changes_json(plan.changes),
+        "statements": statements,
+        "tables": [table.name for table in found.tables],
+        "refused": list(found.refusals),
+        "needs_replay": plan.needs_replay,
+        "loosened": dict(found.dead_letters),
+        "writers": [_writer_json(one) for one in found.writers],
+        "nullable": list(found.nullable),
+        "applied": applied,
+    }
+    return document | ({"preview": preview.to_json()} if preview else {})
+
+
+def show(found: Proposal, preview: Preview | None) -> None:
+    """The plan, for a person."""
+    plan = found.plan
+    if not found.known:
+        print_line(UNKNOWN)
+    before = plan.old.version if found.known else "(not known)"
+    print_line(f"{plan.new.pipeline} {before} -> {plan.new.version}")
+    if plan.changes:
+        rows = [(f"{change.sign} {change.what}", change.kind.value, change.sentence) for change in plan.changes]
+        print_table(["change", "class", "what follows"], rows)
+    for table in found.tables:
+        print_line(f"  CREATE TABLE {table.name} (empty)")
+    for item in plan.statements:
+        print_line(f"  {item.sql}{'   -- not in place' if item.refused else ''}")
+    for rule, count in found.dead_letters:
+        print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
+    if found.writers:
+        print_line(_writers(found.writers))
+    if found.nullable:
+        print_line(
+            f"Postgres allows NULL in required columns: {', '.join(found.nullable)}. To set NOT NULL: tidegate "
+            f"contract apply {plan.new.pipeline} --not-null"
+        )
+    if preview:
+        _show_preview(preview)
+
+
+def sentence(found: Proposal, *, applied: bool) -> str:
+    """What was done, or what to do next."""
+    plan, name = found.plan, found.plan.new.pipeline
+    if applied:
+        then = f" Runs wait until its rows have been made again: {replay_command(name)}" if plan.needs_replay else ""
+        return f"Applied. The next run of {name} goes by it.{then}"
+    if found.empty:
+        but = ", except for NOT NULL" if found.nullable else ""
+        return f"Nothing to apply: the ledger has this contract, and the tables are what it says{but}."
+    if found.refusals:
+        return f"It cannot be applied like this: {'; '.join(found.refusals)}.{found.remedy}"
+    return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
+
+
+def _writer_json(one: WriterFit) -> dict[str, Any]:
+    names = ("key", "generation", "fit", "reason", "messages", "first_batch")
+    return {name: getattr(one, name) for name in names}
+
+
+def _writers(found: Sequence[WriterFit]) -> str:
+    refused = [one for one in found if one.fit == "does not fit"]
+    fit = sum(one.fit == "fits" for one in found)
+    fits = noun_for(fit, "1 fits", f"{fit} fit")
+    first = f"Its messages have named {plural(len(found), 'schema')}; {fits} the changed contract."
+    return "\n".join([first, *(f"  Does not fit: {one.place}: {one.reason}" for one in refused)])
+
+
+def _show_preview(preview: Preview) -> None:
+    print_line(f"The latest {plural(preview.messages, 'message')}, judged by both contracts:")
+    rows: list[tuple[str, int, int]] = [("rows", preview.before.rows, preview.after.rows)]
+    reasons = sorted({*preview.before.dead_letters, *preview.after.dead_letters})
+    rows += [
+        (
+            f"dead letters: {reason}",
+            preview.before.dead_letters.get(reason, 0),
+            preview.after.dead_letters.get(reason, 0),
+        )
+        for reason in reasons
+    ]
+    print_table(["", "before", "after"], rows)

@@ -1,0 +1,153 @@
+"""`tidegate contract export`, `register` and `import`: from a contract to a schema, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line, print_text
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.exchange.importing import Imported
+
+Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+
+
+class Language(StrEnum):
+    """The languages of schemas."""
+
+    avro = "avro"
+    protobuf = "protobuf"
+    json = "json"
+
+
+def export(
+    pipeline: Pipeline,
+    language: Annotated[
+        Language | None, typer.Option("--format", help="The language.", show_default="the contract's format")
+    ] = None,
+    assign: bool = typer.Option(
+        False, "--assign", help="Write the fieldNumber of fields that have none into the file."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Print the contract's message as an Avro, Protobuf or JSON schema.
+
+    A Protobuf schema needs a fieldNumber on each field. With --assign, fields
+    without one get that of the registered schema, else the next that neither
+    the file, nor its history in git, the ledger or the registry has used; it
+    is written into the contract's file, whose comments stay.
+
+    \b
+    JSON: pipeline, format, schema (its text), assigned:
+      field, number, path_numbers (of the messages that lead to it)
+    """
+    from assets import find_contract
+    from platform_defs.exchange.exporting import export_schema
+
+    contract = find_contract(pipeline)
+    given = list[dict[str, object]]()
+    if assign:
+        contract, given = _numbered(contract)
+    kind = language.value if language else contract.format
+    schema = export_schema(contract, kind)
+    if output is Output.json:
+        print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})
+    else:
+        print_text(schema)
+
+
+def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:
+    from platform_defs.operations.contracts.number_fields import number_fields
+    from resources.endpoints import ledger_if_any, registry_if_any
+
+    done = number_fields(contract, ledger_if_any(), registry_if_any() if contract.wire.framed else None)
+    for one in done.assigned:
+        print_error(f"{one.field}: fieldNumber {'.'.join(map(str, (*one.path_numbers, one.number)))}")
+    for name in done.unasked if done.assigned else ():
+        print_error(f"{name} was not asked which numbers were used before: there is none to ask")
+    return done.contract, [asdict(one) for one in done.assigned]
+
+
+def register(
+    pipeline: Pipeline,
+    file: Annotated[
+        Path | None, typer.Option("--file", help="Register this schema instead, if messages of it fit the contract.")
+    ] = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Register the contract's schema under its subject.
+
+    Nothing else of Tidegate ever registers a schema. The registry is asked
+    first whether it would take it, and its reasons are shown where it would
+    not. The subject is held to the contract's compatibility. It is safe to
+    run twice.
+
+    \b
+    JSON: pipeline, subject, key (the schema's id), level, new
+    """
+    from assets import find_contract
+    from platform_defs.operations.contracts.exchange import register as registered
+    from resources.endpoints import registry_alone
+
+    contract = find_contract(pipeline)
+    done = registered(contract, registry_alone(), file)
+    what = "Registered" if done.new else "Nothing to do: the schema is registered"
+    held = f" The subject is held to {done.level}." if done.level else ""
+    print_answer({"pipeline": pipeline, **asdict(done)}, f"{what} as id {done.key} under {done.subject}.{held}", output)
+
+
+def import_(
+    subject: Annotated[str | None, typer.Option(help="Of the registry, such as bank.transfers-value.")] = None,
+    file: Annotated[Path | None, typer.Option(help="A schema: .avsc, .proto or .json.")] = None,
+    record: Annotated[str, typer.Option(help="The record or message, where there are several.")] = "",
+    topic: Annotated[str, typer.Option(help="The topic.", show_default="after the subject or the file")] = "",
+    domain: Annotated[str, typer.Option(help="The folder under assets/.", show_default="after the topic")] = "",
+    to: Annotated[
+        Path | None, typer.Option("--to", help="Write here.", show_default="assets/<domain>/<name>.odcs.yaml")
+    ] = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Make a contract of a schema that is registered, or in a file.
+
+    Names become lower-case columns, with the key in the message beside them;
+    records within the message are taken apart; an array of single values
+    becomes an array column; other arrays, maps and unions go whole into json
+    columns. What is guessed, and what is not carried, is said here and in the
+    file's comments.
+
+    \b
+    JSON: file, pipeline, domain, topic, table, fields (how many), notes
+    """
+    from platform_defs.exchange.importing import Wanted
+    from platform_defs.operations.contracts.exchange import import_from_file, import_from_registry, write
+
+    if (subject is None) == (file is None):
+        raise typer.BadParameter("give either --subject or --file")
+    wanted = Wanted(topic=topic, domain=domain, record=record)
+    if subject is not None:
+        from resources.endpoints import registry_alone
+
+        made = import_from_registry(subject, registry_alone(), wanted)
+    else:
+        assert file is not None  # noqa: S101  # one of the two is given
+        made = import_from_file(file, wanted)
+    _show_import(made, write(made, to), output)
+
+
+def _show_import(made: Imported, path: Path, output: Output) -> None:
+    if output is Output.json:
+        document = asdict(made)
+        del document["text"], document["name"]
+        print_json({"file": str(path), **document})
+        return
+    for note in made.notes:
+        print_line(f"- {note}")
+    print_line(
+        f"{path} is a contract with {made.fields} fields. Look through it; the next run of {made.pipeline} goes by it."
+    )

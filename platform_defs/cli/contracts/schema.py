@@ -1,0 +1,140 @@
+"""`tidegate schema`: the schemas that a contract's messages are written with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from platform_defs.cli.output import (
+    Output,
+    OutputOption,
+    print_answer,
+    print_error,
+    print_fields,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+)
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.operations.contracts.kept_schemas import Shown
+    from platform_defs.operations.contracts.schema_survey import SchemaSurvey
+
+app = typer.Typer(help="The schemas that a contract's messages are written with.", no_args_is_help=True)
+
+Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+
+
+@app.command("list")
+def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+    """List versions of the subject, and schemas that messages named.
+
+    Each with how many messages named it, in which batches, and whether
+    messages of it can become rows of the contract.
+
+    \b
+    JSON: pipeline, subject, subject_name_strategy (TopicNameStrategy,
+    RecordNameStrategy, TopicRecordNameStrategy; null: a name of its own),
+    unasked (the registry, the ledger), schemas:
+      key           the registry's id, or a GUID
+      version       of the subject; null where the subject does not have it
+      format, fit (fits, does not fit, other record), reason
+      messages, first_batch, last_batch, first_seen_at, generation
+    """
+    from assets import find_contract
+    from platform_defs.operations.contracts.schema_survey import survey
+    from resources.endpoints import ledger_if_any, registry_if_any
+    from resources.process.settings import settings
+
+    contract = find_contract(pipeline)
+    found = survey(contract, registry_if_any(), ledger_if_any(), settings().registry_name)
+    for who in found.unasked:
+        print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
+    if output is Output.json:
+        print_json({"pipeline": pipeline, "subject_name_strategy": contract.subject_name_strategy, **asdict(found)})
+    else:
+        _print(found, contract.subject_name_strategy or "a name of its own")
+
+
+def _print(found: SchemaSurvey, naming: str) -> None:
+    if not found.schemas:
+        print_line(f"{found.subject} has no version yet: tidegate contract register")
+        return
+    rows = [
+        (one.key, one.version, one.format, f"{one.messages:,}", one.first_batch, one.last_batch, one.fit)
+        for one in found.schemas
+    ]
+    print_table(
+        ["id", "version", "format", "messages", "first batch", "last batch", "fit"], rows, f"{found.subject} ({naming})"
+    )
+    for one in found.schemas:
+        if one.reason:
+            print_line(f"{one.key}: {one.reason}")
+
+
+@app.command()
+def show(
+    pipeline: Pipeline,
+    key: Annotated[str, typer.Argument(help="An id, or a GUID, of tidegate schema list.")],
+    output: OutputOption = Output.human,
+) -> None:
+    """Show a schema as the ledger has it, or else the registry.
+
+    \b
+    JSON: pipeline, key, format, document (its text), source
+      references    name and text of each schema that it refers to
+      batches       the newest: batch_id, committed_at, part (value or key), messages
+    """
+    from assets import find_contract
+    from platform_defs.operations.contracts.kept_schemas import show as shown
+    from resources.endpoints import ledger_alone, registry_if_any
+    from resources.process.settings import settings
+
+    found = shown(find_contract(pipeline), key, ledger_alone(), settings().registry_name, registry_if_any())
+    if output is Output.json:
+        print_json({"pipeline": pipeline, **_document(found)})
+    else:
+        _print_one(found)
+
+
+def _document(found: Shown) -> dict[str, object]:
+    schema = found.schema
+    references = [{"name": name, "document": text} for name, text in schema.references]
+    document = {"key": schema.key, "format": schema.format, "document": schema.document, "source": found.source}
+    return {**document, "references": references, "batches": [asdict(one) for one in found.batches]}
+
+
+def _print_one(found: Shown) -> None:
+    names = ", ".join(name for name, _ in found.schema.references) or None
+    print_fields({"id": found.schema.key, "format": found.schema.format, "source": found.source, "refers to": names})
+    print_text(found.schema.document)
+    if found.batches:
+        rows = [
+            (one.batch_id, one.committed_at.isoformat(timespec="seconds"), one.part, one.messages)
+            for one in found.batches
+        ]
+        print_table(["batch", "committed", "part", "messages"], rows)
+
+
+@app.command()
+def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+    """Keep every version of the contract's subjects in the ledger.
+
+    Runs do so by themselves when a message names a schema; fetched
+    beforehand, they need no registry at all.
+
+    \b
+    JSON: pipeline, subject, schemas (how many), new (ids)
+    """
+    from assets import find_contract
+    from platform_defs.operations.contracts.kept_schemas import fetch as fetched
+    from resources.endpoints import ledger_alone, registry_alone
+    from resources.process.settings import settings
+
+    done = fetched(find_contract(pipeline), ledger_alone(), settings().registry_name, registry_alone())
+    said = f"{plural(done.schemas, 'schema')} of {done.subject}, of which {len(done.new)} new: the ledger has them all."
+    print_answer({"pipeline": pipeline, **asdict(done)}, said, output)

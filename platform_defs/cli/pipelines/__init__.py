@@ -1,0 +1,1 @@
+"""Commands about pipelines: lag, plan, verify, replay, dead letters."""

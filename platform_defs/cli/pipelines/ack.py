@@ -1,0 +1,130 @@
+"""`tidegate ack`: show how to settle a halted pipeline, and do it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+
+if TYPE_CHECKING:
+    from platform_defs.operations.settlements.settlement import Settlement
+    from resources.postgres.ledger.settlement_ledger import LogPosition
+
+
+class Batch(StrEnum):
+    """What becomes of a batch that fails a blocking check."""
+
+    retry = "retry"
+    publish = "publish"
+    dead_letters = "dead-letters"
+
+
+app = typer.Typer(add_completion=False)
+
+
+class Start(StrEnum):
+    """Where in a new log, or in one that was cut."""
+
+    beginning = "beginning"
+    end = "end"
+    cut = "cut"
+    position = "position"
+
+
+@app.command()
+def ack(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    reason: ReasonOption = None,
+    start: Start | None = typer.Option(
+        None,
+        "--from",
+        help="Where to read on: beginning or end of another log; cut or position in one that was truncated.",
+        show_default=False,
+    ),
+    batch: Batch | None = typer.Option(
+        None,
+        help="What to do with a batch that fails a blocking check, or whose schemas the registry does not give: retry "
+        "by default.",
+        show_default=False,
+    ),
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Show how to settle a halted pipeline; with --execute, settle it.
+
+    Nothing changes without --execute. The next run continues from where the
+    settlement puts the pipeline. A batch that fails a blocking check can be
+    settled before it halts the pipeline: --batch publish publishes it all the
+    same, --batch dead-letters makes dead letters of all its messages. Of a batch
+    that halted the pipeline because the registry does not give a schema,
+    --batch dead-letters makes dead letters of the messages that name it.
+
+    \b
+    JSON: pipeline, state (active or halted), settled; where there is something
+    to settle also
+      code, detail   why it is halted, or which checks fail
+      explanation    what settling does
+      steps          partition, was, becomes (null, or topic, cluster_id,
+                     topic_id, start_offset, next_offset), skip, lost
+                     (from, until), read_first_to
+      accept         the batch is published with all its dead letters
+      checks_accepted  blocking checks that the batch may fail
+      set_aside      null, or why all its messages become dead letters
+      registry       null, or whose ids are asked for again from here on
+      keep_pending   the same batch is read again
+      epoch, fingerprint
+      command        without --execute: what settles it
+      settlement_id  with --execute: of the record in tidegate.settlement
+    """
+    from assets import find_contract
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.settlements import settlement
+    from resources.process.current_user import current_user
+
+    why = required_reason(execute, reason)
+    contract, systems = find_contract(pipeline), outside()
+    decided = settlement.propose(
+        contract, systems.ledger, systems.broker, start.value if start else None, batch.value if batch else None
+    )
+    if decided is None:
+        answer = {"pipeline": pipeline, "state": "active", "settled": False}
+        print_answer(answer, f"{pipeline} is not halted.", output)
+        return
+    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate ack {pipeline}{_choices(start, batch)}")
+    if output is Output.human:
+        _show(decided)
+    if not execute:
+        _propose(decided, start, batch, output)
+        return
+    number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, current_user())
+    done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
+    print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
+
+
+def _propose(decided: Settlement, start: Start | None, batch: Batch | None, output: Output) -> None:
+    command = f"tidegate ack {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
+    command += _choices(start, batch)
+    print_answer({**decided.to_json(), "settled": False, "command": command}, f"To settle it: {command}", output)
+
+
+def _choices(start: Start | None, batch: Batch | None) -> str:
+    """The options that decide what settles it."""
+    return (f" --from {start.value}" if start else "") + (f" --batch {batch.value}" if batch else "")
+
+
+def _show(decided: Settlement) -> None:
+    print_line(f"{decided.pipeline} is {'halted' if decided.state == 'halted' else 'not halted yet'}: {decided.code}")
+    print_fields(decided.detail.to_json())
+    print_line(decided.explanation)
+    rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
+    if rows:
+        print_table(["partition", "position", "new position", "skipped", "no longer in the log"], rows)
+
+
+def _place(place: LogPosition | None) -> str | None:
+    return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"

@@ -1,0 +1,88 @@
+"""`tidegate adopt`: tables that were restored or moved are bound to their pipeline again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+
+if TYPE_CHECKING:
+    from platform_defs.contract.model.pipeline import Pipeline
+    from platform_defs.operations.runs.adopt import Adoption
+    from resources.endpoints import Endpoints
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def adopt(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    reason: ReasonOption = None,
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Bind tables that were restored or moved to their pipeline again.
+
+    After a dump is restored, or a database is moved, Postgres knows every
+    table under another number, and runs refuse tables that are not the ones
+    they filled. This verifies the tables against the topic, and binds those
+    of the same names. Sequences that the copy left behind are set, too.
+    Nothing changes without --execute.
+
+    \b
+    JSON: pipeline, adopted; where there is something to adopt also
+      bindings      table, was, becomes (OIDs)
+      sequences     sequence, was, becomes
+      unverified    tables that the next run wants rebuilt (tidegate replay)
+      found         what verify says; digest of the tables
+      newest_batch, fingerprint
+      command       without --execute: what adopts them
+      adoption_id   with --execute: of the record in tidegate.adoption
+    """
+    from assets import find_pipeline
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.runs import adopt as adoption
+    from resources.process.current_user import current_user
+
+    why = required_reason(execute, reason)
+    wanted, endpoints = find_pipeline(pipeline), outside().endpoints
+    decided = adoption.propose(endpoints.postgres_url, wanted.contract)
+    if decided is None:
+        print_answer({"pipeline": pipeline, "adopted": False}, f"{pipeline} has its tables: nothing to do.", output)
+        return
+    decided = _verified(wanted, endpoints, decided)
+    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate adopt {pipeline}")
+    if output is Output.human:
+        _show(decided)
+    if not execute:
+        command = f"tidegate adopt {pipeline} --execute --expect {decided.fingerprint} --reason '...'"
+        print_answer({**decided.to_json(), "adopted": False, "command": command}, f"To adopt them: {command}", output)
+        return
+    number = adoption.adopt(endpoints.postgres_url, wanted.contract, decided, why, current_user())
+    done = {**decided.to_json(), "adopted": True, "adoption_id": number}
+    print_answer(done, f"Adopted (adoption {number}). The next run of {pipeline} continues from there.", output)
+
+
+def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adoption:
+    from platform_defs.operations.runs.adopt import to_verify
+    from platform_defs.verification.verify import verify
+
+    judged = replace(wanted, contract=to_verify(wanted.contract, decided))
+    with progress() as show:
+        report = verify(judged, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
+    return decided.verified_by(report)
+
+
+def _show(decided: Adoption) -> None:
+    print_line(decided.found)
+    print_table(["table", "OID", "new OID"], [(item.table, item.was, item.becomes) for item in decided.bindings])
+    if decided.sequences:
+        rows = [(item.sequence, item.was, item.becomes) for item in decided.sequences]
+        print_table(["sequence", "is at", "will be at"], rows)
+    if decided.unverified:
+        print_line(f"Not verified, since the next run wants them rebuilt: {', '.join(decided.unverified)}")

@@ -1,0 +1,194 @@
+"""`tidegate demo`: the whole way once, with the commands that a user would type, and a report of the result.
+
+Each run adds transfers; the report is about all of them, from the tables and the broker, not from what was sent.
+`tidegate demo delivery` and `tidegate demo groups` are in cli/kafka/.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from platform_defs.cli.kafka import demo_delivery, demo_groups
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
+from platform_defs.cli.producers.produce import Sent
+from platform_defs.errors import TidegateError
+
+if TYPE_CHECKING:
+    from resources.postgres.tables.demo import DemoTotals
+
+app = typer.Typer(add_completion=False)
+app.command("delivery")(demo_delivery.delivery)
+app.command("groups")(demo_groups.groups)
+
+PIPELINE = "bank_transfers"
+SELECTION = 'group:"bank"'
+
+
+@app.callback(invoke_without_command=True)
+def demo(
+    context: typer.Context,
+    count: int = typer.Option(200_000, min=1, help="How many transfers this run adds."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Start the stack, produce transfers, materialize them, and report.
+
+    Each run adds transfers; the report is about all of them. The exit code is
+    1 where a message is lost or doubled, or some are left unread.
+
+    \b
+    JSON:
+      messages, postings, dead_letters, accounts
+      dead_letters_by_reason
+      balances_sum         0 where every transfer is posted on both accounts
+      exact                every message is two postings or one dead letter
+      lag                  unread messages
+      messages_per_second  in the last batch
+      sent                 the answer of tidegate produce
+      seconds              total duration
+    """
+    if context.invoked_subcommand is not None:
+        _refuse_options(context)
+        return
+    report = _run(count)
+    if output is Output.json:
+        print_json(report.to_json())
+    else:
+        _print(report)
+    if not report.totals.exact or report.lag:
+        raise typer.Exit(1)
+
+
+def _refuse_options(context: typer.Context) -> None:
+    """Raises typer.BadParameter for an option before the name of another demo: that demo would not know of it."""
+    command = f"tidegate demo {context.invoked_subcommand}"
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"give the options of `{command}` after its name; `{command} --help` lists them")
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What became of every message."""
+
+    totals: "DemoTotals"
+    reasons: Mapping[str, int]  # of dead letters
+    lag: int
+    sent: Sent
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate demo -o json` prints."""
+        return {
+            **asdict(self.totals),
+            "dead_letters_by_reason": dict(self.reasons),
+            "exact": self.totals.exact,
+            "lag": self.lag,
+            "sent": asdict(self.sent),
+            "seconds": self.seconds,
+        }
+
+
+def _run(count: int) -> _Report:
+    from resources.endpoints import connection
+    from resources.local import stack
+    from resources.postgres.tables.demo import read_totals
+    from resources.process.settings import settings
+
+    started = time.monotonic()
+    with progress() as show:
+        stack.up(show)
+        sent = _produce(count, show)
+        _materialize(settings().home / "logs" / "demo.log", show)
+    totals, reasons = read_totals(connection().postgres_url)
+    return _Report(totals, reasons, _lag(), sent, round(time.monotonic() - started, 1))
+
+
+def _produce(count: int, show: Callable[[str], None]) -> Sent:
+    command = ["tidegate", "produce", PIPELINE, "--count", str(count), "-o", "json"]
+    show(f"$ {shlex.join(command[:-2])}")
+    return Sent(**json.loads(_output_of(command)))
+
+
+def _lag() -> int:
+    return json.loads(_output_of(["tidegate", "lag", PIPELINE, "-o", "json"]))["lag"]
+
+
+def _output_of(command: list[str]) -> str:
+    done = subprocess.run([_installed(command[0]), *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise TidegateError(f"`{shlex.join(command)}` failed (exit code {done.returncode}); see its output above")
+    return done.stdout
+
+
+def _materialize(log: Path, show: Callable[[str], None]) -> None:
+    """Materialize as a user would; the output of Dagster and Spark goes to `log`, the batches are shown."""
+    command = ["dagster", "asset", "materialize", "-m", "platform_defs.definitions", "--select", SELECTION]
+    show(f"$ {shlex.join(command)}")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        log.open("w") as kept,
+        subprocess.Popen(
+            [_installed(command[0]), *command[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"},
+        ) as run,
+    ):
+        assert run.stdout is not None  # noqa: S101  # a pipe was asked for
+        for line in run.stdout:
+            kept.write(line)
+            if ": batch " in line:
+                show("  " + line.rpartition(" - ")[2].strip())
+    if run.returncode:
+        last = "".join(log.read_text().splitlines(keepends=True)[-15:])
+        raise TidegateError(f"materializing failed. The end of {log}:\n{last}")
+
+
+def _installed(program: str) -> str:
+    """A program of this environment, whether or not it is active."""
+    return str(Path(sys.executable).with_name(program))
+
+
+def _print(report: _Report) -> None:
+    totals = report.totals
+    print_line("")
+    print_fields(
+        {
+            "messages": f"{totals.messages:,}, of which {report.sent.produced:,} by this run",
+            "postings": f"{totals.postings:,}, two for each transfer",
+            "dead letters": f"{totals.dead_letters:,}",
+            **{f"  {reason}": f"{count:,}" for reason, count in report.reasons.items()},
+            "balances": f"of {totals.accounts:,} accounts, sum {totals.balances_sum}",
+            "lag": report.lag,
+            "speed": f"{totals.messages_per_second or 0:,} messages a second in the last batch (Spark was cold)",
+            "took": f"{report.seconds} s",
+        }
+    )
+    print_line("")
+    exact = "Every message is two postings or one dead letter."
+    print_line(exact if totals.exact else f"NOT EXACT: compare with tidegate verify {PIPELINE}")
+    _print_next()
+
+
+def _print_next() -> None:
+    print_line("")
+    print_line("What to type next (prefix each with `uv run`, except make):")
+    print_fields(
+        {
+            "make up": "the Dagster UI, sensors on, a trickle of transfers",
+            "tidegate verify bank_transfers": "compare every message with the tables, apart from the engine",
+            "tidegate dlq list bank_transfers": "the messages that could not become rows, and why",
+            "make down": "stop everything",
+        }
+    )

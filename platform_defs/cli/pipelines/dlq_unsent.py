@@ -1,0 +1,227 @@
+"""`tidegate dlq list --unsent`, `dlq send` and `dlq discard`: the messages that producers could not deliver."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from platform_defs.operations.unsent.resend import Resending, Resent
+    from resources.postgres.ledger.unsent import UnsentCount, UnsentLedger, UnsentLine
+
+
+class OutcomeChoice(StrEnum):
+    """What became of a message that was not delivered."""
+
+    poison = "poison"
+    not_written = "not_written"
+    unknown = "unknown"
+
+
+def list_unsent(pipeline: str, reason: str | None, outcome: OutcomeChoice | None, limit: int, output: Output) -> None:
+    """Print what producers could not deliver; `reason` is the name of an error."""
+    ledger = taken_in(pipeline)
+    counts = ledger.counts(pipeline, reason, outcome)
+    found = ledger.lines(pipeline, reason, outcome, limit)
+    still_open = sum(count.messages for count in counts if count.status == "open")
+    if output is Output.json:
+        by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
+        print_json({"pipeline": pipeline, "unsent": still_open, "by_reason": by_reason, "messages": messages})
+        return
+    print_line(f"{pipeline} has {plural(still_open, 'message that was', 'messages that were')} not delivered")
+    if counts:
+        heads = ["topic", "outcome", "error", "status", "messages"]
+        print_table(heads, [(c.topic, c.outcome, c.error_name, c.status, c.messages) for c in counts])
+        heads = ["id", "partition", "outcome", "error", "failed at", "tries", "bytes", "status"]
+        print_table(heads, list(map(_row, found)))
+
+
+def _row(item: UnsentLine) -> Sequence[Any]:
+    when = item.failed_at.isoformat(" ", "seconds")
+    return item.unsent_id, item.partition, item.outcome, item.error_name, when, item.tries, item.bytes, item.status
+
+
+def send(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    outcome: OutcomeChoice | None = typer.Option(
+        None, help="Only messages of this outcome; poison is sent only if it is named.", show_default="all but poison"
+    ),
+    may_double: bool = typer.Option(
+        False, "--may-double", help="Also send what cannot be looked for: it may be in the log already."
+    ),
+    may_overwrite: bool = typer.Option(
+        False, "--may-overwrite", help="Also send messages that may be older than one of the same key in the log."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Send again what producers could not deliver.
+
+    Each message is looked for in the log first, by its header tidegate-id. What
+    is found there is settled; the rest is sent with the same ids, to the
+    partitions that it was meant for. Called again after it was interrupted, it
+    finds what it has sent. Exit code 1 where something is left.
+
+    \b
+    JSON:
+      pipeline
+      found    messages that were in the log all along
+      sent     messages sent now
+      refused  code, why, messages: not looked for, and not sent
+      failed   the name of an error: messages that failed again
+      stopped  whether the rest was not tried for that
+      poison   messages that no broker takes, and that are left alone
+    """
+    from platform_defs.operations.unsent.resend import DEFAULT_OUTCOMES, Choice
+
+    ledger = taken_in(pipeline)
+    outcomes = DEFAULT_OUTCOMES if outcome is None else (outcome.value,)
+    choice = Choice(outcomes, may_double=may_double, may_overwrite=may_overwrite)
+    with progress() as show:
+        done = _resending(pipeline, ledger, show).run(choice)
+    poison = [count for count in ledger.counts(pipeline, None, "poison") if count.status == "open"]
+    if output is Output.json:
+        print_json(_document(pipeline, done, poison))
+    else:
+        _print(pipeline, done, poison)
+    if not done.is_complete:
+        raise typer.Exit(1)
+
+
+def discard(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason and --expect."),
+    reason: ReasonOption = None,
+    outcome: OutcomeChoice | None = typer.Option(None, help="Only messages of this outcome.", show_default="all"),
+    error: str | None = typer.Option(
+        None, help="Only those of this error, such as MSG_SIZE_TOO_LARGE.", show_default="all"
+    ),
+    unsent_id: UUID | None = typer.Option(None, "--id", help="Only the one with this id.", show_default="all"),
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Show messages that producers could not deliver; with --execute, settle them.
+
+    Nothing changes without --execute, which requires the fingerprint that was
+    shown: if a message has failed or been settled since then, nothing changes.
+    Settled messages are not sent; they stay in the ledger, with the user and
+    the reason.
+
+    \b
+    JSON:
+      pipeline
+      messages     how many are open and chosen
+      by_reason    topic, outcome, error_name, status (open), messages
+      fingerprint
+      discarded    how many were settled: 0, or with --execute all of them
+      command      without --execute: the command that settles them
+    """
+    from resources.postgres.ledger.unsent import Chosen
+    from resources.process.current_user import current_user
+
+    why, ledger = required_reason(execute, reason), taken_in(pipeline)
+    if execute and expect is None:
+        raise typer.BadParameter("--execute requires --expect, the fingerprint that is shown without --execute")
+    options = {"outcome": outcome and outcome.value, "error": error, "id": unsent_id}
+    command = f"tidegate dlq discard {pipeline}"
+    command += "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
+    chosen = Chosen(outcome and outcome.value, error, unsent_id)
+    found = ledger.discardable(pipeline, chosen)
+    refuse_unexpected(pipeline, expect, found.fingerprint, command)
+    answer: dict[str, Any] = {
+        "pipeline": pipeline,
+        "messages": found.messages,
+        "by_reason": [asdict(count) for count in found.counts],
+        "fingerprint": found.fingerprint,
+        "discarded": found.messages if execute else 0,
+    }
+    if execute:
+        with ledger.hold(pipeline) as held:
+            held.discard(chosen, found, why, current_user())
+        print_answer(answer, f"{plural(found.messages, 'message')} of {pipeline} discarded", output)
+        return
+    if output is Output.human and found.counts:
+        heads = ["topic", "outcome", "error", "messages"]
+        print_table(heads, [(one.topic, one.outcome, one.error_name, one.messages) for one in found.counts])
+    command += f" --execute --expect {found.fingerprint} --reason '...'"
+    proposal = f"{plural(found.messages, 'message')} would be settled without being sent. To do it: {command}"
+    print_answer({**answer, "command": command}, proposal if found.messages else "Nothing is open.", output)
+
+
+def taken_in(pipeline: str) -> UnsentLedger:
+    """The ledger, with what lay in files while it was away. Raises BadInput where there is no such pipeline."""
+    from assets import find_contract
+    from resources.endpoints import ledger_alone
+    from resources.postgres.ledger.unsent import UnsentLedger
+    from resources.unsent.files import unsent_files
+
+    find_contract(pipeline)
+    ledger = UnsentLedger(ledger_alone())
+    unsent_files().take_in(ledger.keep)
+    return ledger
+
+
+def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None]) -> Resending:
+    from assets import find_contract
+    from platform_defs.operations.unsent.resend import Resending
+    from resources.endpoints import connection
+    from resources.kafka.admin.broker import KafkaBroker
+    from resources.kafka.data.source import KafkaSource
+    from resources.kafka.producer.resender import Resender
+    from resources.process.current_user import current_user
+
+    contract, options = find_contract(pipeline), connection().kafka_options()
+    return Resending(
+        pipeline,
+        ledger,
+        KafkaBroker(options),
+        KafkaSource(options, patience=90.0),
+        lambda topic: Resender(options, topic, contract.producing.options, f"tidegate.{pipeline}.dlq"),
+        current_user(),
+        show,
+        of_state=contract.row_table.disposition == "upsert",
+    )
+
+
+def _document(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> dict[str, Any]:
+    refused = [{"code": r.code, "why": r.why, "messages": number} for r, number in done.refused.items()]
+    return {
+        "pipeline": pipeline,
+        "found": done.found,
+        "sent": done.sent,
+        "refused": refused,
+        "failed": dict(done.failed),
+        "stopped": done.stopped,
+        "poison": sum(count.messages for count in poison),
+    }
+
+
+def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
+    print_line(f"{pipeline}: {plural(done.found, 'message')} found in the log, {plural(done.sent, 'message')} sent")
+    for refused, number in done.refused.items():
+        lifted = {"newer_in_log": "--may-overwrite sends them all the same. "}.get(refused.code, "")
+        lifted = lifted or ("--may-double sends them all the same. " if refused.may_be_lifted else "")
+        print_line(
+            f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To settle them without sending: "
+            f"tidegate dlq discard {pipeline}"
+        )
+    for name, number in done.failed.items():
+        print_line(f"{plural(number, 'message')} failed again: {name}")
+    if done.stopped:
+        print_line(f"The rest was not tried. Once Kafka takes messages again: tidegate dlq send {pipeline}")
+    if number := sum(count.messages for count in poison):
+        names = ", ".join(sorted({count.error_name for count in poison}))
+        print_line(
+            f"{plural(number, 'message')} left alone, since no broker takes them as they are ({names}). Once the topic "
+            f"takes them: tidegate dlq send {pipeline} --outcome poison. Otherwise: tidegate dlq discard {pipeline} "
+            "--outcome poison"
+        )

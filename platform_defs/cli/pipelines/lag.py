@@ -1,0 +1,218 @@
+"""`tidegate lag`: how far each pipeline is behind its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
+from platform_defs.errors import TopicMissing
+from platform_defs.errors.words import noun_for, plural
+
+if TYPE_CHECKING:
+    from assets import BrokenContract
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.offsets import PartitionView, TopicView
+    from resources.kafka.admin.broker import KafkaBroker
+    from resources.postgres.ledger.answers import LineageBacklog, PipelineProgress
+    from resources.postgres.ledger.ledger import Ledger
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def lag(
+    pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show how far each pipeline is behind its topic.
+
+    The end of a partition is its last stable offset: messages of open
+    transactions do not count. A contract that cannot be used is listed with
+    its error; the others are shown and the exit code is 0. Where PIPELINE
+    names it, the command fails with its error.
+
+    \b
+    JSON with PIPELINE (without: pipelines, a list of such, and broken):
+      pipeline, topic
+      state       active or halted
+      halt_code   null, or why it is halted
+      running     whether a run works on it now
+      backed_off  whether it waits after a failure
+      retry_at    null, or when it is tried again
+      last_error  null, or the error of the last run, if it failed; not
+                  shown where it may quote fields that are classified now
+      topic_recreated  whether the topic was created again since it was
+                  read: then lag is null, and the next run halts
+      lag         unread offsets; null while the topic does not exist
+      lineage_waiting, lineage_given_up  events that have not left, and
+                  those that their receiver refused too often
+      lineage_problem  null, or what was said when one was last tried
+      partitions  partition, position (the next offset to read), end, lag,
+                  batch_id and committed_at (of the last batch that read it)
+    broken, a list: pipeline, file, line, field, message
+    """
+    from assets import find_contract, read_contracts
+    from platform_defs.cli.outside import outside
+
+    if pipeline is not None:
+        contract, systems = find_contract(pipeline), outside()
+        (item,) = _lags([contract], systems.ledger, systems.broker.describe)
+        _print_one(item) if output is Output.human else print_json(asdict(item))
+        return
+    contracts, systems = read_contracts(), outside()
+    found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
+    if output is Output.json:
+        broken = [_broken(item) for item in contracts.broken]
+        print_json({"pipelines": [asdict(item) for item in found], "broken": broken})
+    else:
+        _print_all(found, contracts.broken)
+
+
+@dataclass(frozen=True)
+class PartitionLag:
+    """One partition; `position`, `batch_id` and `committed_at` are None until a batch has read it."""
+
+    partition: int
+    position: int | None
+    end: int
+    lag: int
+    batch_id: int | None
+    committed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class PipelineLag:
+    """One pipeline; `lag` is None, and there are no partitions, while the topic does not exist or was created again
+    since it was read.
+    """
+
+    pipeline: str
+    topic: str
+    state: str
+    halt_code: str | None
+    running: bool
+    backed_off: bool
+    lag: int | None
+    retry_at: datetime | None = None
+    last_error: str | None = None
+    topic_recreated: bool = False
+    lineage_waiting: int = 0
+    lineage_given_up: int = 0
+    lineage_problem: str | None = None
+    partitions: tuple[PartitionLag, ...] = ()
+
+
+def _lags(
+    contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
+) -> list[PipelineLag]:
+    """What the ledger knows of all first, then the broker: no position is beyond the end that is shown with it."""
+    backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
+    known = [(item, _state(item, ledger, backlogs.get(item.pipeline)), _progress(item, ledger)) for item in contracts]
+    views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
+    return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
+
+
+def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -> PipelineLag:
+    from platform_defs.engine.task.redaction import stored_error
+
+    status = ledger.status(contract.pipeline)
+    return PipelineLag(
+        contract.pipeline,
+        contract.topic,
+        state=status.state,
+        halt_code=status.halt_code,
+        running=status.held,
+        backed_off=status.backed_off,
+        lag=None,
+        retry_at=status.retry_at if status.backed_off else None,
+        last_error=stored_error(contract, status.last_error, status.last_error_hides),
+        lineage_waiting=lineage.waiting if lineage else 0,
+        lineage_given_up=lineage.given_up if lineage else 0,
+        lineage_problem=lineage.problem if lineage else None,
+    )
+
+
+def _progress(contract: Contract, ledger: Ledger) -> Mapping[int, PipelineProgress]:
+    return ledger.progress(contract.pipeline, contract.topic)
+
+
+def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
+    if view is None:
+        return state
+    if any(item.topic_id != view.topic_id for item in at.values()):
+        return replace(state, topic_recreated=True)
+    partitions = tuple(_partition(number, held, at.get(number)) for number, held in sorted(view.partitions.items()))
+    return replace(state, lag=sum(item.lag for item in partitions), partitions=partitions)
+
+
+def _partition(number: int, held: PartitionView, at: PipelineProgress | None) -> PartitionLag:
+    if at is None:
+        return PartitionLag(number, None, held.end, held.unread(None), None, None)
+    return PartitionLag(number, at.next_offset, held.end, held.unread(at.next_offset), at.batch_id, at.committed_at)
+
+
+def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
+    """None while the topic does not exist."""
+    with suppress(TopicMissing):
+        return broker.describe(topic)
+    return None
+
+
+def _broken(item: BrokenContract) -> dict[str, Any]:
+    error = item.error
+    return {
+        "pipeline": item.name,
+        "file": error.file,
+        "line": error.line,
+        "field": error.field,
+        "message": str(error),
+    }
+
+
+def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -> None:
+    for item in found:
+        _print_one(item)
+    for item in broken:
+        print_line(f"{item.name} cannot be used: {item.error}")
+    if not found and not broken:
+        print_line("There are no pipelines. A contract adds one: assets/<domain>/<name>.odcs.yaml")
+
+
+def _print_one(item: PipelineLag) -> None:
+    print_line(_sentence(item))
+    if item.last_error and item.state != "halted":
+        print_line(f"  the last run failed: {item.last_error}")
+    if said := _lineage(item):
+        print_line(f"  {said}")
+    if item.partitions:
+        names = [field.name for field in fields(PartitionLag)]
+        rows = [[getattr(part, name) for name in names] for part in item.partitions]
+        print_table([name.replace("_", " ") for name in names], rows)
+
+
+def _lineage(item: PipelineLag) -> str:
+    """What has become of lineage events that have not left; empty where all have."""
+    waiting, lost = item.lineage_waiting, item.lineage_given_up
+    said = [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
+    if lost:
+        said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} refused and given up")
+    return ", ".join(said) + (f": {item.lineage_problem}" if item.lineage_problem else "")
+
+
+def _sentence(item: PipelineLag) -> str:
+    halted = f"HALTED ({item.halt_code}; to see how to settle it: tidegate ack {item.pipeline})"
+    state = halted if item.state == "halted" else "running" if item.running else "active"
+    if item.topic_recreated:
+        then = "" if item.state == "halted" else f" The next run halts; then: tidegate ack {item.pipeline}"
+        return f"{item.pipeline}: topic {item.topic} was created again since it was read, {state}.{then}"
+    if item.lag is None:
+        return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"
+    waits = f", waiting to retry at {item.retry_at.isoformat(' ', 'seconds')}" if item.retry_at else ""
+    return f"{item.pipeline}: {plural(item.lag, 'message')} behind {item.topic}, {state}{waits}"

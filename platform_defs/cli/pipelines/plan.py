@@ -1,0 +1,248 @@
+"""`tidegate plan`: what the next batch would read and do."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.cli.pipelines.plan_answer import (
+    ChangedTransform,
+    ComparedTransform,
+    Explanation,
+    PlanAnswer,
+    PlannedRange,
+    changed_sentence,
+    changed_transform,
+    sentence,
+    state_of,
+    with_halt,
+    with_plan,
+)
+from platform_defs.errors import Halt
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.contract.model.pipeline import Pipeline
+    from platform_defs.engine.plan.planning import BatchPlan
+    from resources.kafka.data.source import KafkaSource
+
+COMPARED = "compared before, with the same contract and Spark"
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def plan(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    explain: bool = typer.Option(
+        False, "--explain", help="Show what each step will do, and Spark's plan (starts Spark)."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show what the next batch would read and do, and change nothing.
+
+    Decided by the code that runs the batch. The exit code is 1 where the
+    pipeline is halted, or the next run would halt it. A new or changed
+    transform is compared on a sample, which starts Spark.
+
+    \b
+    JSON:
+      pipeline, topic, epoch
+      state      active or halted
+      halt       null, or code, reason, message, detail, command
+      held_by    null, or run_id of the run that works now
+      backed_off_until  null, or when the sensor starts the next run after a failure
+      batch      null, or batch_id (null: a new one), again, offsets, tasks,
+                 ranges (partition, from_offset, until_offset, offsets)
+      nothing    null, or why there is no batch
+      added      partition, next_offset of those new to the ledger
+      waiting    partitions of an upsert that are read after the others
+      lag, left  unread offsets before and after; null where halted
+      dead_letters  share, minimum, accepted, rule
+      tables     table, disposition, how
+      transform  null, or file, row_local (null: not known yet), found
+      changed    null, or how the transform differs from that of the newest
+                 batch: files (its own, and those that it imports), batch_id,
+                 change (added, changed or removed), next_batch
+      steps      with --explain and a batch: step, name, does
+      spark      likewise: Spark's physical plan of the job
+    """
+    from assets import find_contract
+
+    contract = find_contract(pipeline)
+    answer, planned = look(contract)
+    if planned is not None:
+        answer = replace(answer, changed=_changed(contract))
+    if planned is not None and planned.ranges:
+        answer = _tried(contract, planned, answer, explain=explain)
+    if output is Output.json:
+        print_json(answer.to_json())
+    else:
+        _show(answer)
+    if answer.halt is not None:
+        raise typer.Exit(1)
+
+
+def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
+    """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
+    from platform_defs.cli.outside import outside
+    from platform_defs.engine.plan.planning import decide
+    from platform_defs.engine.plan.topic_view import describe
+    from platform_defs.engine.task.redaction import stored_halt
+
+    systems = outside()
+    found = systems.ledger.overview([contract.pipeline])[contract.pipeline]
+    status = found.status
+    answer = state_of(contract, status)
+    try:
+        if status.halt is not None:
+            detail = stored_halt(contract, status.halt.detail)
+            raise Halt(contract.pipeline, detail, detail.seen)
+        view = describe(systems.broker, contract.topic, found.positions)
+        planned = decide(contract, found.positions, status.pending, view)
+        if planned.halt is not None:
+            raise planned.halt
+    except Halt as halt:
+        return with_halt(answer, halt), None
+    return with_plan(answer, planned), planned
+
+
+def _changed(contract: Contract) -> ChangedTransform | None:
+    """Compare the transform's digest with that of the newest batch, without Spark. Raises BadInput for a transform that
+    cannot be imported.
+    """
+    from platform_defs.cli.outside import outside
+
+    newest, own = outside().ledger.newest_transform(contract.pipeline), contract.transform_path
+    if newest is None or own is None:
+        return None
+    if not own.exists():
+        return changed_transform(newest, "", [str(own)])
+    from assets import with_transform
+    from platform_defs.contract.model.digest import transform_digest
+
+    pipeline = with_transform(contract)
+    names = [name for name, _ in pipeline.sources]
+    files = sorted(names, key=lambda name: not str(own).endswith(name)) or [str(own)]
+    return changed_transform(newest, transform_digest(pipeline), files)
+
+
+def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explain: bool) -> PlanAnswer:
+    """Return the answer with the comparison of the transform on a sample, unless the ledger has it, and with the steps
+    and Spark's plan of the job where `explain`. Raises BadInput for a transform that a batch would refuse.
+    """
+    from platform_defs.cli.outside import outside
+    from platform_defs.engine import explain as explained
+
+    beside = contract.transform_path
+    if not explain and not (beside and beside.exists()):
+        return answer  # nothing to try: neither Spark nor a transform is imported
+    from assets import with_transform
+    from platform_defs.engine.job.keep_nothing import describe_job
+    from platform_defs.engine.job.row_local import comparison_key
+    from platform_defs.engine.job.transform import transform_file
+    from resources.kafka.data.source import KafkaSource
+    from resources.spark.session import spark_config, start_session
+
+    pipeline, systems = with_transform(contract), outside()
+    if pipeline.transform is not None:
+        known = systems.ledger.overview([contract.pipeline])[contract.pipeline].status.row_local
+        if known == comparison_key(pipeline):
+            answer = replace(answer, transform=ComparedTransform(transform_file(pipeline), True, COMPARED))
+    untried = pipeline.transform is not None and answer.transform is None
+    if not explain and not untried:
+        return answer
+    with progress() as show:
+        show("starting Spark")
+        spark = start_session(spark_config())
+        try:
+            source = KafkaSource(systems.endpoints.kafka_options())
+            if untried:
+                show("comparing the transform on a sample")
+                answer = replace(answer, transform=_compared(spark, pipeline, source, planned))
+            if explain:
+                job = describe_job(spark, pipeline, source, planned.ranges)
+                answer = replace(answer, explanation=Explanation(explained.explain(pipeline, planned), job))
+        finally:
+            spark.stop()
+    return answer
+
+
+def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, planned: BatchPlan) -> ComparedTransform:
+    """Compare the transform on a sample. Raises BadInput where it is not row-local."""
+    from platform_defs.engine.job.keep_nothing import Nowhere
+    from platform_defs.engine.job.row_local import ENOUGH, compare, sample
+    from platform_defs.engine.job.transform import transform_file
+    from platform_defs.engine.task.task import TaskWork
+    from platform_defs.errors import TransformFailed
+
+    answer = partial(ComparedTransform, transform_file(pipeline))
+    if pipeline.contract.wire.framed:
+        return answer(None, "its messages name schemas, which only a run may keep; it is compared with its first batch")
+    work = TaskWork(pipeline.contract, sample(planned.ranges, planned.view), source, Nowhere())
+    try:
+        compared = compare(spark, pipeline, work)
+    except TransformFailed as failed:
+        return answer(None, f"{failed}. The batch finds the messages that it fails on, and compares the others")
+    if compared < ENOUGH:
+        few = (
+            "fewer than two messages of the sample have rows; the transform is compared with each batch until two have"
+        )
+        return answer(None, few)
+    return answer(True, f"the same rows of {plural(compared, 'message')}, together and one by one")
+
+
+def _show(answer: PlanAnswer) -> None:
+    print_line(f"{answer.pipeline}: {sentence(answer)}")
+    if answer.held_by:
+        run = f"run {answer.held_by.run_id}" if answer.held_by.run_id else "started by hand"
+        print_line(f"A run is in progress ({run}); it may have read further since.")
+    if answer.backed_off_until:
+        print_line(
+            f"The last run failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
+        )
+    if answer.halt:
+        print_fields(answer.halt.detail)
+        return
+    if answer.changed:
+        print_line(f"{changed_sentence(answer.changed)} {answer.changed.next_batch}")
+    if answer.batch:
+        names = [field.name for field in fields(PlannedRange)]
+        print_table([name.replace("_", " ") for name in names], [astuple(item) for item in answer.batch.ranges])
+    _show_rest(answer)
+    if answer.explanation:
+        _show_explanation(answer.explanation)
+
+
+def _show_rest(answer: PlanAnswer) -> None:
+    added = ", ".join(f"partition {item.partition} from {item.next_offset}" for item in answer.added)
+    print_fields(
+        {
+            "left after it": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
+            "added": added or None,
+            "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
+            "dead letters": answer.dead_letters.rule,
+            "transform": answer.transform and f"{answer.transform.file}: {_compared_words(answer.transform)}",
+            **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},
+        }
+    )
+
+
+def _compared_words(transform: ComparedTransform) -> str:
+    known = "row-local" if transform.row_local else "not known yet to be row-local"
+    return f"{known}: {transform.found}"
+
+
+def _show_explanation(explanation: Explanation) -> None:
+    for step in explanation.steps:
+        print_line(f"\n{step.step} {step.name}")
+        for does in step.does:
+            print_line(f"  {does}")
+    print_line(f"\nSpark's plan of the job (steps 2 to 5)\n{explanation.spark}")

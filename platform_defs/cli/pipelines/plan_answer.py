@@ -1,0 +1,237 @@
+"""What `tidegate plan` answers: for a person in sentences, for a program as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from platform_defs.errors.words import plural
+from platform_defs.offsets import tasks_for
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from platform_defs.contract.model.contract import Contract
+    from platform_defs.engine.explain import ExplainedStep
+    from platform_defs.engine.plan.planning import BatchPlan
+    from platform_defs.errors import Halt
+    from resources.postgres.ledger.answers import PipelineStatus
+
+NOTHING = "everything up to the last stable offset has been read"
+BLOCKED = "the waiting partitions are read once an open transaction in the older ones has ended"
+
+
+@dataclass(frozen=True)
+class PlannedHalt:
+    """Why the pipeline is halted, or why its next run will halt it; `detail` as the ledger keeps it."""
+
+    code: str
+    reason: str
+    message: str
+    detail: Mapping[str, Any]
+    command: str
+
+
+@dataclass(frozen=True)
+class HeldBy:
+    """The run that is in progress; `run_id` is None for one that Dagster did not start."""
+
+    run_id: str | None
+
+
+@dataclass(frozen=True)
+class PlannedRange:
+    """A range of a partition, read by one task; `until_offset` is not included."""
+
+    partition: int
+    from_offset: int
+    until_offset: int
+    offsets: int
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """The next batch. `again`: its offsets are fixed, and it will be read again under its `batch_id`."""
+
+    batch_id: int | None
+    again: bool
+    offsets: int
+    tasks: int
+    ranges: list[PlannedRange]
+
+
+@dataclass(frozen=True)
+class AddedPartition:
+    """A partition that the ledger does not know yet, and where reading it will start."""
+
+    partition: int
+    next_offset: int
+
+
+@dataclass(frozen=True)
+class DeadLetterLimit:
+    """Above which dead letters halt the pipeline."""
+
+    share: float
+    minimum: int
+    accepted: bool
+    rule: str
+
+
+@dataclass(frozen=True)
+class WrittenTable:
+    """A table, and how it is written."""
+
+    table: str
+    disposition: str
+    how: str
+
+
+@dataclass(frozen=True)
+class ComparedTransform:
+    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while it is not known;
+    `found` says why, or how much was compared.
+    """
+
+    file: str
+    row_local: bool | None
+    found: str
+
+
+@dataclass(frozen=True)
+class ChangedTransform:
+    """A transform that is not the one that made the rows of `batch_id`, the newest batch: `files` are its own file and
+    those that it imports from the project, one of which has changed. `next_batch` says what will happen.
+    """
+
+    files: list[str]
+    batch_id: int
+    change: str  # added, changed or removed
+    next_batch: str
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The steps in sentences, and Spark's physical plan of the job."""
+
+    steps: list[ExplainedStep]
+    spark: str
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The answer. `batch`, `lag` and `left` are None where the pipeline is halted, or would be."""
+
+    pipeline: str
+    topic: str
+    state: str
+    epoch: int
+    dead_letters: DeadLetterLimit
+    tables: list[WrittenTable]
+    halt: PlannedHalt | None = None
+    held_by: HeldBy | None = None
+    backed_off_until: datetime | None = None
+    batch: PlannedBatch | None = None
+    nothing: str | None = None
+    added: list[AddedPartition] = field(default_factory=list[AddedPartition])
+    waiting: list[int] = field(default_factory=list[int])
+    lag: int | None = None
+    left: int | None = None
+    transform: ComparedTransform | None = None
+    changed: ChangedTransform | None = None
+    explanation: Explanation | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The document; `steps` and `spark` are in it where they were asked for."""
+        document = asdict(self)
+        return document | (document.pop("explanation") or {})
+
+
+def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
+    """The answer as far as the contract and the ledger give it."""
+    from platform_defs.engine.explain import dead_letter_limit, how
+
+    limits, pending = contract.limits, status.pending
+    accepted = pending is not None and pending.judged_by_a_person
+    share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
+    return PlanAnswer(
+        contract.pipeline,
+        contract.topic,
+        status.state,
+        status.epoch,
+        DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
+        [WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
+        held_by=HeldBy(status.run_id) if status.held else None,
+        backed_off_until=status.retry_at if status.backed_off else None,
+    )
+
+
+COMPARED_FIRST = (
+    "The next batch compares the rows of the new code, made together and one by one, before it publishes them. If they "
+    "differ, or the code fails or lacks a column, the run fails and nothing is published."
+)
+AS_THEY_ARE = "The next batch writes the messages as they are."
+EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay makes them again."
+
+
+def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
+    """Return how the transform differs from that of the newest batch. `newest`: its id and the digest of its transform,
+    as `Ledger.newest_transform` returns it. `digest`: of the transform now, empty without one.
+    """
+    if newest is None or newest[1] == digest:
+        return None
+    batch_id, before = newest
+    change = "changed" if before and digest else "added" if digest else "removed"
+    return ChangedTransform(files, batch_id, change, f"{COMPARED_FIRST if digest else AS_THEY_ARE} {EARLIER_ROWS}")
+
+
+def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
+    """The answer where the pipeline is halted, or its next run will halt it."""
+    coming = (
+        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to settle it: "
+        f"{halt.command}"
+    )
+    message = str(halt) if answer.state == "halted" else coming
+    return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
+
+
+def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
+    """The answer with what a decided plan will read."""
+    return replace(
+        answer,
+        batch=_batch(planned) if planned.ranges else None,
+        nothing=None if planned.ranges else BLOCKED if planned.waiting else NOTHING,
+        added=[AddedPartition(item.partition, item.next_offset) for item in planned.added],
+        waiting=list(planned.waiting),
+        lag=sum(planned.lag.values()),
+        left=sum(planned.left.values()),
+    )
+
+
+def _batch(planned: BatchPlan) -> PlannedBatch:
+    pending = planned.pending
+    ranges = [PlannedRange(item.partition, item.from_offset, item.until_offset, len(item)) for item in planned.ranges]
+    batch_id = pending.batch_id if pending else None
+    return PlannedBatch(batch_id, pending is not None, planned.offsets, tasks_for(planned.ranges), ranges)
+
+
+def changed_sentence(changed: ChangedTransform) -> str:
+    """Name the file of a transform that has changed, and those of which one may have."""
+    own, *imported = changed.files
+    which = f"{own}, or a file that it imports ({', '.join(imported)})," if imported else own
+    verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed.change]
+    return f"{which} {verb} since batch {changed.batch_id}."
+
+
+def sentence(answer: PlanAnswer) -> str:
+    """What the next run will do."""
+    if (halt := answer.halt) is not None:
+        halted = answer.state == "halted"
+        when = "halted" if halted else "will halt on its next run"
+        how = "To see how to settle it" if halted else "Once it has, to see how to settle it"
+        return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
+    if (batch := answer.batch) is None:
+        return f"nothing to read: {answer.nothing}."
+    what = f"batch {batch.batch_id}, to be read again: " if batch.again else "a new batch of "
+    return f"{what}{plural(batch.offsets, 'offset')} of {answer.topic} in {plural(batch.tasks, 'task')}"

@@ -1,0 +1,75 @@
+"""`tidegate prune`: removes what is no longer needed of the ledger's history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
+from platform_defs.errors import TidegateError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_defs.contract.model.contract import Contract
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def prune(
+    pipelines: list[str] | None = typer.Argument(  # typer's way of declaring an argument
+        None, metavar="[PIPELINE]...", help="Pipelines, such as bank_transfers.", show_default="all"
+    ),
+    execute: bool = typer.Option(False, "--execute", help="Remove what is shown."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Remove what the ledger no longer needs of old batches.
+
+    Old is what is older than the contract's retention. Batches go once the
+    topic has none of their messages; checks that passed are summed up;
+    lineage events go; dead letters and undelivered messages go once they are
+    settled. Open dead letters stay. verify and replay answer as before, and
+    the tables keep every row. Nothing is removed without --execute. A job in
+    Dagster does this every night.
+
+    \b
+    JSON: pipelines, a list of
+      pipeline, retention_seconds
+      executed            whether it was removed, or only counted
+      batches, checks, lineage_events, dead_letters, unsent
+      lineage_never_sent  of lineage_events
+      kept                older than the retention, by the reason: held (the
+                          topic has messages of them), unknown (Kafka did not
+                          say), dead_letters (open), unreported, newest,
+                          replay; settled_letters (messages still there)
+      log_unknown         null, or why it is not known what the topic has
+    failed, a list: pipeline, message. Then the exit code is 1
+    """
+    from assets import find_contract, read_contracts
+    from platform_defs.cli.outside import outside
+    from platform_defs.operations.runs.prune import Pruned
+    from platform_defs.operations.runs.prune import prune as prune_pipeline
+
+    contracts: Sequence[Contract] = [find_contract(name) for name in pipelines or ()] or read_contracts().good
+    systems, found, failed = outside(), list[Pruned](), dict[str, str]()
+    for contract in contracts:
+        try:
+            found.append(
+                prune_pipeline(systems.endpoints.postgres_url, contract, systems.broker.describe, execute=execute)
+            )
+        except TidegateError as error:
+            failed[contract.pipeline] = str(error)
+    if output is Output.json:
+        failures = [{"pipeline": name, "message": said} for name, said in failed.items()]
+        print_json({"pipelines": [item.to_json() for item in found], "failed": failures})
+    else:
+        for item in found:
+            print_line(f"{item.pipeline}: {item.sentence()}")
+        for name, said in failed.items():
+            print_error(f"{name}: {said}")
+        if not execute and any(item.any for item in found):
+            print_line(f"To remove it: tidegate prune {' '.join([*(pipelines or ()), '--execute'])}")
+    if failed:
+        raise typer.Exit(1)

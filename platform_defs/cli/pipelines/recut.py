@@ -1,0 +1,52 @@
+"""`tidegate recut`: cut a batch whose offsets are fixed into smaller ones."""
+
+from __future__ import annotations
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def recut(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    messages: int = typer.Option(help="About how many messages each batch is to have.", min=1, show_default=False),
+    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    reason: ReasonOption = None,
+    expect: ExpectOption = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Cut a batch that always fails for its size into smaller ones.
+
+    Once a batch is planned its offsets are fixed, and it is read again unchanged
+    until it commits. Where it is too large, for a limit of time or memory, this
+    cuts it: the same messages, in the same order in each partition, in smaller
+    batches. Nothing changes without --execute, which fences a run in progress. A
+    pipeline that halted because the batch keeps failing is active again.
+
+    \b
+    JSON: pipeline, batch_id, offsets, messages, batches, epoch, fingerprint;
+    command without --execute; settlement_id with --execute, of the record in
+    tidegate.settlement
+    """
+    from assets import find_contract
+    from platform_defs.operations.runs import recut as operation
+    from resources.endpoints import ledger_alone
+    from resources.postgres.ledger.ledger import Ledger
+    from resources.process.current_user import current_user
+
+    why, url = required_reason(execute, reason), ledger_alone()
+    decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
+    again = f"tidegate recut {pipeline} --messages {messages}"
+    refuse_unexpected(pipeline, expect, decided.fingerprint, again)
+    answer = operation.to_json(decided)
+    becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
+    if not execute:
+        command = f"{again} --execute --expect {decided.fingerprint} --reason '...'"
+        print_answer({**answer, "command": command}, f"{becomes} To do it: {command}", output)
+        return
+    number = operation.cut(url, decided, why, current_user())
+    print_answer({**answer, "settlement_id": number}, f"{becomes} (settlement {number})", output)

@@ -1,0 +1,110 @@
+"""`tidegate replay`: rebuild a pipeline's tables from the log, show the difference, and put them in place."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.reasons import ReasonOption, required_reason
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.operations.runs.replay import Replay, Shown
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def replay(
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    start: str = typer.Option(
+        "earliest",
+        "--from",
+        help="earliest; a batch (12); offsets by partition (0:100,1:250); or a time (2026-11-21T10:00:00Z).",
+    ),
+    decide_again: list[int] | None = typer.Option(
+        None,
+        "--decide-again",
+        metavar="BATCH",
+        help="Check this batch again instead of repeating what tidegate ack --batch decided. Can be repeated.",
+    ),
+    execute: bool = typer.Option(
+        False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."
+    ),
+    reason: ReasonOption = None,
+    discard: bool = typer.Option(False, "--discard", help="Drop what was rebuilt and not put in place."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Rebuild the tables beside the live ones, and put them in place.
+
+    The current contract and transform are used, and the differences shown.
+    Nothing live changes without --execute. With it, the pipeline is locked,
+    the rebuilt tables catch up to its exact position, and rows, dead letters,
+    batches and offsets are put in place in one transaction.
+
+    \b
+    JSON:
+      pipeline, replay_id
+      from_batch   the first batch that is replayed
+      history      what of the log it reads, by partition (partitions)
+      differences  name (a table, or dead letters), live, rebuilt, only_live,
+                   only_rebuilt (rows), samples
+      executed     whether it is in place
+      command      without --execute: what puts it in place
+    With --discard: pipeline, discarded (false: there was nothing)
+    """
+    from assets import find_pipeline
+    from platform_defs.cli.outside import outside
+    from platform_defs.engine.plan.replay_plan import ReplayStart
+    from platform_defs.operations.runs.replay import Replay
+    from resources.process.current_user import current_user
+    from resources.spark.session import spark_config, start_session
+
+    why = required_reason(execute, reason)
+    again = frozenset(decide_again or ())
+    wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()), again)
+    if discard:
+        _discard(wanted, output)
+        return
+    begin = ReplayStart.parse(start)
+    with progress() as say:
+        if execute:
+            shown = wanted.execute(begin, why, current_user(), say)
+        else:
+            shown = wanted.show(wanted.first_batch(begin), say)
+    if output is Output.human:
+        _show(shown)
+    document = {**asdict(shown), "pipeline": pipeline, "from_batch": shown.history.from_batch, "executed": execute}
+    if execute:
+        print_answer(document, "It is in place.", output)
+        return
+    options = "".join(f" --decide-again {number}" for number in sorted(again))
+    command = f"tidegate replay {pipeline} --from {start}{options} --execute --reason '...'"
+    sentence = f"Nothing live has changed. To put it in place: {command}"
+    print_answer({**document, "command": command}, sentence, output)
+
+
+def _discard(wanted: Replay, output: Output) -> None:
+    name = wanted.live.name
+    dropped = wanted.discard()
+    sentence = f"The replay of {name} is dropped." if dropped else f"There is no replay of {name} to drop."
+    print_answer({"pipeline": name, "discarded": dropped}, sentence, output)
+
+
+def _show(shown: Shown) -> None:
+    history = shown.history
+    print_line(f"Replay {shown.replay_id}, from batch {history.from_batch}: {plural(history.messages, 'message')}")
+    spans = [(item.partition, item.from_offset, item.next_offset, item.messages) for item in history.partitions]
+    print_table(["partition", "from", "until", "messages"], spans)
+    rows = [(item.name, item.live, item.rebuilt, item.only_live, item.only_rebuilt) for item in shown.differences]
+    print_table(["", "live", "rebuilt", "only live", "only rebuilt"], rows)
+    samples = [
+        (item.name, sample["only"], {name: value for name, value in sample.items() if name != "only"})
+        for item in shown.differences
+        for sample in item.samples
+    ]
+    if samples:
+        print_table(["", "only", "row"], samples)

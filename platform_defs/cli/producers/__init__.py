@@ -1,0 +1,1 @@
+"""Commands about producers: presets and made-up messages."""

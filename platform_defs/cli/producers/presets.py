@@ -1,0 +1,113 @@
+"""`tidegate presets`: the ways to produce, what each promises, and the options that keep it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
+from platform_defs.cli.producers import presets_measure
+
+if TYPE_CHECKING:
+    from platform_defs.producing.presets import Preset
+
+SHOW = "show"
+
+
+class _ShowUnlessAsked(TyperGroup):
+    """`tidegate presets` and `tidegate presets NAME` are `tidegate presets show`; other commands go by their name."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if named else [SHOW, *args])
+
+
+app = typer.Typer(cls=_ShowUnlessAsked)
+app.command("measure")(presets_measure.measure)
+
+
+@app.callback()
+def presets() -> None:
+    """Ways to produce: what each promises, and by which options."""
+
+
+@app.command(SHOW)
+def show(
+    name: str | None = typer.Argument(None, help="One of them, such as synchronous.", show_default="all"),
+    output: OutputOption = Output.human,
+) -> None:
+    """Show the presets, or one with each of its options and the reason.
+
+    `tidegate presets` and `tidegate presets NAME` do the same.
+
+    \b
+    JSON, a list; with a name, one of it:
+      name, promise
+      default  whether a contract without `producer` has it
+      waits    never, callback, each or commit
+      options  name, value, default (the library's), reason
+    """
+    from platform_defs.producing.chosen import preset_named
+    from platform_defs.producing.presets import PRESETS
+
+    found = [*PRESETS.values()] if name is None else [preset_named(name)]
+    if output is Output.json:
+        written = [_written(preset) for preset in found]
+        print_json(written if name is None else written[0])
+    elif name is None:
+        _print_all(found)
+    else:
+        _print_one(found[0])
+
+
+def _written(preset: Preset) -> dict[str, Any]:
+    from platform_defs.producing.options import OPTIONS
+    from platform_defs.producing.presets import DEFAULT
+
+    options = [
+        {"name": name, "value": value, "default": OPTIONS[name].default, "reason": preset.reasons[name]}
+        for name, value in preset.options.items()
+    ]
+    return {
+        "name": preset.name,
+        "promise": preset.promise,
+        "default": preset.name == DEFAULT,
+        "waits": preset.waits,
+        "options": options,
+    }
+
+
+def _print_all(presets: list[Preset]) -> None:
+    shown = ("acks", "enable.idempotence", "max.in.flight", "linger.ms", "compression.type")
+    rows = [(preset.name, *(_spelt(preset.options.get(name)) for name in shown), preset.waits) for preset in presets]
+    print_table(("preset", "acks", "idempotent", "in flight", "linger", "codec", "waits"), rows)
+    print_line("")
+    print_fields({preset.name: preset.promise for preset in presets})
+    print_line("\nEach option, and why it has its value: tidegate presets NAME")
+
+
+def _print_one(preset: Preset) -> None:
+    written = _written(preset)
+    print_line(f"{preset.name}: {preset.promise}{' (the default)' if written['default'] else ''}")
+    print_line(f"waits: {_WAITS[preset.waits]}")
+    for one in written["options"]:
+        print_line(
+            f"\n{one['name']}: {_spelt(one['value'])} (the library: {_spelt(one['default'])})\n  {one['reason']}"
+        )
+
+
+def _spelt(value: object) -> str | None:
+    """As librdkafka's documentation spells it."""
+    return None if value is None else str(value).lower()
+
+
+_WAITS = {
+    "never": "never: a message counts as delivered once it was handed to the network",
+    "callback": "for no message; it is told of each by a callback while it sends the next ones",
+    "each": "for each message, before the next is sent",
+    "commit": "at each commit of a transaction",
+}

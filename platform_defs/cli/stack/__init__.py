@@ -1,0 +1,1 @@
+"""Commands about the embedded servers, the Dagster UI, the ledger and this machine."""

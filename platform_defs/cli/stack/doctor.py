@@ -1,0 +1,97 @@
+"""`tidegate doctor`: what is wrong with Kafka, Postgres and this machine, and what to do about it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line
+from platform_defs.errors.words import plural
+
+if TYPE_CHECKING:
+    from platform_defs.doctor.findings import Finding
+    from platform_defs.operations.doctor.examination import Examination
+
+app = typer.Typer(add_completion=False)
+BOOTSTRAP = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
+
+
+@app.command()
+def doctor(
+    bootstrap: str | None = typer.Option(
+        None, help="Brokers to ask instead, as host:port, separated by commas.", show_default="those of the settings"
+    ),
+    write: str | None = typer.Option(
+        None, metavar="TOPIC", help="Write one message to this topic, and read it again.", show_default="not tried"
+    ),
+    timeout: float = typer.Option(3.0, min=0.1, help="Seconds for each thing that is asked."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Look at Kafka, Postgres and this machine, and say what to do.
+
+    Every bootstrap address is tried, then every address that brokers tell
+    clients to come to: name, TCP, TLS, login, and which broker answers. Run it
+    where the client runs that has the trouble. Then topics, rights, reading;
+    Postgres, the ledger, Dagster's daemon, Spark, Java, disk and clock; and
+    each pipeline that is halted or fails, with the command that settles it.
+    Nothing is written, except with --write.
+
+    Exit code: 1 with an error among the findings.
+
+    \b
+    JSON:
+      counts    how many findings are an error, a warning, ok
+      seconds   how long it took
+      findings  severity (error, warning or ok), area, subject, what,
+                do (empty where all is well)
+    """
+    from platform_defs.doctor.findings import count
+
+    begun = time.monotonic()
+    findings = _examination(bootstrap, write, timeout).findings()
+    seconds, counts = round(time.monotonic() - begun, 2), count(findings)
+    if output is Output.json:
+        print_json({"counts": counts, "seconds": seconds, "findings": [asdict(one) for one in findings]})
+    else:
+        _print(findings)
+        said = f"{plural(counts['error'], 'error')}, {plural(counts['warning'], 'warning')}, {counts['ok']} ok"
+        print_line(f"{said}; {seconds:.1f} s")
+    if counts["error"]:
+        raise typer.Exit(1)
+
+
+def _examination(bootstrap: str | None, write: str | None, timeout: float) -> Examination:
+    from assets import read_contracts
+    from platform_defs.operations.doctor.examination import Examination
+    from resources.local import stack
+    from resources.process.settings import settings
+
+    chosen, running = settings(), stack.status()
+    embedded = "tidegate stack status" if chosen.embeds_kafka else BOOTSTRAP
+    return Examination(
+        bootstrap=bootstrap or running.kafka.address,
+        source="--bootstrap" if bootstrap else embedded,
+        options=chosen.librdkafka_options,
+        postgres_url=running.postgres.address,
+        contracts=read_contracts(),
+        spark_master=chosen.spark_master,
+        home=chosen.home,
+        dagster_url=chosen.dagster_url,
+        write=write,
+        seconds=timeout,
+    )
+
+
+def _print(findings: Sequence[Finding]) -> None:
+    from platform_defs.doctor.findings import by_area
+
+    for area, found in by_area(findings).items():
+        print_line(area)
+        for one in found:
+            print_line(f"  {one.severity.value:<7}  {one.what}")
+            if one.do:
+                print_line(f"  {'':<7}  -> {one.do}")

@@ -1,0 +1,56 @@
+"""`tidegate migrate`: the ledger's schema, created or brought up to date."""
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def migrate(
+    tables: bool = typer.Option(
+        False, "--tables", help="Also create the tables of every contract, and Dagster's, where they are missing."
+    ),
+    output: OutputOption = Output.human,
+) -> None:
+    """Create the ledger in Postgres, or bring it up to date.
+
+    The ledger is the schema tidegate: positions, batches, dead letters, halts.
+    Every run does this when it starts; the command is for a database user with
+    more rights than the runs have, or for upgrading beforehand. Such a user
+    gives --tables as well: runs then have nothing left to create. Where all is
+    there and up to date, nothing changes.
+
+    \b
+    JSON:
+      applied  the migrations applied by this call, in order; may be empty
+      created  the tables created by it, and the schema dagster; may be empty
+    """
+    from resources.endpoints import ledger_alone
+    from resources.postgres.ledger.ledger import Ledger
+
+    applied = Ledger(ledger_alone()).migrate()
+    created = _created() if tables else []
+    if output is Output.json:
+        print_json({"applied": list(applied), "created": created})
+        return
+    if applied:
+        print_line(f"The ledger is now up to date. Migrations applied: {', '.join(applied)}")
+    else:
+        print_line("The ledger is up to date; nothing to do.")
+    if tables:
+        print_line(f"Created: {', '.join(created)}" if created else "Every table is there.")
+
+
+def _created() -> list[str]:
+    from assets import read_contracts
+    from resources.dagster.storage import SCHEMA, create_missing_tables
+    from resources.endpoints import ledger_alone
+    from resources.postgres.batch.claims import create_unclaimed
+
+    found = read_contracts()
+    for broken in found.broken:
+        print_error(f"no table was created for {broken.name}, whose contract cannot be used: {broken.error}")
+    created = create_unclaimed(ledger_alone(), found.good)
+    return [*created, *([SCHEMA] if create_missing_tables() else [])]

@@ -1,0 +1,147 @@
+"""`tidegate stack`: the embedded Kafka, Postgres and schema registry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_json, progress
+
+if TYPE_CHECKING:
+    from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
+
+app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True)
+SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show Postgres' address with its password.")
+
+
+@app.command()
+def up(
+    registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    brokers: int | None = typer.Option(
+        None,
+        "--brokers",
+        min=1,
+        max=3,
+        help="How many brokers the embedded Kafka has; its first start decides.",
+        show_default="1",
+    ),
+    show_password: bool = SHOW_PASSWORD,
+    output: OutputOption = Output.human,
+) -> None:
+    """Start the embedded servers that are not running, and wait until they answer.
+
+    Where TIDEGATE_POSTGRES_URL, TIDEGATE_KAFKA_BOOTSTRAP_SERVERS or
+    TIDEGATE_REGISTRY_URL names a server of your own, none is started in its
+    place. The schema registry is started only where the messages of a contract
+    name their schemas.
+
+    With --brokers 3 Kafka is a cluster of three brokers in three racks, each
+    a voter of the quorum as well: any one may die. A cluster keeps the number
+    of brokers that it was first started with.
+
+    JSON: as tidegate stack status.
+    """
+    from resources.local import stack
+
+    with progress() as show:
+        status = stack.up(show, registry=registry or needs_registry(), brokers=brokers)
+    _print(status, output, show_password=show_password)
+
+
+@app.command()
+def down(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.human) -> None:
+    """Stop the embedded servers, and keep their data.
+
+    JSON: as tidegate stack status.
+    """
+    from resources.local import stack
+
+    with progress() as show:
+        show("stopping")
+        status = stack.down()
+    _print(status, output, show_password=show_password)
+
+
+@app.command()
+def status(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.human) -> None:
+    """Show which servers are running, where, and who leads three brokers.
+
+    \b
+    JSON:
+      kafka     bootstrap_servers, pid, embedded, brokers (of the embedded
+                ones id, address, pid, rack), quorum (of several embedded
+                brokers leader, error; else null)
+      postgres  url (its password as ***, or with --show-password as it is),
+                pid, embedded
+      registry  url, pid, embedded
+      home      TIDEGATE_HOME
+    The address is null where an embedded server is not running; the pid is
+    also null where the server is your own. The leader of the quorum is null,
+    with the error, where no broker names it within two seconds.
+    """
+    from resources.local import stack
+
+    _print(stack.status(), output, show_password=show_password)
+
+
+@app.command()
+def reset(
+    yes: bool = typer.Option(False, "--yes", "-y", help="Do not ask for confirmation."),
+    output: OutputOption = Output.human,
+) -> None:
+    """Stop the embedded servers and delete what Tidegate created in TIDEGATE_HOME.
+
+    Refused for a folder that Tidegate did not create: one without the file
+    .tidegate-home. Files and folders with other names are kept.
+
+    \b
+    JSON: home, reset, left (the names of what was kept)
+    """
+    from resources.local import stack
+    from resources.process.settings import settings
+
+    home = settings().home
+    if not yes:
+        typer.confirm(f"Delete what Tidegate created in {home}?", abort=True, err=True)
+    left = stack.reset()
+    rest = f" Kept, as Tidegate did not create it: {', '.join(left)}" if left else ""
+    answer = {"home": str(home), "reset": True, "left": left}
+    print_answer(answer, f"Deleted what Tidegate created in {home}.{rest}", output)
+
+
+def _print(status: StackStatus, output: Output, *, show_password: bool) -> None:
+    from resources.local.stack import with_quorum
+
+    status = with_quorum(status)
+    if output is Output.json:
+        print_json(status.as_json(show_password=show_password))
+        return
+    postgres = replace(status.postgres, address=status.as_json(show_password=show_password)["postgres"]["url"])
+    servers = {**_kafka_lines(status.kafka), "postgres": _line(postgres)}
+    if status.registry.address is not None:
+        servers["registry"] = _line(replace(status.registry, address=status.registry_url))
+    print_fields({**servers, "home": status.home})
+
+
+def _kafka_lines(kafka: KafkaStatus) -> dict[str, str]:
+    if len(kafka.brokers) < 2:
+        return {"kafka": _line(kafka)}
+    lines = {f"kafka, broker {one.id} in rack {one.rack}": _line(one) for one in kafka.brokers}
+    if (quorum := kafka.quorum) is not None:
+        lines["kafka, quorum"] = f"led by broker {quorum.leader}" if quorum.leader else f"not known: {quorum.error}"
+    return lines
+
+
+def needs_registry() -> bool:
+    """Whether the messages of a contract name their schemas."""
+    from assets import read_contracts
+
+    return any(contract.wire.framed for contract in read_contracts().good)
+
+
+def _line(server: ServerStatus) -> str:
+    if server.address is None:
+        return "not running (start it with tidegate stack up)"
+    return f"{server.address}  pid {server.pid}" if server.embedded else f"{server.address}  (your own)"

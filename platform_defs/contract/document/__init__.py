@@ -1,0 +1,1 @@
+"""The YAML of a contract: reading it with lines for errors, and writing values back."""

@@ -1,0 +1,85 @@
+"""A contract as ODCS has it: the typed model over the YAML, and the mistakes seen without knowing what a key means."""
+
+import typing
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Any
+
+from open_data_contract_standard.model import OpenDataContractStandard
+from pydantic import BaseModel, ValidationError
+
+from platform_defs.contract.document.node import Node, Place, as_list, as_mapping, one_of, shown
+from platform_defs.contract.document.yaml_text import Beside, YamlText
+from platform_defs.errors import BadInput
+
+Document = Node[OpenDataContractStandard]
+_WANTED = {  # by the first word of pydantic's type of error: bool_parsing, model_type, ...
+    "bool": "true or false",
+    "string": "a string",
+    "int": "a whole number",
+    "float": "a number",
+    "list": "a list",
+    "dict": "a mapping",
+    "model": "a mapping",
+}
+
+
+def read_document(path: Path, content: str | None = None, beside: Beside | None = None) -> Document:
+    """The whole file, or its `content`. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
+    text = YamlText(path, content, beside)
+    tree, raw = as_mapping(text.value), Node[Any](text.value, text)
+    if tree is None:
+        raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
+    for place, key, known in unknown_keys(tree, OpenDataContractStandard, ()):
+        raise Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
+    try:
+        return Node(OpenDataContractStandard.model_validate(tree), text)
+    except ValidationError as wrong:
+        first = wrong.errors(include_url=False)[0]
+        for step in first["loc"]:
+            raw = raw.child(step)
+        raise raw.refused(_type_mistake(first["type"], first["input"])) from None
+
+
+def _type_mistake(kind: str, written: object) -> str:
+    """What is wrong with a value that ODCS does not take, by the kind of pydantic's error."""
+    if kind == "string_type" and isinstance(written, bool | int | float):
+        text = str(written).lower() if isinstance(written, bool) else str(written)
+        return f"must be a string: put {text} in quotes"
+    wanted = _WANTED.get(kind.partition("_")[0], "of the type that ODCS gives it")
+    return f"must be {wanted}, not {shown(written)}"
+
+
+def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator[tuple[Place, str, list[str]]]:
+    """Keys that ODCS does not have: (where, the key, the keys known there). The package itself ignores most of them."""
+    known = _annotations(model)
+    for key, value in (as_mapping(node) or {}).items():
+        if not isinstance(key, str) or key not in known:
+            yield place, str(key), list(known)
+        elif below := _model_in(known[key]):
+            for at, child in _parts(value, (*place, key)):
+                yield from unknown_keys(child, below, at)
+
+
+def _parts(value: object, place: Place) -> list[tuple[Place, object]]:
+    """A list's items, or the value itself."""
+    items = as_list(value)
+    return [(place, value)] if items is None else [((*place, position), item) for position, item in enumerate(items)]
+
+
+@cache
+def _annotations(model: type[BaseModel]) -> dict[str, Any]:
+    return {item.alias or name: item.annotation for name, item in model.model_fields.items()}
+
+
+@cache
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The one model that an annotation such as `list[SchemaObject] | None` leads to; None where a union has two."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Union, UnionType, list):
+        found = {inner for inner in map(_model_in, typing.get_args(annotation)) if inner}
+        return found.pop() if len(found) == 1 else None
+    return None

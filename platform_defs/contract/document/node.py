@@ -1,0 +1,113 @@
+"""A place in a contract: what is written there, what is below it, and how to refuse it with file, line and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Generic, TypeVar, cast
+
+from pydantic import BaseModel
+
+from platform_defs.contract.document.section import Section
+from platform_defs.contract.document.yaml_text import YamlText
+from platform_defs.errors import BadInput
+
+T = TypeVar("T", covariant=True)
+Place = tuple[str | int, ...]  # such as ("schema", 0, "properties", 3, "required")
+
+
+def one_of(names: Iterable[str], wrong: str | None = None) -> str:
+    """What would be right: the name that `wrong` was probably meant to be, or all of them."""
+    known = list(names)
+    close = get_close_matches(wrong or "", known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"use one of: {', '.join(known)}"
+
+
+def shown(value: object) -> str:
+    """`value` as a sentence can hold it."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def as_mapping(value: object) -> dict[Any, Any] | None:
+    """`value` if YAML had a mapping there."""
+    return cast("dict[Any, Any]", value) if isinstance(value, dict) else None
+
+
+def as_list(value: object) -> list[Any] | None:
+    """`value` if YAML had a list there."""
+    return cast("list[Any]", value) if isinstance(value, list) else None
+
+
+@dataclass(frozen=True)
+class Node(Generic[T]):
+    """A cursor into a contract. `value` is the ODCS model's there, or plain YAML where ODCS leaves it open.
+
+    Each function that reads a part of a contract takes the part's node, and raises `node.refused(...)` for a mistake.
+    """
+
+    value: T
+    text: YamlText
+    place: Place = ()
+
+    def child(self, key: str | int) -> Node[Any]:
+        """The part under a key, or at a position of a list. Its value is None where nothing is written."""
+        return Node(_below(self.value, key), self.text, (*self.place, key))
+
+    def children(self, key: str) -> list[Node[Any]]:
+        """The items of the list under `key`: none where nothing is written."""
+        under = self.child(key)
+        return [under.child(position) for position in range(len(under.value or ()))]
+
+    def refused(self, message: str) -> BadInput:
+        """The error to raise for what is written here, or missing here."""
+        return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+
+    @property
+    def line(self) -> int:
+        """Its line in the file, counted from 1."""
+        return self.text.line(*self.place)
+
+    def refuse_keys_outside(self, section: Section) -> None:
+        """Raise for a key that Tidegate neither reads nor shows: accepting it would promise what nothing holds to."""
+        for key in self.written_keys():
+            if key not in section.known:
+                raise self.child(key).refused(f"{key} is not supported here: {section.instead(key)}")
+
+    def written_keys(self) -> list[str]:
+        """The keys of this mapping, as the file has them."""
+        return [str(key) for key in as_mapping(self._written()) or ()]
+
+    def _written(self) -> Any:
+        node = self.text.value
+        for step in self.place:
+            node = _below(node, step)
+        return node
+
+    @property
+    def name(self) -> str:
+        """The place as a reader names it: transfers.amount.logicalTypeOptions.minimum."""
+        node, parts = self.text.value, list[str]()
+        for step in self.place:
+            node = _below(node, step)
+            named = _own_name(node) if isinstance(step, int) else None
+            if named and parts:
+                parts[-1] = named  # "schema.transfers" says no more than "transfers"
+            else:
+                parts.append(str(step))
+        return ".".join(parts)
+
+
+def _below(node: Any, step: str | int) -> Any:
+    if isinstance(node, BaseModel):
+        return getattr(node, "schema_" if step == "schema" else str(step), None)
+    try:
+        return node[step]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+def _own_name(node: object) -> str | None:
+    found = as_mapping(node) or {}
+    return next((found[key] for key in ("name", "property", "server") if isinstance(found.get(key), str)), None)

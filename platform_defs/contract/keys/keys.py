@@ -1,0 +1,239 @@
+"""Every key of a contract: what it means, what may be written, and what holds where it is left out.
+
+The reader and docs/reference/contract.md share these tables. The reader refuses each key that its section does not
+list (`Node.refuse_keys_outside`), takes the names and defaults of service levels, custom properties, options and
+types from here, and so cannot accept a key that the reference lacks. To print the reference, walk `SECTIONS` for the
+keys (`Key.name`, `.meaning`, `.values`, `.default`, `.example`), then `TYPES` for the types and the rules that each
+of them takes. `Section.shown_only` are ODCS keys that are accepted, kept for readers and read by nothing.
+"""
+
+from dataclasses import dataclass
+
+from platform_defs.contract.document.section import REQUIRED, Key, Section
+from platform_defs.contract.keys.schema_keys import (
+    BATCH_RULE,
+    COLUMN,
+    COLUMN_PROPERTIES,
+    ENUM,
+    FIELD,
+    ITEMS,
+    MESSAGE,
+    OPTIONS,
+    TABLE,
+    TABLE_PROPERTIES,
+)
+from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES, TOPICS_FILE
+from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
+
+CONTRACT = Section(
+    "The contract",
+    "",
+    "One pipeline: a topic, the message it carries, and the tables it fills.",
+    (
+        Key("apiVersion", "The version of the standard.", "v3.x", REQUIRED, "v3.1.0"),
+        Key("kind", "What the file is.", "DataContract", "the same in every contract", "DataContract"),
+        Key(
+            "id",
+            "The pipeline's name: its tag in Dagster, and the argument of tidegate's commands. It never changes; a new "
+            "id is a new pipeline.",
+            "lower-case letters, digits and _, at most 63; not reserved",
+            REQUIRED,
+            "bank_transfers",
+        ),
+        Key("version", "The contract's version, kept with every batch that it judged.", "text", REQUIRED, "1.0.0"),
+        Key(
+            "domain", "The folder under assets/, and the asset group in Dagster.", "the folder's name", REQUIRED, "bank"
+        ),
+        Key("description", "purpose is shown in Dagster.", "{purpose: text}", "", "{purpose: Transfers.}"),
+        Key(
+            "team",
+            "The owners of the tables in Dagster: the team's name, and members whose username is an e-mail address.",
+            "{name: text, members: [{username: text}]}, or a list of members",
+            "",
+            "{name: payments, members: [{username: ada@example.org}]}",
+        ),
+        Key("servers", "The format of the messages; see Server.", "a list of one", REQUIRED),
+        Key("schema", "One message (physicalType: topic) and its tables (physicalType: table).", "a list", REQUIRED),
+        Key(
+            "slaProperties",
+            "When a pipeline is late, and how long its history is kept; see Service levels.",
+            "a list",
+            "the defaults of each",
+        ),
+        Key(
+            "customProperties",
+            "Limits, publication, evolution; see Custom properties.",
+            "a list",
+            "the defaults of each",
+        ),
+    ),
+    (
+        *("name", "status", "tenant", "tags", "dataProduct", "support", "price", "roles", "context"),
+        *("authoritativeDefinitions", "contractCreatedTs"),
+    ),
+)
+
+SERVICE_LEVELS = Section(
+    "Service levels",
+    "slaProperties[property]",
+    "Each entry is {property, value, unit}; unit is seconds, minutes, hours or days.",
+    (
+        Key(
+            "freshness",
+            "The tables are shown as stale in Dagster when nothing was published for longer.",
+            "a positive number and a unit",
+            "1 hour",
+            "{property: freshness, value: 1, unit: hours}",
+        ),
+        Key(
+            "latency",
+            "A run starts when the oldest unread message has waited this long. Below 5 seconds, a run stays for the "
+            "pipeline instead (docs/how-to/low-latency.md).",
+            "a positive number and a unit",
+            "30 seconds",
+            "{property: latency, value: 30, unit: seconds}",
+        ),
+        Key(
+            "retention",
+            "`tidegate prune` removes what the ledger keeps of older batches, once neither verify nor replay needs it. "
+            "The tables keep every row.",
+            "a positive number and a unit",
+            "30 days",
+            "{property: retention, value: 90, unit: days}",
+        ),
+    ),
+)
+SERVICE_LEVEL_ENTRY = Section(
+    "An entry of slaProperties",
+    "slaProperties[]",
+    "One service level.",
+    (
+        Key("property", "Which service level.", "freshness, latency, retention", REQUIRED, "freshness"),
+        Key("value", "The number of units.", "a positive number", REQUIRED, "1"),
+        Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
+    ),
+    ("id", "description", "driver", "authoritativeDefinitions"),
+)
+
+PIPELINE_PROPERTIES = Section(
+    "Custom properties",
+    "customProperties[property]",
+    "Each entry is {property, value}.",
+    (
+        Key("batchMessages", "The most offsets that one batch reads.", "a positive whole number", "1000000", "50000"),
+        Key(
+            "lagMessages", "A run starts once this many messages are unread.", "a positive whole number", "10000", "100"
+        ),
+        Key(
+            "deadLetterShare",
+            "The pipeline halts when more than this share of a batch, or of the latest messages across batches, are "
+            "dead letters. The latest are so many that this share of them is deadLetterMinimum.",
+            "a number above 0, at most 1",
+            "0.5",
+            "0.1",
+        ),
+        Key(
+            "deadLetterMinimum",
+            "Fewer dead letters than this never halt the pipeline.",
+            "a positive whole number",
+            "1000",
+            "10",
+        ),
+        Key(
+            "publication",
+            "What commits together. staged: a whole batch, once its rules have judged it. direct: what is read of each "
+            "partition by itself, written straight to the table by the task that reads it; for an append table "
+            "without batch rules and without a transform.",
+            "staged, direct",
+            "staged",
+            "direct",
+        ),
+        Key(
+            "evolution",
+            "Who changes the tables where the contract has changed. manual: `tidegate contract apply`. additive: a run "
+            "applies what is free, such as a new optional column, before its first batch.",
+            "manual, additive",
+            "manual",
+            "additive",
+        ),
+    ),
+    removed={
+        "delivery": "delivery was removed: every pipeline delivers exactly once. Remove this entry. See "
+        "docs/explanation/delivery.md, and tidegate demo delivery"
+    },
+)
+CUSTOM_ENTRY = Section(
+    "An entry of customProperties",
+    "customProperties[]",
+    "One setting.",
+    (
+        Key("property", "Its name.", "as listed", REQUIRED, "batchMessages"),
+        Key("value", "Its value.", "as listed", REQUIRED, "50000"),
+    ),
+    ("id", "description", "vendor"),
+)
+
+SECTIONS = (
+    *(CONTRACT, SERVER, SERVER_PROPERTIES, SERVICE_LEVELS, SERVICE_LEVEL_ENTRY, PIPELINE_PROPERTIES, CUSTOM_ENTRY),
+    *(MESSAGE, TOPIC_PROPERTIES, FIELD, FIELD_PROPERTIES, ITEMS, OPTIONS, ENUM),
+    *(TABLE, TABLE_PROPERTIES, COLUMN, COLUMN_PROPERTIES, BATCH_RULE, TOPICS_FILE),
+)
+
+
+@dataclass(frozen=True)
+class TypeEntry:
+    """One type: how it is written in a contract, in a message and in Postgres, and the row rules it takes."""
+
+    name: str  # the physicalType
+    logical: tuple[str, ...]  # the logicalTypes that it goes with
+    message: str  # the JSON that it is read from
+    postgres: str
+    options: tuple[str, ...]  # of OPTIONS
+    enum: bool  # whether it may have one
+
+    @property
+    def physical_needed(self) -> bool:
+        """Whether logicalType alone does not say which type is meant."""
+        return self.name not in self.logical
+
+
+_LIMITS = ("minimum", "maximum")
+TYPES = (
+    TypeEntry("string", ("string",), '"text"', "text", ("pattern", "minLength", "maxLength"), True),
+    TypeEntry("integer", ("integer",), "12, within 64 bits", "bigint", _LIMITS, True),
+    TypeEntry("double", ("number",), "1.5", "double precision", _LIMITS, False),
+    TypeEntry(
+        "decimal(precision,scale)",
+        ("number",),
+        '12.34 or "12.34", never rounded: more digits than the scale are refused',
+        "numeric(precision,scale)",
+        _LIMITS,
+        False,
+    ),
+    TypeEntry("boolean", ("boolean",), "true, false", "boolean", (), False),
+    TypeEntry("date", ("date",), '"2026-11-01"', "date", _LIMITS, False),
+    TypeEntry(
+        "timestamp",
+        ("timestamp",),
+        '"2026-11-01T10:00:00.123Z", with a zone; or a number, with the unit of the field',
+        "timestamp with time zone",
+        _LIMITS,
+        False,
+    ),
+    TypeEntry(
+        "time", ("time",), '"10:00:00.123456", without a zone or with Z', "time without time zone", _LIMITS, False
+    ),
+    TypeEntry("uuid", ("string",), '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"', "uuid", (), False),
+    TypeEntry("bytes", ("string",), "a string: base64, padded", "bytea", (), False),
+    TypeEntry(
+        "json", ("object", "array"), "any value; logicalType is for readers and is not checked", "jsonb", (), False
+    ),
+    TypeEntry(
+        "array<type>",
+        ("array",),
+        'a list of values of that type, none of them null: ["a", "b"]; type is any of the above but json',
+        "type[]",
+        (),
+        False,
+    ),
+)

@@ -1,0 +1,1 @@
+"""A contract as it is used: frozen dataclasses, column types, rules and values."""

@@ -1,0 +1,125 @@
+"""What of a pipeline is classified: its values are shown in no error, sample, log or command.
+
+This is the one definition. A classification counts unless it is a word that says the opposite (`OPEN`): whoever writes
+`pii`, `secret` or a word of their own means that others should not read it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, cast
+
+from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Table
+from platform_defs.contract.model.message_path import MessagePath
+
+OPEN = ("public", "open", "internal", "unclassified")
+_PLACES = ("_partition", "_offset", "_batch_id")
+HIDDEN = "(hidden)"  # stands where a classified value would
+NOT_SHOWN = "may quote classified values, and is not shown"  # ends the sentence in place of a hidden text
+
+
+def is_classified(classification: str) -> bool:
+    """Whether a field or column of this classification is one whose values are not shown."""
+    return classification.strip().casefold() not in ("", *OPEN)
+
+
+@dataclass(frozen=True)
+class Classified:
+    """What a contract says of its fields and, by the table's name, of its columns."""
+
+    fields: frozenset[str]
+    columns: frozenset[tuple[str, str]]  # table, column
+    others: frozenset[tuple[str, str]]  # the columns that are not
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is: then no excerpt of a whole message, no key and no text that others made is shown."""
+        return bool(self.fields or self.columns)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of the fields, and schema.table.column of each column."""
+        return self.fields | {f"{table}.{column}" for table, column in self.columns}
+
+    def hides(self, table: str, column: str) -> bool:
+        """Whether values of the column are not shown. So are those of the message's key, and of columns that the
+        contract does not know, where anything is classified.
+        """
+        return self.any and column not in _PLACES and (table, column) not in self.others
+
+    def of_table(self, table: Table) -> frozenset[str]:
+        """The table's columns that are not shown; the message's key is one of them, where it has one."""
+        return frozenset(name for name in (*(c.name for c in table.columns), "_key") if self.hides(table.name, name))
+
+
+NOTHING = Classified(frozenset(), frozenset(), frozenset())
+
+
+def classified(contract: Contract) -> Classified:
+    """What is classified by its own word, or by where its values come from.
+
+    A field also where the column of its name is, or where one of the two values holds the other. A column also where
+    the field of its name is; where no field has its name, so that a transform makes it, if any field is, unless the
+    column itself is of an open classification. A column of an accumulate as the column that it sums up or groups by.
+    """
+    fields = _fields(contract)
+    columns = set[tuple[str, str]]()
+    for table in contract.tables:
+        made = (
+            _accumulated(contract, table, columns)
+            if table.disposition == "accumulate"
+            else _row_columns(contract, fields)
+        )
+        columns |= {(table.name, name) for name in made}
+    every = {(table.name, column.name) for table in contract.tables for column in table.columns}
+    return Classified(frozenset(fields), frozenset(columns), frozenset(every - columns))
+
+
+def _fields(contract: Contract) -> set[str]:
+    named = {column.name for table in contract.tables for column in table.columns if _own(column)}
+    found = [item for item in contract.message_fields if _own(item) or item.name in named]
+    return {item.name for item in contract.message_fields if any(_share(item, other) for other in found)}
+
+
+def _row_columns(contract: Contract, fields: set[str]) -> Iterable[str]:
+    names = {item.name for item in contract.message_fields}
+    for column in contract.row_table.columns:
+        made = column.name not in names and bool(fields) and not column.classification.strip()
+        if _own(column) or column.name in fields or made:
+            yield column.name
+
+
+def _accumulated(contract: Contract, table: Table, columns: set[tuple[str, str]]) -> Iterable[str]:
+    sources = {item.column: item.source for item in table.aggregates}
+    for column in table.columns:
+        source = sources.get(column.name, column.name)
+        if _own(column) or (contract.row_table.name, source) in columns:
+            yield column.name
+
+
+def _own(item: Field | Column) -> bool:
+    return is_classified(item.classification)
+
+
+def _share(one: Field, other: Field) -> bool:
+    """Whether the value of one holds that of the other, in any of the places where writers have them."""
+    return any(_within(a, b) for a in (one.path, *one.aliases) for b in (other.path, *other.aliases))
+
+
+def _within(one: MessagePath, other: MessagePath) -> bool:
+    length = min(len(one), len(other))
+    return one[:length] == other[:length]
+
+
+def names_any(rule: BatchRule, columns: Set[str]) -> bool:
+    """Return True if an argument of the rule names one of the columns, at any depth."""
+    return not columns.isdisjoint(_texts(rule.arguments))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_texts, cast("Mapping[str, Any]", value).values()))
+    elif isinstance(value, Iterable):
+        yield from chain.from_iterable(map(_texts, cast("Iterable[Any]", value)))

@@ -1,0 +1,24 @@
+"""How a row rule reads in a sentence, and how its pattern is run."""
+
+from platform_defs.contract.model.contract import RowRule
+
+_WANTED = {
+    "required": "a value",
+    "enum": "one of {}",
+    "pattern": "a match of {}",
+    "minimum": "at least {}",
+    "maximum": "at most {}",
+    "min_length": "at least {} characters",
+    "max_length": "at most {} characters",
+}
+
+
+def anchored(pattern: str) -> str:
+    r"""`pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
+    return rf"\A(?:{pattern})\z"
+
+
+def wanted(rule: RowRule) -> str:
+    """What the rule asks for, to follow "the contract requires": at least 0.01."""
+    argument = ", ".join(map(str, rule.argument)) if rule.kind == "enum" else rule.argument
+    return _WANTED[rule.kind].format(argument)

@@ -1,0 +1,107 @@
+"""The Python files that decide what a transform does: its own, and what it imports from the project, in turn.
+
+Found by reading import statements, not by running them. Modules that are imported by a computed name, libraries, and
+Tidegate's own modules are not among them. They are read when the transform is imported: what a process runs is what its
+files were then.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Lock
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+
+_CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folders: its version covers them
+_TIDEGATES = {"platform_defs", "resources"}  # in the project's root only: a domain may have such a folder too
+_LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
+
+# CPython 3.11 counts the depth of a syntax tree for all threads together: where a finalizer lets another thread parse
+# in between, both fail with a SystemError (https://github.com/python/cpython/issues/106905).
+_parsing = Lock()
+
+
+# By file, of modules that stay imported: their content when they were first read, before which none was imported.
+_first_read = dict[Path, bytes]()
+
+
+def transform_sources(contract: Contract) -> tuple[tuple[str, bytes], ...]:
+    """Path in the project and content of each file of the transform beside `contract`, sorted by path."""
+    assert contract.transform_path is not None  # noqa: S101  # it was read from a file
+    path, root = contract.transform_path.resolve(), _root(contract.transform_path)
+    found = dict[Path, bytes]()
+    imported = {module.__file__ for module in [*sys.modules.values()] if getattr(module, "__file__", None)}
+    _collect(path, root, found, imported)
+    return tuple((str(file.relative_to(root)), found[file]) for file in sorted(found))
+
+
+def changed_source(pipeline: Pipeline) -> str | None:
+    """Return the path of a file that the transform imports and that has changed since; None without any.
+
+    Spark's Python workers import such files by themselves, whenever they start. They do not read the transform's own
+    file: it comes with the job.
+    """
+    if (own := pipeline.contract.transform_path) is None or not pipeline.sources:
+        return None
+    root = _root(own)
+    for name, content in pipeline.sources:
+        try:
+            if root / name != own.resolve() and (root / name).read_bytes() != content:
+                return name
+        except OSError:  # it is gone, or just being replaced
+            return name
+    return None
+
+
+def _root(transform: Path) -> Path:
+    """The project's folder, above assets/<domain>/<name>.py."""
+    return transform.resolve().parents[2] if len(transform.resolve().parents) > 2 else transform.resolve().parent
+
+
+def _collect(path: Path, root: Path, found: dict[Path, bytes], imported: set[str | None]) -> None:
+    if path in found:
+        return
+    read = path.read_bytes()
+    found[path] = _first_read.setdefault(path, read) if str(path) in imported else read
+    _first_read[path] = found[path]
+    for module in _imported(found[path], path, root):
+        for file in _files(module, root):
+            _collect(file, root, found, imported)
+
+
+def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]]:
+    """The modules that the source imports, and names in them that may be modules: `from a import b` is a and a.b."""
+    try:
+        with _parsing:
+            tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # changed since it was imported; its content is in the fingerprint all the same
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = (*_package(path, root, node.level), *(node.module.split(".") if node.module else ()))
+            yield module
+            yield from ((*module, alias.name) for alias in node.names)
+
+
+def _package(path: Path, root: Path, level: int) -> tuple[str, ...]:
+    """The package that a relative import of so many dots begins at; none for an absolute one."""
+    parts = path.parent.relative_to(root).parts
+    return parts[: len(parts) - level + 1] if level else ()
+
+
+def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:
+    """The module's file, and those of the packages around it, where they are part of the project."""
+    for depth in range(1, len(module) + 1):
+        folder = root.joinpath(*module[:depth])
+        for file in (folder / "__init__.py", folder.with_suffix(".py")):
+            inside = file.relative_to(root)
+            if _is_the_projects(inside) and file.is_file():
+                yield file
+
+
+def _is_the_projects(inside: Path) -> bool:
+    return inside != _CATALOGUE and inside.parts[0] not in _TIDEGATES and _LIBRARIES.isdisjoint(inside.parts)

@@ -1,0 +1,141 @@
+"""Values that a contract writes down (examples, enums, limits) as the Python values that a row would hold."""
+
+import json
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, cast
+
+from platform_defs.contract.document.node import as_list
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.one_value import fits
+from platform_defs.contract.model.spellings import plain_bytes, plain_time, plain_uuid
+
+Scalar = str | bytes | int | float | bool | date | datetime | Decimal
+Value = Scalar | tuple[Scalar, ...]
+
+
+def contract_value(written: Any, of: ColumnType) -> Value:
+    """`written` as a value of the type: YAML's own, or a string for decimals, dates and timestamps.
+
+    Raises ValueError, its text saying what would be right.
+    """
+    if of.item:
+        return _array(written, of.item)
+    return _scalar(written, of)
+
+
+def _array(written: Any, of: ColumnType) -> tuple[Scalar, ...]:
+    items = as_list(written)
+    if items is None:
+        raise ValueError(f"{written!r} is not a list")
+    return tuple(_scalar(item, of) for item in items)
+
+
+def _scalar(written: Any, of: ColumnType) -> Scalar:
+    try:
+        value = _READERS[of.kind](written)
+    except OverflowError:
+        raise ValueError(f"{written} does not fit {of.name}") from None
+    if not fits(value, of):
+        raise ValueError(f"{written} does not fit {of.name}")
+    return value
+
+
+def _string(written: Any) -> str:
+    if not isinstance(written, str):
+        raise ValueError(f"{written!r} is not a string; put it in quotes")
+    return str(written)
+
+
+def _integer(written: Any) -> int:
+    if isinstance(written, bool) or not isinstance(written, int):
+        raise ValueError(f"{written!r} is not a whole number")
+    return int(written)
+
+
+def _double(written: Any) -> float:
+    if isinstance(written, bool) or not isinstance(written, int | float):
+        raise ValueError(f"{written!r} is not a number")
+    if not math.isfinite(written):
+        raise ValueError(f"{written!r} is not a finite number")
+    return float(written)
+
+
+def _decimal(written: Any) -> Decimal:
+    if isinstance(written, bool) or not isinstance(written, int | float | str):
+        raise ValueError(f"{written!r} is not a decimal number")
+    if isinstance(written, float) and len(repr(float(written)).strip("-0").replace(".", "")) > 15:
+        raise ValueError(f"{written!r} has more digits than YAML keeps; put it in quotes")
+    try:
+        value = Decimal(repr(float(written)) if isinstance(written, float) else str(written))
+    except InvalidOperation:
+        raise ValueError(f"{written!r} is not a decimal number, such as 12.34") from None
+    if not value.is_finite():
+        raise ValueError(f"{written!r} is not a finite number")
+    return value
+
+
+def _boolean(written: Any) -> bool:
+    if not isinstance(written, bool):
+        raise ValueError(f"{written!r} is not true or false")
+    return written
+
+
+def _date(written: Any) -> date:
+    try:
+        return date.fromisoformat(cast("str", written))
+    except (TypeError, ValueError):
+        raise ValueError(f"{written} is not a date, such as 2026-11-01") from None
+
+
+def _timestamp(written: Any) -> datetime:
+    try:
+        value = datetime.fromisoformat(cast("str", written))
+    except (TypeError, ValueError):
+        raise ValueError(f"{written} is not a timestamp, such as 2026-11-01T10:00:00Z") from None
+    if value.tzinfo is None:
+        raise ValueError(f"the timestamp {written} has no time zone; write it as 2026-11-01T10:00:00Z")
+    return value.astimezone(UTC)
+
+
+def _time(written: Any) -> str:
+    if not isinstance(written, str) or not (found := plain_time(written)):
+        raise ValueError(f"{written!r} is not a time such as '10:00:00.5', in quotes")
+    return found
+
+
+def _uuid(written: Any) -> str:
+    if not isinstance(written, str) or not (found := plain_uuid(written)):
+        raise ValueError(f"{written!r} is not a uuid, such as 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60")
+    return found
+
+
+def _bytes(written: Any) -> bytes:
+    found = plain_bytes(written) if isinstance(written, str) else None
+    if found is None:
+        raise ValueError(f"{written!r} is not base64, such as 'AAH/'")
+    return found
+
+
+def _json(written: Any) -> str:
+    """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
+    try:
+        return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError):
+        raise ValueError(f"{written} is not a JSON value") from None
+
+
+_READERS = {
+    "string": _string,
+    "integer": _integer,
+    "double": _double,
+    "decimal": _decimal,
+    "boolean": _boolean,
+    "date": _date,
+    "timestamp": _timestamp,
+    "json": _json,
+    "time": _time,
+    "uuid": _uuid,
+    "bytes": _bytes,
+}

@@ -1,0 +1,75 @@
+"""The batch rules of the row table, written for Great Expectations."""
+
+from difflib import get_close_matches
+from typing import Any, cast, get_args
+
+from open_data_contract_standard.model import SchemaObject
+
+from platform_defs.contract.document.node import Node, as_list, as_mapping, one_of
+from platform_defs.contract.keys.schema_keys import BATCH_RULE
+from platform_defs.contract.model.contract import BatchRule, Disposition, Severity
+from platform_defs.contract.model.expectations import EXPECTATIONS
+from platform_defs.contract.model.reserved import rule_mistake
+from platform_defs.contract.reader.names import checked_name
+
+_COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_set")
+
+
+def read_batch_rules(
+    item: Node[SchemaObject], disposition: Disposition, table: str, columns: list[str]
+) -> tuple[BatchRule, ...]:
+    """The rules under the table's `quality`. BadInput for a rule that cannot be judged, or not at this table."""
+    entries = item.children("quality")
+    if entries and disposition == "accumulate":
+        raise entries[0].refused("batch rules judge the batch's rows: write them at the row table")
+    return tuple(_batch_rule(entry, table, columns) for entry in entries)
+
+
+def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
+    written = entry.value
+    if written.type != "custom" or written.engine != "greatExpectations":
+        raise entry.refused("a batch rule is written with type: custom and engine: greatExpectations")
+    entry.refuse_keys_outside(BATCH_RULE)
+    name = checked_name(entry.child("name"))
+    if wrong := rule_mistake(name):
+        raise entry.child("name").refused(wrong)
+    severity = entry.child("severity")
+    if severity.value not in get_args(Severity):
+        message = f"unknown severity {severity.value!r}; {one_of(get_args(Severity), severity.value)}"
+        raise severity.refused(message)
+    expectation, arguments = _implementation(entry.child("implementation"))
+    for key in _COLUMN_ARGUMENTS:
+        _check_columns(arguments.child(key), table, columns)
+    return BatchRule(
+        name,
+        table,
+        expectation,
+        arguments.value or {},
+        cast("Severity", severity.value),
+        written.description or "",
+    )
+
+
+def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
+    """The expectation's name and its arguments."""
+    written = as_mapping(node.value)
+    if written is None or set(written) - {"expectation", "arguments"} or "expectation" not in written:
+        raise node.refused("implementation is {expectation: Expect..., arguments: {...}}")
+    expectation, arguments = node.child("expectation"), node.child("arguments")
+    if expectation.value not in EXPECTATIONS:
+        name = str(expectation.value)
+        close = get_close_matches(name, EXPECTATIONS, 1)
+        hint = f"did you mean {close[0]}?" if close else "they are in docs/reference/contract.md"
+        raise expectation.refused(
+            f"{name!r} is none of the expectations that a contract may name, which look at the batch's rows alone and "
+            f"run no SQL of the contract's own; {hint}"
+        )
+    if not isinstance(arguments.value, dict | None):
+        raise arguments.refused("arguments is a mapping, such as {column: amount, min_value: 0}")
+    return str(expectation.value), arguments
+
+
+def _check_columns(node: Node[Any], table: str, columns: list[str]) -> None:
+    for one in as_list(node.value) or [node.value]:
+        if one is not None and one not in columns:
+            raise node.refused(f"{table} has no column {one!r}; {one_of(columns, str(one))}")

@@ -1,0 +1,291 @@
+"""The contracts of every domain under assets/: a folder each, with `<name>.odcs.yaml` and, if wanted, `<name>.py`.
+
+`read_contracts` reads the contracts alone, without importing Spark; `find_all` imports their transforms as well. A
+contract or transform that cannot be used affects no other: it is returned as a BrokenContract, with the error to show.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+import traceback
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import TYPE_CHECKING, cast
+
+from platform_defs.contract.model.contract import SUFFIX, Contract, stem
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.transform_sources import transform_sources
+from platform_defs.contract.reader.odcs import check_fits_without_transform, load, refused
+from platform_defs.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+ASSETS = Path(__file__).parents[3] / "assets"
+
+
+@dataclass(frozen=True)
+class BrokenContract:
+    """A contract, or the transform beside it, that cannot be used."""
+
+    path: Path
+    error: BadInput
+    contract: Contract | None = None  # where the contract itself could be read
+
+    @property
+    def domain(self) -> str:
+        return self.path.parent.name
+
+    @property
+    def name(self) -> str:
+        """The pipeline's name; where it could not be read, the folder and the file: `bank/transfers`."""
+        return self.contract.pipeline if self.contract else f"{self.domain}/{stem(self.path)}"
+
+    def is_called(self, name: str) -> bool:
+        """Return True if a user may mean this contract by the name: bank_transfers also where no id could be read."""
+        return name in (self.name, f"{self.domain}_{stem(self.path)}")
+
+    def may_read(self, topic: str) -> bool:
+        """Return False if the contract certainly does not read the topic: the file does not contain its name."""
+        if self.contract is not None:
+            return self.contract.topic == topic
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return True
+        return re.search(rf"(?<![\w.-]){re.escape(topic)}(?![\w.-])", text) is not None
+
+
+@dataclass(frozen=True)
+class Contracts:
+    """Every contract under a folder, by path."""
+
+    good: tuple[Contract, ...]
+    broken: tuple[BrokenContract, ...]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Every pipeline under a folder, by path, with its transform; and what cannot be one."""
+
+    pipelines: tuple[Pipeline, ...]
+    broken: tuple[BrokenContract, ...]
+
+
+def read_contracts(folder: Path = ASSETS) -> Contracts:
+    """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
+    read, broken = list[Contract](), list[BrokenContract]()
+    for path in _files(folder):
+        try:
+            read.append(_contract(path, folder))
+        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
+            broken.append(BrokenContract(path, _as_bad_input(error, path)))
+    clashes = _clashes(read)
+    broken += [BrokenContract(_path(contract), error, contract) for contract, error in clashes]
+    lost = {contract.path for contract, _ in clashes}
+    good = tuple(contract for contract in read if contract.path not in lost)
+    return Contracts(good, tuple(sorted(broken, key=lambda item: item.path)))
+
+
+def find_all(folder: Path = ASSETS) -> Catalogue:
+    """The pipelines of every domain, their transforms imported."""
+    found = read_contracts(folder)
+    pipelines, broken = list[Pipeline](), list(found.broken)
+    for contract in found.good:
+        try:
+            pipelines.append(with_transform(contract))
+        except BadInput as error:
+            broken.append(BrokenContract(_path(contract), error, contract))
+        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being loaded
+            broken.append(
+                BrokenContract(
+                    _path(contract), _unforeseen(error, contract.transform_path or _path(contract)), contract
+                )
+            )
+    return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
+
+
+def find_pipelines(folder: Path = ASSETS) -> list[Pipeline]:
+    """The pipelines that can run."""
+    return list(find_all(folder).pipelines)
+
+
+def find_contract(name: str, folder: Path = ASSETS) -> Contract:
+    """The contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    found = read_contracts(folder)
+    for contract in found.good:
+        if contract.pipeline == name:
+            return contract
+    for item in found.broken:
+        if item.is_called(name):
+            raise item.error
+    raise _unknown(name, found)
+
+
+def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
+    """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
+    return with_transform(find_contract(name, folder))
+
+
+def with_transform(contract: Contract) -> Pipeline:
+    """The pipeline of `contract`. Raises BadInput for a transform that cannot be used, or is missing and needed."""
+    beside = contract.transform_path
+    if beside is None or not beside.exists():
+        check_fits_without_transform(contract)
+        return Pipeline(contract)
+    if contract.row_table.disposition == "upsert":
+        raise BadInput(
+            "an upsert table takes no transform: a tombstone has no fields to transform, and one key is one row. "
+            "Use a downstream asset instead",
+            file=str(beside),
+        )
+    if contract.publication == "direct":
+        raise BadInput(
+            "publication: direct takes no transform: the task that reads a range publishes it, before Spark could "
+            "transform it. Take out the transform, or publish staged",
+            file=str(beside),
+        )
+    sources = transform_sources(contract)
+    transform = _transform(beside)
+    if changed := sorted({name for name, _ in {*sources} ^ {*transform_sources(contract)}}):
+        raise BadInput(f"{changed[0]} changed while it was imported; try again", file=str(beside))
+    return Pipeline(contract, transform, sources)
+
+
+def _files(folder: Path) -> list[Path]:
+    """Every file that was meant as a contract, wherever it is: one that nothing reads would not be missed."""
+    return sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}"))
+
+
+def _contract(path: Path, folder: Path) -> Contract:
+    if path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX):
+        raise BadInput(f"a contract is {folder.name}/<domain>/<name>{SUFFIX}; rename or move this file", file=str(path))
+    contract = load(path)
+    if contract.domain != path.parent.name:
+        message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"
+        raise refused(contract, message, "domain")
+    return contract
+
+
+def _as_bad_input(error: Exception, path: Path) -> BadInput:
+    """An error that was not foreseen, as one that names the file."""
+    if isinstance(error, BadInput):
+        return error
+    return BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
+
+
+def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
+    """Contracts that claim the same pipeline or table: the files do not say which of them is meant."""
+    claims: dict[tuple[str, str], list[Contract]] = defaultdict(list)
+    for contract in contracts:
+        claims["pipeline", contract.pipeline].append(contract)
+        for table in contract.tables:
+            claims["table", table.name].append(contract)
+    found: dict[Path, tuple[Contract, BadInput]] = {}
+    for (kind, name), claimants in claims.items():
+        for contract in claimants if len(claimants) > 1 else ():
+            others = ", ".join(str(other.path) for other in claimants if other is not contract)
+            message = f"{kind} {name} is also defined in {others}; give one of them another name"
+            place = ("id", None) if kind == "pipeline" else ("physicalName", name)
+            found.setdefault(_path(contract), (contract, refused(contract, message, *place)))
+    return list(found.values())
+
+
+def _unknown(name: str, found: Contracts) -> BadInput:
+    names = ", ".join(contract.pipeline for contract in found.good) or "none"
+    message = f"there is no pipeline {name!r}; the pipelines are: {names}"
+    if found.broken:
+        message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in found.broken)}"
+    return BadInput(message)
+
+
+def _path(contract: Contract) -> Path:
+    assert contract.path is not None  # noqa: S101  # every contract here was read from a file
+    return contract.path
+
+
+def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
+    """The function `transform` of the file, imported as `assets.<domain>.<name>`."""
+    name = path.stem
+    if not re.fullmatch(r"[A-Za-z_]\w*", name):
+        raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
+    full_name = f"assets.{path.parent.name}.{name}"
+    spec = importlib.util.spec_from_file_location(full_name, path, loader=_Compiled(full_name, str(path)))
+    if spec is None or spec.loader is None:
+        raise BadInput("cannot be imported", file=str(path))
+    module = importlib.util.module_from_spec(spec)
+    try:
+        with _named(spec.name, module):
+            spec.loader.exec_module(module)
+            found = getattr(module, "transform", None)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a user's file may raise anything: sys.exit, pytest.skip, a class of its own
+        raise _unforeseen(error, path) from error
+    return _checked(found, path)
+
+
+class _Compiled(SourceFileLoader):
+    """Compiles the file as it is now. Python finds cached bytecode by the second of the file's last change and its
+    size, so an older text's could run under the digest of this one. Modules that the file imports are still found so.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+@contextmanager
+def _named(name: str, module: ModuleType) -> Generator[None]:
+    """While it is imported, a module is found under its name: dataclasses ask. Not longer: workers get it by value."""
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        yield
+    finally:
+        del sys.modules[name]
+        if before is not None:
+            sys.modules[name] = before
+
+
+def _unforeseen(error: BaseException, path: Path) -> BadInput:
+    """The sentence about an error of a user's own code, whose text may itself raise, or hold what no UTF-8 can."""
+    try:
+        text = str(error).encode("utf-8", "backslashreplace").decode()
+    except Exception:  # noqa: BLE001  # __str__ is a user's, too
+        text = "its text cannot be shown"
+    return BadInput(f"cannot be imported: {type(error).__name__}: {text}", file=str(path), line=_line_in(error, path))
+
+
+def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
+    """`found` if it can be called with one DataFrame."""
+    wanted = "transform(messages: DataFrame) -> DataFrame"
+    if not callable(found):
+        raise BadInput(f"has no function {wanted}", file=str(path), field="transform")
+    try:
+        inspect.signature(found).bind(None)
+    except TypeError as error:
+        raise BadInput(f"transform takes one argument, {wanted}: {error}", file=str(path), field="transform") from error
+    except ValueError:  # written in C: it has no signature to look at
+        pass
+    except Exception as error:  # a callable of a user's own class
+        raise _unforeseen(error, path) from error
+    return cast("Callable[[DataFrame], DataFrame]", found)
+
+
+def _line_in(error: BaseException, path: Path) -> int | None:
+    """The line of the file at which it raised."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return lines[-1] if lines else None

@@ -1,0 +1,120 @@
+"""What every named thing of a contract has in common: a name that Postgres takes, a type, custom properties."""
+
+import re
+from collections.abc import Container
+from typing import Any
+
+from open_data_contract_standard.model import SchemaProperty
+
+from platform_defs.contract.document.node import Node, one_of
+from platform_defs.contract.document.section import Section
+from platform_defs.contract.keys.keys import CUSTOM_ENTRY
+from platform_defs.contract.keys.schema_keys import FLAT, ITEMS
+from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type, kind_of
+from platform_defs.contract.model.reserved import column_mistake
+from platform_defs.errors import BadInput
+
+_NAME = r"[a-z_][a-z0-9_]*"
+_LONGEST = 63  # bytes: NAMEDATALEN - 1; Postgres cuts longer names without an error
+_LETTERS = "lower-case letters, digits and _, and {} not begin with a digit"
+_PLAIN = f"must consist of {_LETTERS.format('must')}"
+_QUALIFIED = f"must be written schema.table; both parts use {_LETTERS.format('do')}"
+_PHYSICAL_TYPE_NEEDED = {
+    "number": "is ambiguous: add physicalType: decimal(precision,scale) or physicalType: double",
+    "object": f"is not one column: {FLAT}",
+    "array": "needs its items, such as items: {logicalType: string}; an array of objects or of arrays is not one "
+    "column: keep it in a column of physicalType: json",
+    "map": "is not one column: keep it in a column of physicalType: json",
+}
+_TYPES = (*FIXED, "decimal(18,2)")  # to guess from
+
+
+def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
+    """The name if Postgres takes it unquoted and whole; BadInput otherwise. `qualified`: schema.table."""
+    shape = rf"{_NAME}\.{_NAME}" if qualified else _NAME
+    if not name.value:
+        raise name.refused(f"{name.place[-1]} is missing")
+    if not re.fullmatch(shape, name.value):
+        raise name.refused(f"{name.value!r} {_QUALIFIED if qualified else _PLAIN}")
+    if any(len(part) > _LONGEST for part in name.value.split(".")):
+        raise name.refused(f"a name has at most {_LONGEST} bytes (Postgres' limit): {name.value}")
+    return name.value
+
+
+def column_name(item: Node[SchemaProperty], taken: Container[str]) -> str:
+    """The property's name, checked, not reserved, not yet taken."""
+    node = item.child("name")
+    name = checked_name(node)
+    if wrong := column_mistake(name):
+        raise node.refused(wrong)
+    if name in taken:
+        raise node.refused(f"{name!r} is defined twice")
+    return name
+
+
+def snake_case(name: str) -> str | None:
+    """The column that a key such as `deviceId` or `user.address` suggests; None where it suggests none."""
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
+    return words if re.fullmatch(_NAME, words) and len(words) <= _LONGEST else None
+
+
+def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
+    """physicalType if given, else logicalType; BadInput for an unknown type, or two that disagree."""
+    if item.value.items is not None:
+        return _array_of(item)
+    node = item.child("logicalType" if item.value.physicalType is None else "physicalType")
+    if node.value is None:
+        raise item.refused("a type is missing: give logicalType or physicalType")
+    if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
+        raise node.refused(f"logicalType {node.value} {hint}")
+    try:
+        found = column_type(node.value)
+    except BadInput as wrong:
+        close = "did you mean 'json'?" if node.value == "jsonb" else one_of(_TYPES, node.value)
+        raise node.refused(f"{wrong}; {close}" if close.startswith("did") else str(wrong)) from None
+    logical = item.value.logicalType
+    if logical is not None and logical not in found.logical_types:
+        right = " or ".join(found.logical_types)
+        raise item.child("logicalType").refused(
+            f"physicalType {node.value} goes with logicalType {right}, not {logical}"
+        )
+    return found
+
+
+def _array_of(item: Node[SchemaProperty]) -> ColumnType:
+    """The type of a property with items."""
+    items, given = item.child("items"), item.value
+    if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
+        raise items.refused("items belong to logicalType: array")
+    if given.physicalType == "json":
+        raise items.refused(f"a json column keeps any value whole; leave items out, or physicalType: json: {FLAT}")
+    items.refuse_keys_outside(ITEMS)
+    found = _array_type(items)
+    if given.physicalType not in (None, "array", found.name):
+        raise item.child("physicalType").refused(f"physicalType {given.physicalType} is not {found.name}, as items say")
+    return found
+
+
+def _array_type(items: Node[SchemaProperty]) -> ColumnType:
+    of = column_type_of(items)
+    try:
+        return column_type(f"array<{of.name}>")
+    except BadInput as wrong:
+        raise items.refused(str(wrong)) from None
+
+
+def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:
+    """The owner's customProperties by name: the node of each value. BadInput for an unknown one, or one given twice."""
+    found = dict[str, Node[Any]]()
+    for item in owner.children("customProperties"):
+        item.refuse_keys_outside(CUSTOM_ENTRY)
+        name: str = item.value.property or ""
+        if name in section.removed:
+            continue
+        if name not in section.known:
+            message = f"unknown custom property {name!r}; {one_of(section.names(), name)}"
+            raise item.child("property").refused(message)
+        if name in found:
+            raise item.child("property").refused(f"{name!r} is defined twice")
+        found[name] = item.child("value")
+    return found

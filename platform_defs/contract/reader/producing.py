@@ -1,0 +1,56 @@
+"""What a contract says of its topic's producers: a preset (`producer`), and options besides (`producerOptions`)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from platform_defs.contract.document.node import Node, as_mapping
+from platform_defs.errors import BadInput
+from platform_defs.producing.chosen import Producing, preset_named, refusal
+from platform_defs.producing.options import OPTIONS, Value, own_name
+from platform_defs.producing.presets import PRESETS
+from platform_defs.producing.values import read_option
+
+
+def read_producing(written: Mapping[str, Node[Any]]) -> Producing:
+    """From the node of each value. Raises BadInput, at its line, for a preset, option or value that there is not, and
+    in librdkafka's words for options that contradict each other.
+    """
+    node = written.get("producer")
+    preset = _preset(node) if node else Producing().preset
+    options = written.get("producerOptions")
+    if options is None:
+        return Producing(preset)
+    found = _options(options)
+    chosen = PRESETS[preset]
+    if (wrong := refusal(chosen, {**chosen.options, **found})) is not None:
+        raise _at(options, wrong[0]).refused(f"{wrong[1]} (preset {preset})")
+    return Producing(preset, found)
+
+
+def _preset(node: Node[Any]) -> str:
+    try:
+        return preset_named(node.value).name
+    except BadInput as error:
+        raise node.refused(error.problem) from None
+
+
+def _options(node: Node[Any]) -> dict[str, Value]:
+    written = as_mapping(node.value)
+    if written is None:
+        raise node.refused(f"producerOptions is a mapping of librdkafka's names, not {node.value!r}")
+    found = dict[str, Value]()
+    for key, value in written.items():
+        try:
+            name, read = read_option(key, value)
+        except BadInput as error:
+            raise node.child(key).refused(error.problem) from None
+        if name in found:
+            raise node.child(key).refused(f"{name} is given twice: librdkafka has two names for it")
+        found[name] = read
+    return found
+
+
+def _at(node: Node[Any], option: str) -> Node[Any]:
+    """Where the option is written, or the mapping, where only the preset has it."""
+    written = as_mapping(node.value) or {}
+    return next((node.child(key) for key in written if own_name(str(key)) == option and option in OPTIONS), node)

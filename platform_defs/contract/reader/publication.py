@@ -1,0 +1,40 @@
+"""Which contracts may be published directly: each range by the task that reads it (engine/direct.py)."""
+
+from open_data_contract_standard.model import SchemaObject
+
+from platform_defs.contract.document.node import Node
+from platform_defs.contract.model.contract import Contract
+
+STAGED = "or leave publication out: then the batch is staged first"
+
+
+def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
+    """Raise BadInput where the contract says publication: direct and has what only a staged batch carries. A transform
+    is refused where it is found (contract/reader/catalogue.py).
+    """
+    if contract.publication != "direct":
+        return
+    row_table = contract.row_table
+    if row_table.disposition != "append":
+        raise tables[0].refused(
+            f"publication: direct writes to append tables only, and {row_table.name} is {row_table.disposition}: "
+            "there the newest message of a key would have to be found among ranges that commit by themselves. Make it "
+            f"append, {STAGED}"
+        )
+    for table in tables[1:]:
+        raise table.refused(
+            f"publication: direct merges no accumulate ({table.child('physicalName').value}): the ranges would wait "
+            f"for each other's groups. Take it out, {STAGED}"
+        )
+    for rule in tables[0].children("quality"):
+        raise rule.refused(
+            f"publication: direct judges no batch rule ({rule.child('name').value}): rows are published before a batch "
+            f"of them is there to be judged. Take the rule out, {STAGED}"
+        )
+    for column in tables[0].children("properties"):
+        kind = next(item.type for item in row_table.columns if item.name == column.value.name)
+        if not kind.copied:
+            raise column.refused(
+                f"publication: direct cannot write {kind.name} ({column.value.name}): COPY does not take it as it is "
+                f"decoded. Make it a string, {STAGED}"
+            )

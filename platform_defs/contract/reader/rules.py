@@ -1,0 +1,134 @@
+"""The row rules of one field of the message, and the proof that its examples keep them."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from open_data_contract_standard.model import DataQuality, SchemaProperty
+
+from platform_defs.contract.document.node import Node, as_list, one_of, shown
+from platform_defs.contract.keys.keys import TYPES
+from platform_defs.contract.keys.schema_keys import ENUM, OPTIONS
+from platform_defs.contract.model.column_types import ColumnType, kind_of
+from platform_defs.contract.model.contract import RowRule, RuleKind
+from platform_defs.contract.model.one_value import breaks, pattern_mistake
+from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.values import Value, contract_value
+
+_OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in which rules run
+    "pattern": "pattern",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "minLength": "min_length",
+    "maxLength": "max_length",
+}
+_LENGTHS = ("minLength", "maxLength")
+_TYPES = {kind_of(entry.name): entry for entry in TYPES}
+
+
+def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
+    """The rules of `item`: required, enum, then its logicalTypeOptions. Raises BadInput for one that cannot hold."""
+    name, entries = item.value.name or "", item.children("quality")
+    rules = [_rule(name, "required", None)] if item.value.required else []
+    rules += [_enum(entry, name, of) for entry in entries]
+    if len(entries) > 1:
+        raise entries[1].refused("a field has at most one enum")
+    rules += _options(item, of)
+    _refuse_crossed_limits(item.child("logicalTypeOptions"), rules)
+    for entry in entries:
+        _values_that_keep(_valid_values(entry), of, rules)
+    return tuple(rules)
+
+
+def examples_of(item: Node[SchemaProperty], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
+    """The field's examples as values of its type. BadInput for one of another type, or that breaks a rule."""
+    return _values_that_keep(item.child("examples"), of, rules)
+
+
+def _rule(field: str, kind: RuleKind, argument: Any, description: str | None = None) -> RowRule:
+    rule = RowRule(f"{field}_{kind}", field, kind, argument, description or "")
+    return rule if description else RowRule(rule.name, field, kind, argument, f"{field}: {wanted(rule)}")
+
+
+def _valid_values(entry: Node[DataQuality]) -> Node[Any]:
+    return entry.child("arguments").child("validValues")
+
+
+def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
+    written = entry.value
+    if written.metric != "invalidValues":
+        raise entry.child("metric").refused("the only metric supported on a field is invalidValues (an enum)")
+    entry.refuse_keys_outside(ENUM)
+    if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
+        raise entry.refused("an enum is written: arguments: {validValues: [...]} and mustBe: 0")
+    if not _TYPES[of.kind].enum:
+        raise entry.refused(f"an enum needs a string or an integer, not {of.name}")
+    listed = _valid_values(entry)
+    if not as_list(listed.value):
+        raise listed.refused("validValues is a list of at least one value")
+    values = _values_that_keep(listed, of, ())
+    if len(set(values)) < len(values):
+        raise listed.refused("a value is listed twice in validValues")
+    return _rule(name, "enum", values, written.description)
+
+
+def _options(item: Node[SchemaProperty], of: ColumnType) -> list[RowRule]:
+    node: Node[dict[str, Any] | None] = item.child("logicalTypeOptions")
+    fitting, options = _TYPES[of.kind].options, node.value or {}
+    for key in options:
+        if key not in fitting:
+            hint = one_of(fitting, key) if fitting else "leave it out"
+            raise node.child(key).refused(f"{of.name} has no option {key!r} that Tidegate checks; {hint}")
+    return [
+        _rule(item.value.name or "", _OPTIONS[key], _argument(key, node.child(key), of))
+        for key in OPTIONS.names()
+        if key in options
+    ]
+
+
+def _argument(key: str, node: Node[Any], of: ColumnType) -> Value:
+    written = node.value
+    if key == "pattern":
+        return _pattern(node)
+    if key not in _LENGTHS:
+        return _value(node, of)
+    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 2**31 - 1:
+        raise node.refused(f"{key} is a whole number of characters, not {shown(written)}")
+    return written
+
+
+def _pattern(node: Node[Any]) -> str:
+    if not isinstance(node.value, str):
+        raise node.refused("a pattern is a string; put it in quotes")
+    if reason := pattern_mistake(node.value):
+        hint = "is not a regular expression of RE2 (no look-arounds, no back references)"
+        raise node.refused(f"{node.value!r} {hint}: {reason}")
+    return node.value
+
+
+def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None:
+    found = {rule.kind: rule.argument for rule in rules}
+    for low, high, key in (("minimum", "maximum", "minimum"), ("min_length", "max_length", "minLength")):
+        if low in found and high in found and found[low] > found[high]:
+            message = f"{found[low]} is more than the upper limit {found[high]}: no value can keep both"
+            raise options.child(key).refused(message)
+
+
+def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
+    """The listed values, each of the type and keeping every rule."""
+    nodes = [listed.child(position) for position in range(len(listed.value or ()))]
+    return tuple(_value_that_keeps(node, of, rules) for node in nodes)
+
+
+def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> Value:
+    value = _value(node, of)
+    for rule in rules:
+        if breaks(rule, value):
+            raise node.refused(f"{shown(node.value)} breaks the field's own rule {rule.name}: wanted {wanted(rule)}")
+    return value
+
+
+def _value(node: Node[Any], of: ColumnType) -> Value:
+    try:
+        return contract_value(node.value, of)
+    except ValueError as wrong:
+        raise node.refused(str(wrong)) from wrong

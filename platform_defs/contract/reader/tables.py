@@ -1,0 +1,239 @@
+"""The tables of a contract: the row table, its batch rules, and the accumulates over it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from open_data_contract_standard.model import SchemaObject, SchemaProperty
+
+from platform_defs.contract.document.node import Node, one_of
+from platform_defs.contract.keys.schema_keys import COLUMN, COLUMN_PROPERTIES, TABLE, TABLE_PROPERTIES
+from platform_defs.contract.model.column_types import BOOLEAN, BYTES, DOUBLE, INTEGER, JSON, TIME, UUID, ColumnType
+from platform_defs.contract.model.contract import Aggregate, Column, Disposition, Table
+from platform_defs.contract.model.reserved import table_mistake
+from platform_defs.contract.reader.batch_rules import read_batch_rules
+from platform_defs.contract.reader.names import checked_name, column_name, column_type_of, custom_values
+
+_AGGREGATE = re.compile(r"(\w+)\(\s*(\*|\w+)\s*\)")
+_UNGROUPED = (UUID, TIME, BYTES)
+_FUNCTIONS = ("sum", "count", "min", "max")
+
+
+def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[Table, ...]:
+    """The tables, the row table first. BadInput for none or several row tables, or an aggregate that is not exact."""
+    tables = [_table(item) for item in objects]
+    rows = [table for table in tables if table.disposition != "accumulate"]
+    if len(rows) != 1:
+        names = ", ".join(table.name for table in rows) or "none"
+        raise schema.refused(f"a pipeline has one row table (disposition append or upsert); found {names}")
+    for table, item in zip(tables, objects, strict=True):
+        if table.disposition == "accumulate":
+            _check_accumulate(item, table, rows[0])
+    return (rows[0], *(table for table in tables if table is not rows[0]))
+
+
+def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaObject]]) -> None:
+    """Raise BadInput for a required aggregate that is NULL for a group whose rows have no value. Postgres refuses such
+    a group, and it depends on where batches are cut whether a batch has one.
+    """
+    optional = {column.name for column in tables[0].columns if not column.required}
+    nodes = {item.child("physicalName").value: item for item in objects}
+    for table in tables[1:]:
+        sources = {item.column: item for item in table.aggregates if item.function != "count"}
+        for column, one in zip(table.columns, nodes[table.name].children("properties"), strict=True):
+            made = sources.get(column.name)
+            if column.required and made is not None and made.source in optional:
+                raise one.child("required").refused(
+                    f"the {made.function} of {made.source} is NULL for a group in which no row has a value: remove "
+                    f"required here, or make {made.source} of {tables[0].name} required: true"
+                )
+
+
+def _table(item: Node[SchemaObject]) -> Table:
+    item.refuse_keys_outside(TABLE)
+    disposition = _disposition(item)
+    name = _table_name(item.child("physicalName"))
+    if not item.value.properties:
+        raise item.refused("a table has at least one column under properties")
+    columns, aggregates = dict[str, Column](), dict[str, Aggregate]()
+    for one in item.children("properties"):
+        column = _column(one, columns)
+        columns[column.name] = column
+        if disposition != "accumulate":
+            _refuse_aggregate(one)
+        elif aggregate := _aggregate(one, column):
+            aggregates[column.name] = aggregate
+    _refuse_circle(item, columns)
+    return Table(
+        name=name,
+        disposition=disposition,
+        columns=tuple(columns.values()),
+        batch_rules=read_batch_rules(item, disposition, name, list(columns)),
+        group_by=tuple(column for column in columns if disposition == "accumulate" and column not in aggregates),
+        aggregates=tuple(aggregates.values()),
+        description=item.value.description or "",
+    )
+
+
+def _table_name(node: Node[str | None]) -> str:
+    name = checked_name(node, qualified=True)
+    if wrong := table_mistake(name):
+        raise node.refused(wrong)
+    return name
+
+
+def _disposition(item: Node[SchemaObject]) -> Disposition:
+    node = custom_values(item, TABLE_PROPERTIES).get("disposition")
+    if node is None:
+        hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
+        raise item.refused(hint)
+    if node.value not in get_args(Disposition):
+        raise node.refused(f"unknown disposition {node.value!r}; {one_of(get_args(Disposition), str(node.value))}")
+    return node.value
+
+
+def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
+    item.refuse_keys_outside(COLUMN)
+    name, written = column_name(item, taken), item.value
+    if written.physicalName not in (None, name):
+        hint = f"in a table it can only repeat the name, {name}; a message's field has one, the key in the message"
+        raise item.child("physicalName").refused(f"physicalName {written.physicalName!r} is not supported: {hint}")
+    of = column_type_of(item)
+    return Column(
+        name,
+        of,
+        bool(written.required),
+        written.description or "",
+        written.classification or "",
+        _former_name(item, name),
+    )
+
+
+def _former_name(item: Node[SchemaProperty], name: str) -> str:
+    """What the column was called before; empty where nothing is written."""
+    node = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
+    if node is None:
+        return ""
+    if checked_name(node) == name:
+        raise node.refused(f"renamedFrom is the column's name before it was {name}, and cannot be {name} itself")
+    return node.value
+
+
+def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> None:
+    """Raise for columns that have each other's former names: no order of renaming them works."""
+    for name, one in zip(columns, table.children("properties"), strict=True):
+        before, seen = columns[name].renamed_from, {name}
+        while before in columns and before not in seen:
+            seen.add(before)
+            before = columns[before].renamed_from
+        if before == name:
+            node: Node[str] = custom_values(one, COLUMN_PROPERTIES)["renamedFrom"]
+            raise node.refused(
+                f"columns that take each other's names cannot be renamed at once ({', '.join(sorted(seen))}). Give "
+                f"{columns[name].renamed_from} another name in this version, and its final one in the next"
+            )
+
+
+def _refuse_aggregate(item: Node[SchemaProperty]) -> None:
+    for key in ("primaryKey", "transformLogic"):
+        if item.child(key).value:
+            message = f"{key} is for accumulate tables; other rows have their offset or message key"
+            raise item.child(key).refused(message)
+
+
+def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
+    """None for a column to group by."""
+    node: Node[str | None] = item.child("transformLogic")
+    if bool(item.value.primaryKey) == bool(node.value):
+        hint = "a column of an accumulate table has either primaryKey: true (group by) or transformLogic: sum(column)"
+        raise item.refused(hint)
+    if item.value.primaryKey:
+        return None
+    match = _AGGREGATE.fullmatch((node.value or "").strip())
+    if not match:
+        raise node.refused(f"{node.value!r} is not an aggregate such as sum(amount) or count(*)")
+    function, source = match[1].lower(), None if match[2] == "*" else match[2]
+    if function not in _FUNCTIONS:
+        hint = one_of(_FUNCTIONS, function)
+        raise node.refused(
+            f"{function} is not supported: only aggregates that do not depend on batch boundaries are; {hint}"
+        )
+    if source is None and function != "count":
+        raise node.refused(f"{function}(*) has no meaning; name a column")
+    return Aggregate(column.name, function, source)
+
+
+def _check_accumulate(item: Node[SchemaObject], table: Table, rows: Table) -> None:
+    if rows.disposition != "append":
+        raise item.refused(f"accumulate needs an append row table; {rows.name} is {rows.disposition}")
+    if not table.group_by or not table.aggregates:
+        raise item.refused("an accumulate table has a column with primaryKey: true and one with transformLogic")
+    aggregates = {aggregate.column: aggregate for aggregate in table.aggregates}
+    for column, one in zip(table.columns, item.children("properties"), strict=True):
+        if one.value.transformSourceObjects not in (None, [rows.name]):
+            raise one.child("transformSourceObjects").refused(f"its source is the row table: [{rows.name}]")
+        _check_source(one, column, aggregates.get(column.name), rows)
+
+
+def _check_source(item: Node[SchemaProperty], column: Column, aggregate: Aggregate | None, rows: Table) -> None:
+    """Raise where the column of the row table that is aggregated or grouped by does not exist, or does not fit."""
+    sources = {source.name: source for source in rows.columns}
+    read = aggregate.source if aggregate else column.name
+    node = item.child("transformLogic" if aggregate else "primaryKey")
+    if read is not None and read not in sources:
+        raise node.refused(f"{rows.name} has no column {read!r}; {one_of(sources, read)}")
+    source = sources.get(read or "")
+    wrong = _result_mistake(aggregate, column, source) if aggregate else _group_mistake(column, sources[column.name])
+    if wrong:
+        raise node.refused(wrong)
+
+
+def _group_mistake(column: Column, source: Column) -> str | None:
+    if column.type != source.type:
+        return f"{column.name} is {source.type.name} in the row table, {column.type.name} here"
+    if column.type == JSON:
+        return f"{column.name} is json: rows cannot be grouped by it; group by a field inside it instead"
+    if column.type in _UNGROUPED or column.type.item:
+        return f"{column.name} is {column.type.name}: rows cannot be grouped by it; group by a string instead"
+    if column.type == DOUBLE:
+        return "doubles are not exact: do not group by one"
+    if not (source.required and column.required):  # NULL equals nothing: such groups would never be merged
+        return f"group by a column that is required: true, here and in the row table: {column.name}"
+    return None
+
+
+def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None) -> str | None:
+    """Why the column's type cannot hold the aggregate exactly."""
+    result = column.type
+    if source is not None and source.type == JSON:
+        return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"
+    if source is not None and (source.type in _UNGROUPED or source.type.item) and aggregate.function != "count":
+        return f"{source.name} is {source.type.name}: it has no {aggregate.function}"
+    if aggregate.function == "count":
+        return None if result == INTEGER else f"a count is an integer, not {result.name}"
+    if source is None:
+        return None
+    if source.type == DOUBLE:
+        return f"{source.name} is a double: its {aggregate.function} would not be exact; use decimal(precision,scale)"
+    if aggregate.function == "sum":
+        return _sum_mistake(result, source)
+    if source.type == BOOLEAN:
+        return f"booleans have no {aggregate.function}"
+    return None if result == source.type else _other_type(aggregate.function, column, source)
+
+
+def _other_type(function: str, column: Column, source: Column) -> str:
+    right = source.type.name
+    of = f"{column.name} is {column.type.name}, but the {function} of {source.name} is {right}"
+    return f"{of}; declare {column.name} as {right}"
+
+
+def _sum_mistake(result: ColumnType, source: Column) -> str | None:
+    digits, wanted = result.digits, source.type.digits
+    if wanted is None:
+        return f"{source.name} is a {source.type.name}: only integers and decimals have a sum"
+    if digits is None:
+        return f"a sum is a decimal or an integer, not {result.name}"
+    if digits[0] < wanted[0] or digits[1] < wanted[1]:
+        return f"{result.name} is narrower than the {source.type.name} that it sums"
+    return None

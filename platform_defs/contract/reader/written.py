@@ -1,0 +1,271 @@
+"""A contract as a document again: ODCS in YAML, which `odcs.load` reads back as the same contract, less its examples.
+
+The ledger keeps a contract like this, with the digest of all that decides what a message becomes. A document is written
+without what ODCS has for readers only, without examples, and without the keys whose default holds, so that a later
+version of Tidegate, which knows more keys, gives an unchanged contract the same digest.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
+from datetime import date
+from decimal import Decimal
+from hashlib import sha256
+from typing import Any
+
+import yaml
+
+from platform_defs.contract.document.node import as_list, as_mapping
+from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table, WireFormat
+from platform_defs.contract.model.message_path import spell_path
+from platform_defs.contract.reader.limits import LIMITS
+from platform_defs.contract.reader.wire import LEVEL, RECORD
+
+Document = dict[str, Any]  # of what YAML and JSON can hold
+
+_OPTIONS = {
+    "pattern": "pattern",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "min_length": "minLength",
+    "max_length": "maxLength",
+}
+
+
+def contract_digest(contract: Contract) -> str:
+    """Of what decides which rows a message becomes, and of the version; not of descriptions and limits.
+
+    32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
+    """
+    judged = without_words(contract)
+    return sha256(_canonical(document(judged)) + judged.wire.schema_text.encode()).hexdigest()[:32]
+
+
+def same_words(one: Contract, other: Contract) -> bool:
+    """Whether the two say the same, descriptions and limits included, whatever their versions."""
+    return _canonical(document(replace(one, version=""))) == _canonical(document(replace(other, version="")))
+
+
+def without_words(contract: Contract) -> Contract:
+    """The contract without what no message is judged by: descriptions, limits, who applies a change."""
+    return replace(
+        contract,
+        domain="",
+        description="",
+        fields=tuple(_wordless_field(item) for item in contract.fields),
+        metadata_fields=tuple(_wordless_field(item) for item in contract.metadata_fields),
+        tables=tuple(_wordless_table(table) for table in contract.tables),
+        limits=Limits(),
+        path=None,
+        evolution="manual",
+        wire=replace(
+            contract.wire, subject=context_of(contract.wire.subject), keys_subject="", compatibility="", schema_file=""
+        ),
+    )
+
+
+def context_of(subject: str) -> str:
+    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
+
+    In another context an id means another schema:
+    https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
+    """
+    return subject[: subject.index(":", 1) + 1] if subject.startswith(":.") and ":" in subject[1:] else ""
+
+
+def text(contract: Contract) -> str:
+    """The contract as a YAML file. Texts are in quotes: YAML 1.1 and 1.2 read what stands here as the same."""
+    return yaml.dump(document(contract), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+
+
+def document(contract: Contract) -> Document:
+    """The contract as ODCS has it."""
+    return _given(
+        apiVersion="v3.1.0",
+        kind="DataContract",
+        id=contract.pipeline,
+        version=contract.version,
+        domain=contract.domain,
+        description=_given(purpose=contract.description),
+        servers=[_server(contract)],
+        slaProperties=list(_service_levels(contract.limits)),
+        customProperties=list(_custom_properties(contract)),
+        schema=[_message(contract), *(_table(table) for table in contract.tables)],
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Every text in double quotes, and no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002  # pyright: ignore[reportImplicitOverride]
+        return True
+
+
+def _quoted(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    written: Any = dumper  # PyYAML's stubs have no types here
+    return written.represent_scalar("tag:yaml.org,2002:str", value, style='"')
+
+
+_Dumper.add_representer(str, _quoted)
+
+
+def _canonical(written: Document) -> bytes:
+    return json.dumps(_text_keys(written), sort_keys=True, ensure_ascii=True, default=str).encode()
+
+
+def _text_keys(value: Any) -> Any:
+    """The value with a text for every key of a mapping: in a batch rule's arguments YAML may have any."""
+    if (pairs := as_mapping(value)) is not None:
+        return {key if isinstance(key, str) else repr(key): _text_keys(below) for key, below in pairs.items()}
+    items = as_list(value)
+    return value if items is None else [_text_keys(item) for item in items]
+
+
+def _given(**keys: Any) -> Document:
+    """The keys that have something in them."""
+    return {key: value for key, value in keys.items() if value not in (None, "", [], {}, False)}
+
+
+def _server(contract: Contract) -> Document:
+    kind, wire = contract.format, contract.wire
+    standard = WireFormat("none" if kind == "json" else "prefix", f"{contract.topic}-value", compatibility=LEVEL[kind])
+    written = {
+        "framing": wire.framing if wire.framing != standard.framing else "",
+        "subject": wire.subject if wire.subject != standard.subject and not wire.keys_subject else "",
+        "subjectNameStrategy": contract.subject_name_strategy if wire.keys_subject else "",
+        RECORD.get(kind, "record"): wire.record,
+        "otherRecords": wire.other_records if wire.other_records != standard.other_records else "",
+        "keyFormat": wire.key_format if wire.key_format != standard.key_format else "",
+        "compatibility": wire.compatibility if wire.compatibility != standard.compatibility else "",
+        "schemaFile": wire.schema_file,
+    }
+    properties = [{"property": name, "value": value} for name, value in written.items() if value]
+    return _given(server="kafka", type="kafka", format=kind, customProperties=properties)
+
+
+def _service_levels(limits: Limits) -> Iterator[Document]:
+    for name, (key, default) in {
+        "freshness": ("freshness_seconds", Limits.freshness_seconds),
+        "latency": ("lag_seconds", Limits.lag_seconds),
+        "retention": ("retention_seconds", Limits.retention_seconds),
+    }.items():
+        if (value := getattr(limits, key)) != default:
+            yield {"property": name, "value": value, "unit": "seconds"}
+
+
+def _custom_properties(contract: Contract) -> Iterator[Document]:
+    standard = {item.name: item.default for item in fields(Limits)}
+    for name, (key, _) in LIMITS.items():
+        if (value := getattr(contract.limits, key)) != standard[key]:
+            yield {"property": name, "value": value}
+    for name, value, default in (
+        ("publication", contract.publication, "staged"),
+        ("evolution", contract.evolution, "manual"),
+    ):
+        if value != default:
+            yield {"property": name, "value": value}
+
+
+def _message(contract: Contract) -> Document:
+    return {
+        "name": "message",
+        "physicalType": "topic",
+        "physicalName": contract.topic,
+        "properties": [_field(item) for item in contract.message_fields],
+    }
+
+
+def _field(item: Field) -> Document:
+    rules = {rule.kind: rule for rule in item.rules}
+    enum = rules.get("enum")
+    return _given(
+        name=item.name,
+        physicalName=spell_path(item.physical_path) if item.path != (item.name,) and not item.source else None,
+        **_type(item.type),
+        required=item.required,
+        customProperties=list(_names(item)),
+        logicalTypeOptions={_OPTIONS[kind]: _plain(rule.argument) for kind, rule in rules.items() if kind in _OPTIONS},
+        quality=[_enum(enum)] if enum else None,
+        description=item.description,
+        classification=item.classification,
+    )
+
+
+def _names(item: Field) -> Iterator[Document]:
+    if item.aliases:
+        yield {"property": "aliases", "value": [spell_path(path) for path in item.aliases]}
+    if item.number is not None:
+        yield {"property": "fieldNumber", "value": item.number}
+    if item.path_numbers:
+        yield {"property": "pathNumbers", "value": list(item.path_numbers)}
+    if item.source:
+        yield {"property": "source", "value": item.source}
+    if item.unit:
+        yield {"property": "unit", "value": item.unit}
+
+
+def _enum(rule: RowRule) -> Document:
+    arguments = {"validValues": [_plain(value) for value in rule.argument]}
+    written = {"metric": "invalidValues", "arguments": arguments, "mustBe": 0}
+    return {**written, **_given(description=rule.description)}
+
+
+def _table(table: Table) -> Document:
+    return _given(
+        name=table.name,
+        physicalType="table",
+        physicalName=table.name,
+        description=table.description,
+        customProperties=[{"property": "disposition", "value": table.disposition}],
+        properties=[_column(column, table) for column in table.columns],
+        quality=[_batch_rule(rule) for rule in table.batch_rules],
+    )
+
+
+def _column(column: Column, table: Table) -> Document:
+    made = next((item for item in table.aggregates if item.column == column.name), None)
+    renamed = [{"property": "renamedFrom", "value": column.renamed_from}] if column.renamed_from else None
+    return _given(
+        name=column.name,
+        **_type(column.type),
+        required=column.required,
+        primaryKey=column.name in table.group_by,
+        transformLogic=f"{made.function}({made.source or '*'})" if made else None,
+        description=column.description,
+        classification=column.classification,
+        customProperties=renamed,
+    )
+
+
+def _batch_rule(rule: BatchRule) -> Document:
+    return _given(
+        name=rule.name,
+        description=rule.description,
+        type="custom",
+        engine="greatExpectations",
+        severity=rule.severity,
+        implementation={"expectation": rule.expectation, "arguments": dict(rule.arguments)},
+    )
+
+
+def _type(of: ColumnType) -> Mapping[str, str]:
+    return {"logicalType": of.logical_types[0], "physicalType": of.name}
+
+
+def _plain(value: Any) -> Any:
+    """A value of a rule as YAML has it: decimals, dates and timestamps as text."""
+    if isinstance(value, Decimal):
+        return str(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _wordless_field(item: Field) -> Field:
+    rules = tuple(replace(rule, description="") for rule in item.rules)
+    return replace(item, description="", classification="", rules=rules, path_numbers=())
+
+
+def _wordless_table(table: Table) -> Table:
+    columns = tuple(replace(c, description="", classification="", renamed_from="") for c in table.columns)
+    rules = tuple(replace(rule, description="") for rule in table.batch_rules)
+    return replace(table, description="", columns=columns, batch_rules=rules)

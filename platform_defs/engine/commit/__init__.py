@@ -1,0 +1,1 @@
+"""What decides whether a batch is published, and the steps of its transaction."""

@@ -1,0 +1,114 @@
+"""Step 6: the checks of a whole batch, and the gate that they form.
+
+The contract's batch rules are judged by an Auditor (resources/postgres/batch/auditor.py), on the rows that publish
+would write. The row rules were applied in the tasks; here they are counted, so that each of them is a check result as
+well. No connection is opened here.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, classified, names_any
+from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
+from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.errors import BadInput, GateFailed, Halt
+from platform_defs.errors.halts import GateRed
+
+SAMPLES = 10
+GATE_TRIES = 8  # a batch is judged so often before it halts its pipeline: for about an hour (`back_off`)
+OF_MESSAGES = {
+    MESSAGE_DECODES: "The message is a JSON object whose fields have the contract's types.",
+    ROW_IS_ACCEPTED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
+}
+
+
+def row_check_names(contract: Contract) -> list[str]:
+    """The checks that count messages: decoding, each row rule, and messages that the transform or the table rejects."""
+    return [MESSAGE_DECODES, *(rule.name for rule in contract.row_rules), ROW_IS_ACCEPTED]
+
+
+def row_check_descriptions(contract: Contract) -> dict[str, str]:
+    """`row_check_names`, each with what it requires of a message."""
+    descriptions = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
+    return {name: descriptions[name] for name in row_check_names(contract)}
+
+
+def row_checks(contract: Contract, faults: Sequence[FaultGroup], messages: int) -> list[CheckResult]:
+    """A result for each of `row_check_names`. They warn: the messages that failed are dead letters already."""
+    counts: dict[str, int] = {}
+    samples: dict[str, list[Mapping[str, Any]]] = {}
+    for group in faults:
+        name = {"decode": MESSAGE_DECODES, "check": group.error_class}.get(group.stage, ROW_IS_ACCEPTED)
+        counts[name] = counts.get(name, 0) + group.count
+        samples[name] = [*samples.get(name, []), *group.samples][:SAMPLES]
+    return [
+        CheckResult(
+            name,
+            contract.row_table.name,
+            "warning",
+            name not in counts,
+            {"messages": messages, "failed": counts.get(name, 0), "samples": samples.get(name, [])},
+        )
+        for name in row_check_names(contract)
+    ]
+
+
+def without_values(contract: Contract, results: Sequence[CheckResult]) -> list[CheckResult]:
+    """The results of batch rules as they may be stored and shown: without what was observed in classified columns.
+
+    How many rows failed stays, and where they are.
+    """
+    hidden = classified(contract)
+    rules = {(rule.table, rule.name): rule for rule in contract.batch_rules}
+    tables = {table.name: hidden.of_table(table) for table in contract.tables}
+    return [
+        replace(result, observed={**result.observed, "observed_value": HIDDEN})
+        if "observed_value" in result.observed and names_any(rules[result.table, result.name], tables[result.table])
+        else result
+        for result in results
+    ]
+
+
+@contextmanager
+def unquoted(contract: Contract) -> Generator[None]:
+    """A rule that cannot be evaluated is named; what the database says of it may quote classified values."""
+    try:
+        yield
+    except BadInput as wrong:
+        if not classified(contract).any:
+            raise
+        said = f"the rule cannot be evaluated; what is said of it {NOT_SHOWN}"
+        raise BadInput(said, field=wrong.field) from None
+
+
+def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
+    """The blocking checks that failed, except those that a person lets pass for this batch; None without any."""
+    pending = staged.pending
+    failed = [
+        {"check": check.name, "table": check.table, "observed": check.observed}
+        for check in checks
+        if not check.passed and check.severity == "blocking" and check.name not in pending.checks_accepted
+    ]
+    return GateRed(pending.batch_id, staged.messages, staged.rows, tuple(failed)) if failed else None
+
+
+def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
+    """What to raise: GateFailed, and the batch is judged again after a back-off; a Halt once that was done often."""
+    names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
+    seen = f"batch {gate.batch_id} failed {names}. Nothing was published and the offsets stay."
+    if gate.tries >= GATE_TRIES:
+        return Halt(pipeline, gate, f"{seen} It was judged {gate.tries} times.")
+    return GateFailed(
+        f"{pipeline}: {seen} Correct the contract's rule or what produces the messages; the same offsets are judged "
+        f"again on the next try. To publish the batch all the same, or set it aside: tidegate ack {pipeline}",
+        checks,
+    )
+
+
+def _brief(observed: Mapping[str, Any]) -> str:
+    if "observed_value" in observed:
+        return f"observed {observed['observed_value']}"
+    return f"{observed.get('failed', 'some')} rows failed"

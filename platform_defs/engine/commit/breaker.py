@@ -1,0 +1,50 @@
+"""When dead letters are too many to be isolated bad messages: a decision over counts, without any connection."""
+
+from collections.abc import Sequence
+
+from platform_defs.contract.model.contract import Contract, Limits
+from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.errors import Halt
+from platform_defs.errors.halts import TooManyDeadLetters
+from platform_defs.recent import NONE_YET, Counted, Recent
+
+
+def recent_with(limits: Limits, staged: Staged) -> Recent:
+    """The latest messages once `staged` is published. What a person accepted does not count: counting begins again."""
+    if staged.pending.judged_by_a_person:
+        return NONE_YET
+    return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
+
+
+def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
+    """Raise Halt above the contract's limit of dead letters, in this batch or among the latest messages; also where
+    the transform fails on everything that it gets.
+    """
+    if staged.pending.judged_by_a_person:
+        return
+    failed = sum(group.count for group in faults if group.stage == "transform")
+    broken = failed >= 2 and not staged.rows  # it fails on all there is: it looks broken, however few they are
+    batch = Counted(staged.messages, staged.dead_letters)
+    latest = recent_with(contract.limits, staged).latest(contract.limits.judged_messages)
+    if broken or contract.limits.exceeded_by(batch) or contract.limits.exceeded_by(latest):
+        raise _halt(
+            contract, staged, faults, latest, f", and the transform failed on all that reached it ({failed})" * broken
+        )
+
+
+def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], latest: Counted, broken: str) -> Halt:
+    limits, batch_id, dead = contract.limits, staged.pending.batch_id, staged.dead_letters
+    reasons = {group.error_class: group.count for group in faults}
+    samples = tuple(
+        {**sample, "stage": group.stage, "error_class": group.error_class}
+        for group in faults
+        for sample in group.samples[:3]
+    )[:12]
+    detail = TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples, latest.messages, latest.dead_letters)
+    return Halt(
+        contract.pipeline,
+        detail,
+        f"{dead} of {staged.messages} messages of batch {batch_id} would be dead letters, "
+        f"{latest.dead_letters} of the latest {latest.messages} messages; the contract allows "
+        f"{limits.dead_letter_share:.0%} once there are {limits.dead_letter_minimum}{broken}. Nothing was published.",
+    )

@@ -1,0 +1,135 @@
+"""Direct publication inside a Spark task: each range becomes a batch of its own, in one transaction of the task's.
+
+    0  asked    has an earlier attempt of this task published the range? Then there is nothing to do
+    1  rows     read, decode, check, COPY into the table; nobody sees them
+    2  proof    at the proven end of the range: dead letters and coverage, in staging
+    3  log      the broker and the registry are asked again whether the log and the ids are those that were planned on
+    4  commit   the pipeline's row is locked as its owner; then the steps of engine/commit/publish.py, and COMMIT
+
+What a system does is raised, and Spark tries the task again. Whatever else keeps a range from being published leaves it
+to the staged way, which finds the message at fault, or says what a person has to decide: nothing of it is committed.
+"""
+
+import time
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from platform_defs.contract.model.own_columns import BATCH_ID, copied_columns
+from platform_defs.engine.commit import audit
+from platform_defs.engine.commit.breaker import break_circuit
+from platform_defs.engine.commit.publish import STEPS, BatchRecord, read_up_to
+from platform_defs.engine.commit.right_registry import refuse_switched_since, refuse_unknown
+from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.ports import crash_points
+from platform_defs.engine.ports.publication_ports import DirectArea, DirectSession, DirectTransaction, Staged
+from platform_defs.engine.ports.run_ports import Broker, LineageEvents
+from platform_defs.engine.ports.task_ports import Coverage, Recording
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.engine.task.task import TaskWork, fitting, read_range
+from platform_defs.errors import Fenced, LogTruncated, Retryable, TidegateError
+from platform_defs.formats.blocks.arrow import ArrowField, columns_of, integers, record_batch, repeated, schema_of
+from platform_defs.offsets import OffsetRange, still_there
+
+LEFT = "number bigint, why string"
+
+
+@dataclass(frozen=True)
+class Direct:
+    """What the tasks of a direct job need besides their TaskWork. Travels to the workers."""
+
+    area: DirectArea
+    broker: Broker
+    lineage: LineageEvents
+
+
+def publish_ranges(direct: Direct, work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Publish each range whose number arrives, and give the driver those that are left to the staged way, with why."""
+    left: dict[int, str] = {}
+    decoder = BlockDecoder(work.contract, work.schemas)
+    with work.area.recording() as recording, direct.area.session() as session:
+        for number in (one for batch in numbers for one in integers(columns_of(batch)[0])):
+            one_range = _Range(direct, work, work.ranges[number], session)
+            try:
+                one_range.publish(recording, decoder)
+            except TidegateError as error:
+                if isinstance(error, Retryable) and not isinstance(error, LogTruncated):
+                    raise
+                left[number] = type(error).__name__ if work.hides else f"{type(error).__name__}: {error}"
+    yield pa.record_batch([pa.array(left.keys(), pa.int64()), pa.array(left.values(), pa.string())], ["number", "why"])
+
+
+@dataclass
+class _Range:
+    """One range of a job, on its way into the table."""
+
+    direct: Direct
+    work: TaskWork
+    wanted: OffsetRange
+    session: DirectSession
+
+    def publish(self, recording: Recording, decoder: BlockDecoder) -> None:
+        if self.session.is_published(self.wanted):  # 0.
+            return
+        try:
+            with self.session.transaction(self.wanted) as transaction:
+                self._fill(transaction, recording, decoder)
+        except Fenced:  # another attempt at the range, whose COMMIT was still on its way, may have been first
+            if not self.session.is_published(self.wanted):
+                raise
+        crash_points.reach("after_range")
+
+    def _fill(self, transaction: DirectTransaction, recording: Recording, decoder: BlockDecoder) -> None:
+        started = time.monotonic()
+        read = _Covered(read_range(self.work, self.wanted, recording, decoder))
+        schema = _copied_schema(self.work)
+        rows = transaction.copy((self._row_batch(one, transaction.batch_id, schema) for one in read), schema)  # 1. 2.
+        staged = transaction.staged(read.coverage, rows, self.work.schemas.registry if self.work.schemas else "")
+        self._ask_again(staged)  # 3.
+        self._commit(transaction, staged, {"copy": round(time.monotonic() - started, 3)})
+
+    def _ask_again(self, staged: Staged) -> None:
+        contract, schemas = self.work.contract, self.work.schemas
+        read = read_up_to(staged)
+        view = describe(self.direct.broker, contract.topic, read, others=False)  # n tasks would ask about n partitions
+        still_there(contract.pipeline, read, view)
+        refuse_switched_since(contract, schemas, staged)
+
+    def _commit(self, transaction: DirectTransaction, staged: Staged, timings: dict[str, float]) -> None:
+        """4. Everything but the COMMIT, which comes on leaving the transaction. The limit of dead letters is judged
+        under the lock: with those of all ranges that have committed so far.
+        """
+        contract = self.work.contract
+        refuse_unknown(contract, self.work.schemas, self.session, staged)
+        faults = self.session.faults(staged) if staged.dead_letters else []
+        checks = audit.row_checks(contract, faults, staged.messages)
+        record = BatchRecord(checks, timings, self.direct.lineage.of_batch(contract, staged, checks))
+        publication = transaction.publication(staged)
+        lock, *others = STEPS
+        lock.run(publication, record)
+        break_circuit(contract, publication.staged, faults)
+        for step in others:
+            step.run(publication, record)
+
+    def _row_batch(self, batch: pa.RecordBatch, batch_id: int, schema: pa.Schema) -> pa.RecordBatch:
+        crash_points.reach("in_copy")
+        columns = fitting(batch, schema, hides=self.work.hides)
+        return record_batch([*columns, repeated(batch_id, BATCH_ID[1].arrow, batch.num_rows)], schema)
+
+
+class _Covered:
+    """The rows of a range, and once all were taken its coverage."""
+
+    def __init__(self, batches: Generator[pa.RecordBatch, None, Coverage]) -> None:
+        self.batches = batches
+        self.coverage: Coverage
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        self.coverage = yield from self.batches
+
+
+def _copied_schema(work: TaskWork) -> pa.Schema:
+    """The row table's columns, then where a row came from, then its batch."""
+    own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in copied_columns()]
+    return schema_of(work.contract.row_table.staged_schema, own)

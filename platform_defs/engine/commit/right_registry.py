@@ -1,0 +1,94 @@
+"""Whether schemas are those that the messages were written with: before a run, and before a batch is judged."""
+
+from collections.abc import Sequence
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.plan.replay_plan import SUFFIX
+from platform_defs.engine.ports.publication_ports import CountsFaults, Staged
+from platform_defs.engine.ports.schema_ports import Schemas
+from platform_defs.errors import BadInput, Halt, SchemasNotGiven
+from platform_defs.errors.halts import RegistrySwitched
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
+from platform_defs.formats.supported import reader_of
+from platform_defs.offsets import PendingBatch
+
+_MOST_NAMED = 20  # ids in a message
+
+
+def refuse_schema_file(contract: Contract) -> None:
+    """Raise BadInput where no message of the schema beside the contract could become a row."""
+    if contract.wire.framed or contract.format == "json":
+        return
+    file = str(contract.path.with_name(contract.wire.schema_file)) if contract.path else contract.wire.schema_file
+    try:
+        reader_of(contract, WriterSchema(contract.wire.schema_file, contract.format, contract.wire.schema_text))
+    except SchemaNotCompatible as wrong:
+        raise BadInput(f"the schema does not fit the contract: {'; '.join(wrong.reasons)}", file=file) from wrong
+    except OtherRecord as other:
+        raise BadInput(f"the schema is of {other.record}, not of {contract.wire.record}", file=file) from other
+
+
+def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:
+    """Raise Halt where ids that messages named mean something else by now: the registry was built again."""
+    if schemas is not None and (found := schemas.switched()) is not None:
+        raise _halt(contract, found, "Nothing was read.")
+
+
+def refuse_switched_since(contract: Contract, schemas: Schemas | None, staged: Staged) -> None:
+    """Raise Halt where ids that the messages of a batch name mean something else now that these are read: they may have
+    been written by the schemas of either registry.
+    """
+    named = [one for item in staged.coverage for one in item.schemas]
+    if schemas is not None and named and (found := schemas.switched_since(named)) is not None:
+        raise _halt(contract, found, f"Nothing of batch {staged.pending.batch_id} was published.")
+
+
+def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
+    seen = (
+        f"the schema registry {found.registry} has other schemas under ids that messages already named "
+        f"({_listed(found.keys)}): it was built again, or is another one. {what}"
+    )
+    return Halt(contract.pipeline, found, seen)
+
+
+def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None:
+    """Where a batch finds its schemas: a person may have decided what becomes of those that are not given."""
+    decided = pending.without_schemas or pending.set_aside is not None
+    return schemas.accepting() if schemas is not None and decided else schemas
+
+
+def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFaults, staged: Staged) -> None:
+    """Raise SchemasNotGiven where messages name schemas and none of these is known, unless this is known to be the
+    right registry, or a person has decided about the batch: then these are dead letters. Raise BadInput where a replay
+    would make dead letters of messages whose schema was known when they were published.
+    """
+    if schemas is None or not staged.dead_letters:
+        return
+    _refuse_forgotten(contract, schemas, staged)
+    if any(item.schemas for item in staged.coverage) or staged.pending.judged_by_a_person:
+        return
+    unknown = [group for group in ledger.faults(staged) if group.error_class == "UnknownSchemaId"]
+    if not unknown or schemas.is_familiar():
+        return
+    messages = plural(sum(group.count for group in unknown), "message")
+    said = unknown[0].samples[0]["message"]
+    raise SchemasNotGiven.unknown(contract.pipeline, staged.pending.batch_id, messages, said)
+
+
+def _refuse_forgotten(contract: Contract, schemas: Schemas, staged: Staged) -> None:
+    named = [one for item in staged.coverage for one in item.schemas]
+    if not (keys := schemas.forgotten(staged.pending.ranges, named)):
+        return
+    live = contract.pipeline.removesuffix(SUFFIX)
+    raise BadInput(
+        f"messages to be replayed were published by schemas that neither the ledger nor the registry knows as "
+        f"{schemas.registry}: {_listed(keys)}. They would become dead letters; nothing was changed. If "
+        "TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME or the context of the contract's subject has changed since, "
+        f"correct it; else have them registered under these ids, then: tidegate schema fetch {live}",
+        field=live,
+    )
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:_MOST_NAMED]) + ", ..." * (len(keys) > _MOST_NAMED)

@@ -1,0 +1,1 @@
+"""The Spark job of a batch: transform, staging, limits, and the search for bad messages."""

@@ -1,0 +1,163 @@
+"""Which message of a batch makes it fail: found by trying parts of the batch as the whole was tried.
+
+A message is found only where that is certain (Postgres or Spark says that a value is at fault), or where it fails again
+while another message, the control, passes before and after it. Where none passes, the transform or what it calls is
+broken, and no message is. Where it is not certain, the batch waits, and the message has to be found once more
+(`_wait_for_suspects`, engine/batch.py).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.job.job import run
+from platform_defs.engine.job.stage import stage_frame
+from platform_defs.engine.job.transform import transform_file
+from platform_defs.engine.ports.run_ports import Broker, PipelineHold
+from platform_defs.engine.ports.task_ports import StagingArea
+from platform_defs.engine.task.task import TaskWork
+from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
+from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
+
+SMALL = 20  # offsets: in a batch of no more, the search is as quick as a look at a sample
+SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
+
+Failure = TransformFailed | RowRefused
+
+
+@dataclass(frozen=True)
+class Trials:
+    """Tries at parts of a batch, in the job that the batch itself runs in. `area` is a staging area of their own: what
+    they make is copied there, since COPY may be what refuses it, and thrown away. Each try is made `within` a limit of
+    time (`engine.job_limit`).
+    """
+
+    spark: SparkSession
+    ledger: PipelineHold
+    broker: Broker
+    pipeline: Pipeline
+    work: TaskWork
+    area: StagingArea
+    within: Callable[[], AbstractContextManager[None]]
+    suspects: tuple[Suspect, ...] = ()  # of an earlier try: looked at first
+    failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
+
+    def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
+        """The range of one offset that makes the batch fail, and how. `failure` is that of the whole batch.
+
+        Raises NotReproduced when, tried alone, no part fails again: then it was not the message. Raises TransformBroken
+        when no message passes the transform, as far as that was tried.
+        """
+        control = None
+        if not certain(failure) or (self._offsets > SMALL and self.pipeline.transform):
+            control = self._control(failure)
+        suspect, why = self._search()
+        if not certain(why) and (control := control or self._control(why)) is not None:
+            self._confirm(suspect, control)
+        return suspect, why
+
+    @property
+    def _offsets(self) -> int:
+        return sum(map(len, self.work.ranges))
+
+    def _failure(self, item: OffsetRange) -> Failure | None:
+        """Why `item` fails, or None. What a system is to blame for is raised."""
+        alone = replace(self.work, ranges=(item,), area=self.area)
+        try:
+            with self.within():
+                run(stage_frame(self.spark, self.pipeline, alone), alone)
+        except (TransformFailed, RowRefused) as failure:
+            if len(item) == 1:
+                self.failed.append(item)
+            return failure
+        return None
+
+    def _passes(self, item: OffsetRange) -> bool:
+        """Whether `item` does not fail, and holds a message that has reached the transform."""
+        if self._failure(item) is not None:
+            return False
+        return any(read.rows and read.range == item for read in self.ledger.coverage(self.area.staging_id))
+
+    def _search(self) -> tuple[OffsetRange, Failure]:
+        """By halves. A part of which the first half passes fails in its second."""
+        first = None
+        for item in (*self._known(), *self.work.ranges):
+            first = self._failure(item)
+            if first is None:
+                continue
+            suspect = self._halved(item)
+            if (why := first if suspect == item else self._failure(suspect)) is not None:
+                return suspect, why
+        raise NotReproduced.in_transform(str(first or "it passes now"))
+
+    def _known(self) -> Iterator[OffsetRange]:
+        for item in self.suspects:
+            if item.place not in self.work.excluded:
+                yield OffsetRange(self.work.contract.topic, item.partition, item.offset, item.offset + 1)
+
+    def _halved(self, item: OffsetRange) -> OffsetRange:
+        while len(item) > 1:
+            middle = item.from_offset + len(item) // 2
+            low = OffsetRange(item.topic, item.partition, item.from_offset, middle)
+            high = OffsetRange(item.topic, item.partition, middle, item.until_offset)
+            item = low if self._failure(low) else high
+        return item
+
+    def _control(self, why: Failure) -> OffsetRange | None:
+        """A message that passes, of the batch or near it in the topic; none if there is none, and none is needed.
+
+        Raises TransformBroken where all of a sample fail, or where there is none and no message may be blamed without.
+        """
+        sample, failed = _sample(self.work.ranges), len(self.failed)
+        for item in sample:
+            if self._passes(item):
+                return item
+        if len(self.failed) - failed == SAMPLE:
+            raise self._broken(why)
+        near = _near(self.broker.describe(self.work.contract.topic), self.work.ranges)
+        for item in islice(near, SAMPLE):
+            if self._passes(item):
+                return item
+        if not certain(why):
+            raise self._broken(why)
+        return None
+
+    def _confirm(self, suspect: OffsetRange, control: OffsetRange) -> None:
+        """Control, suspect, control: the suspect fails, and the control passes."""
+        self._require(control)
+        if self._failure(suspect) is None:
+            raise NotReproduced.in_transform("it passes now")
+        self._require(control)
+
+    def _require(self, control: OffsetRange) -> None:
+        if (why := self._failure(control)) is not None:
+            raise self._broken(why)
+
+    def _broken(self, why: object) -> TransformBroken:
+        return TransformBroken.on_sample(len(set(self.failed)), str(why), transform_file(self.pipeline))
+
+
+def certain(why: Failure) -> bool:
+    """Whether it is said to be a value's fault, by Postgres or by Spark."""
+    return isinstance(why, RowRefused) or why.of_data
+
+
+def _sample(ranges: tuple[OffsetRange, ...]) -> list[OffsetRange]:
+    """Up to SAMPLE messages from all over the batch."""
+    last = sum(map(len, ranges)) - 1
+    return list(dict.fromkeys(nth_offset(ranges, last * number // (SAMPLE - 1)) for number in range(SAMPLE)))
+
+
+def _near(view: TopicView, ranges: tuple[OffsetRange, ...]) -> Iterator[OffsetRange]:
+    """Single offsets outside the batch that the log still holds, the nearest first."""
+    spans = {span.partition: (span.from_offset, span.until_offset) for span in whole_spans(ranges)}
+    for distance in range(SAMPLE):
+        for number, held in sorted(view.partitions.items()):
+            start, until = spans.get(number, (held.end, held.end))
+            for offset in (start - 1 - distance, until + distance):
+                if held.low <= offset < held.end:
+                    yield OffsetRange(view.topic, number, offset, offset + 1)

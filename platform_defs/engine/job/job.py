@@ -1,0 +1,151 @@
+"""A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
+
+import builtins
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from platform_defs.contract.model.classified import NOT_SHOWN
+from platform_defs.engine.task import same_install
+from platform_defs.engine.task.same_install import Batches
+from platform_defs.engine.task.task import TaskWork
+from platform_defs.engine.task.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
+from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, verdicts
+from platform_defs.errors.verdicts import JavaCause, Verdict
+from platform_defs.offsets import OffsetRange, tasks_for
+
+InTask = Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+SPARK_THROWABLE = "org.apache.spark.SparkThrowable"  # what has an error condition and a SQLSTATE
+CAUSES = 20  # of a failure: a chain of them may be a ring
+
+
+def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
+    """One row for each range: its number in `work.ranges`."""
+    places = {item: number for number, item in enumerate(work.ranges)}
+    numbers = [places[item] for item in ranges]
+    tasks = tasks_for(ranges)
+    if numbers == list(range(len(work.ranges))):
+        return spark.range(0, len(numbers), 1, tasks)
+    return spark.createDataFrame([(n,) for n in numbers], "id bigint").repartition(tasks, "id")
+
+
+def bound(function: InTask, work: TaskWork) -> Batches:
+    """`function` over `work`, for Spark. What it raises reaches `run` as it was raised. So does OtherInstall, in a task
+    that would decode by other code.
+    """
+    return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce, work.hides)
+
+
+def _in_task(function: Batches, nonce: str, hides: bool, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from function(upstream(batches))
+    except UpstreamFailed:
+        raise
+    except Exception as error:  # noqa: BLE001  # raised again, in an envelope
+        raise to_envelope(error, nonce, hides=hides) from (None if hides else error)
+
+
+def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
+    """Run a job over `work` and collect its few rows. Raises the error of ours that it failed with (`as_ours`)."""
+    try:
+        return [row.asDict() for row in frame.collect()]
+    except (PySparkException, Py4JError, OSError) as error:
+        raise as_ours(error, work.nonce, hides=work.hides) from error
+
+
+def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateError:
+    """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
+
+    Of the latter, platform_defs/errors/verdicts.py says: TransformFailed where a message may be at fault, BadInput
+    where Spark cannot run the transform, SparkAway otherwise. With `hides` only names are passed on of what Spark says.
+    """
+    try:
+        text, thrown = str(error), _thrown(error)
+        causes = [_java_cause(each) for each in thrown]
+        said = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
+    except (Py4JError, OSError):  # the JVM cannot even say what happened any more
+        return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
+    if (ours := from_envelope(text, nonce)) is not None:
+        return ours
+    match verdicts.of_spark(causes):
+        case Verdict.REFUSED_ROW:
+            return TransformFailed(said, of_data=True)
+        case Verdict.SUSPECT:
+            return TransformFailed(said)
+        case Verdict.BAD_INPUT:
+            return BadInput(f"Spark cannot run the transform: {said}")
+        case _:
+            return SparkAway.in_job(said, [cause.java_class for cause in causes])
+
+
+def _thrown(error: Exception) -> list[Any]:
+    """The Java exceptions behind `error`, the outermost first; none where Spark itself is gone."""
+    found: list[Any] = []
+    # pyspark keeps the exception of Java under one name, py4j under another.
+    thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    while thrown is not None and len(found) < CAUSES:
+        found.append(thrown)
+        thrown = thrown.getCause()
+    return found
+
+
+def _java_cause(thrown: Any) -> JavaCause:
+    """(Any: an object of Java's.)"""
+    kind = thrown.getClass()
+    if SPARK_THROWABLE not in _interfaces(kind):
+        return JavaCause(str(kind.getName()))
+    return JavaCause(str(kind.getName()), thrown.getCondition(), thrown.getSqlState())
+
+
+def _interfaces(kind: Any) -> set[str]:
+    """The interfaces of a Java class and of the classes above it."""
+    names: set[str] = set()
+    while kind is not None:
+        names |= {str(one.getName()) for one in kind.getInterfaces()}
+        kind = kind.getSuperclass()
+    return names
+
+
+def _said(thrown: Sequence[Any], otherwise: str) -> str:
+    """What a person wants to read of a failure: the message of its deepest cause; of a traceback, the last line."""
+    messages = [str(message) for each in thrown if (message := each.getMessage())]
+    gone = [message for message in messages if _WORKER_GONE.match(message)]  # below it: "Connection reset"
+    text = (gone or messages or [otherwise or "Spark gives no reason"])[-1]
+    if "Traceback (most recent call last)" in text:
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE:")]
+        return lines[-1][:1000]
+    text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
+    said = " ".join(text.split())[:1000]
+    if without_stack := _NO_STACK.fullmatch(said):
+        return f"{without_stack[1]} and left no stack: perhaps the system killed it because memory is short"
+    return said
+
+
+_NO_STACK = re.compile(r"(Python worker exited unexpectedly \(crashed\)):?")
+# What Spark says of a Python worker that is gone, which quotes no value.
+_WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
+
+
+def _named(causes: Sequence[JavaCause], said: str) -> str:
+    """The same failure by its names alone, since what is said of it may quote a classified value."""
+    if gone := _WORKER_GONE.match(said):
+        return gone[0]
+    conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
+    deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
+    named = (_raised(said) or conditions or deepest or ["Spark"])[-1]
+    return f"{named} (what it says {NOT_SHOWN})"
+
+
+def _raised(said: str) -> list[str]:
+    """The exception of Python that the last line of a traceback begins with, if it is one of Python's own: any other
+    word there may be a line of its text.
+    """
+    name = said.partition(":")[0]
+    kind = getattr(builtins, name, None) if name.isidentifier() else None
+    return [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []

@@ -1,0 +1,61 @@
+"""Messages that are left out when their batch runs again: the transform failed on them, or the table rejects them."""
+
+from collections.abc import Mapping
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.ports.pauses import SUSPECTED
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.run_ports import PipelineHold
+from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
+from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
+from platform_defs.errors.halts import AccumulateRefused
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.offsets import PendingBatch, Suspect
+
+READINGS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
+LEFT_OUT = 200  # messages of a batch: more are no isolated bad messages
+
+
+class Excluded(Exception):  # between this module and batch.py only: go round again
+    """These messages will be dead letters; the batch runs again without them."""
+
+    def __init__(self, refusals: Mapping[MessagePlace, Refusal]) -> None:
+        self.refusals = refusals
+        super().__init__(self.last)
+
+    @property
+    def last(self) -> str:
+        """Why the last of them is refused."""
+        return [refusal.message for refusal in self.refusals.values()][-1]
+
+
+def wait_for_suspects(
+    contract: Contract, ledger: PipelineHold, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+) -> None:
+    """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
+    known = {item.place: item for item in pending.suspects}
+    found = {place: why.message for place, why in excluded.items() if not why.certain}
+    if not found:
+        return
+    suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
+    if ledger.note_suspects(suspects) < SUSPECTED.first:
+        ((partition, offset), why), *_ = found.items()
+        first = f"{contract.topic}[{partition}] at offset {offset}: {why}"
+        raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
+
+
+def refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
+    """The messages whose rows the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
+    found, table = ledger.refused_rows(staged), contract.row_table.name
+    if found:
+        why = "{} rejects this row: {}"
+        refusals = [Refusal("publish", row.error_class, why.format(table, row.message)) for row in found]
+        return Excluded({(row.partition, row.offset): refusal for row, refusal in zip(found, refusals, strict=True)})
+    if not contract.accumulates:
+        return NotReproduced.in_table(table, str(refusal))
+    names = ", ".join(item.name for item in contract.accumulates)
+    seen = (
+        f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
+        "published; no single message is at fault for a sum."
+    )
+    return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)

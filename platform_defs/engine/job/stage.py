@@ -1,0 +1,87 @@
+"""Steps 2 to 5, from the driver: start the tasks, learn who won, and have proof that every range was read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
+from platform_defs.engine.job.transform import transformed
+from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.ports.run_ports import PipelineHold
+from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.engine.task import task
+from platform_defs.engine.task.task import TaskWork
+from platform_defs.errors import StagingLost
+from platform_defs.offsets import OffsetRange, PendingBatch
+from platform_defs.own_session import own_session
+
+Results = Sequence[Mapping[str, Any]]  # of a job that stages: attempt, rows, messages of each of its tasks
+
+
+def stage(
+    spark: SparkSession,
+    ledger: PipelineHold,
+    pipeline: Pipeline,
+    pending: PendingBatch,
+    work: TaskWork,
+    results: Results | None = None,
+) -> Staged:
+    """Read, decode, check, transform and COPY every range of `pending`; of a job that has done so, its `results`.
+
+    Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises
+    TransformFailed or RowRefused where a message may be at fault, Retryable where a system is.
+    """
+    if results is None:
+        results = run(stage_frame(spark, pipeline, work), work)
+    missing = _uncovered(pending.ranges, ledger.coverage(work.area.staging_id))
+    if missing:  # a filter that Spark folded away never pulled its input
+        run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT), work)
+    winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
+    coverage = one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id))
+    if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):
+        raise StagingLost.decoded(sum(winners.values()), sum(item.rows for item in coverage))
+    registry = work.schemas.registry if work.schemas else ""
+    with_rows = None if pipeline.transform is None else sum(row["messages"] for row in results if row["rows"])
+    return Staged(pending, work.area.staging_id, winners, coverage, registry, with_rows)
+
+
+def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
+    """The job of a batch, not started: attempt, rows and messages out of each of its tasks (`offsets.tasks_for`). A
+    transform gets a session of its own each time: its rows depend neither on another pipeline's transform nor on an
+    earlier batch.
+
+    Raises SparkAway where Spark ends meanwhile: another pipeline's batch may have made it.
+    """
+    try:
+        if pipeline.transform is None:
+            return range_numbers(spark, work, work.ranges).mapInArrow(bound(task.read_and_stage, work), task.RESULT)
+        with own_session(spark) as session:
+            rows = transformed(range_numbers(session, work, work.ranges), pipeline, work)
+            return rows.mapInArrow(bound(task.stage_rows, work), task.RESULT)
+    except (Py4JError, OSError) as error:
+        raise as_ours(error, work.nonce, hides=work.hides) from error
+
+
+def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:
+    """One complete attempt for each range. Raises StagingLost when one is missing or two disagree in what they saw."""
+    chosen: dict[tuple[int, int, int], Coverage] = {}
+    for item in found:
+        first = chosen.setdefault(_place(item.range), item)
+        if first.outcome != item.outcome:
+            raise StagingLost.disagree(item.range, first.outcome, item.outcome)
+    if missing := _uncovered(ranges, found):
+        raise StagingLost.unread(missing[0])
+    return tuple(chosen[_place(item)] for item in ranges)
+
+
+def _place(item: OffsetRange) -> tuple[int, int, int]:
+    return item.partition, item.from_offset, item.until_offset
+
+
+def _uncovered(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> list[OffsetRange]:
+    covered = {_place(item.range) for item in found}
+    return [item for item in ranges if _place(item) not in covered]

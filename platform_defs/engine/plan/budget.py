@@ -1,0 +1,35 @@
+"""How much a run may take on before it gives the pipeline back."""
+
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Budget:
+    """When `batch.drain` stops although there is more to read; the caller decides who is next
+    (orchestration/scheduler/turns.py).
+
+    A batch that has begun is finished. `ahead`: the next one begins while one is audited and published.
+    """
+
+    batches: int = 1_000
+    seconds: float = 3_000.0
+    ahead: bool = True
+
+
+@dataclass
+class Spent:
+    """What a run has spent of its budget."""
+
+    budget: Budget
+    begun: int = 0  # batches
+    started: float = field(default_factory=time.monotonic)
+
+    def may_begin(self) -> bool:
+        """Whether another batch may begin. The first one may."""
+        in_time = time.monotonic() - self.started <= self.budget.seconds
+        return self.begun < self.budget.batches and (in_time or not self.begun)
+
+    def may_go_ahead(self) -> bool:
+        """Whether it may begin while another is at work."""
+        return self.budget.ahead and self.may_begin()

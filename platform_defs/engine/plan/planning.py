@@ -1,0 +1,102 @@
+"""Step 1, decided and not yet done: what the next batch will read, and what has to be stored before that.
+
+`batch.plan_batch` carries a BatchPlan out, `tidegate plan` shows it: what is shown is what runs. No connection is used
+here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from platform_defs import offsets
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.plan.added_partitions import first_positions, next_added, note_ends, old_before_new
+from platform_defs.errors import BadInput, Halt
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
+from platform_defs.recut import from_positions
+
+TASKS = 4  # a large batch is split into about this many ranges
+
+
+def is_full(ranges: Sequence[OffsetRange], batch_messages: int) -> bool:
+    """Whether a batch of these ranges is as large as a contract allows that has this limit: it may have left more.
+    Shares of partitions are rounded down.
+    """
+    return sum(map(len, ranges)) + len({item.partition for item in ranges}) > batch_messages
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What the next batch will do. Without ranges there is nothing to read."""
+
+    view: TopicView
+    positions: tuple[Position, ...]  # those that will be added included
+    ranges: tuple[OffsetRange, ...] = ()
+    pending: PendingBatch | None = None  # the batch that these ranges are of, where it will be read again
+    added: tuple[Position, ...] = ()  # to be stored before anything is read, with the `seen_end` of the others
+    waiting: tuple[int, ...] = ()  # partitions of an upsert that are read once the others have been drained
+    # Of partitions to be added: raised once they are stored, so that a settlement can move them.
+    halt: Halt | None = None
+
+    @property
+    def offsets(self) -> int:
+        """Offsets to be read: an upper bound of the messages."""
+        return sum(map(len, self.ranges))
+
+    @property
+    def lag(self) -> dict[int, int]:
+        """Unread offsets by partition, before the batch."""
+        return offsets.lag(self.positions, self.view)
+
+    @property
+    def left(self) -> dict[int, int]:
+        """Unread offsets by partition, after the batch."""
+        until = {span.partition: span.until_offset for span in offsets.whole_spans(self.ranges)}
+        moved = [replace(item, next_offset=until.get(item.partition, item.next_offset)) for item in self.positions]
+        return offsets.lag(moved, self.view)
+
+
+def decide(
+    contract: Contract, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView, tasks: int = TASKS
+) -> BatchPlan:
+    """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
+
+    Raises Halt where continuing would lose or repeat messages, BadInput where the topic does not suit the table.
+    """
+    _suits(contract, view)
+    offsets.judge(contract.pipeline, positions, view)
+    if pending is not None:
+        offsets.still_readable(contract.pipeline, pending, view)
+        ranges = from_positions(pending.ranges, positions)
+        pending = replace(pending, ranges=offsets.mark_new_leaders(ranges, view))
+        return BatchPlan(view, tuple(positions), pending.ranges, pending)
+    keyed = contract.row_table.disposition == "upsert"
+    added = next_added(positions, view) if keyed else first_positions(positions, view)
+    every = (*note_ends(positions, view), *added) if added else tuple(positions)
+    if (halt := _halt(contract.pipeline, added, view)) is not None:
+        return BatchPlan(view, every, added=tuple(added), halt=halt)
+    chosen = old_before_new(every, view) if keyed else every
+    if contract.publication == "direct":
+        tasks = 1  # a range for each partition: two of one would wait for each other
+    ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
+    waiting = tuple(sorted(set(view.partitions) - {item.partition for item in chosen}))
+    return BatchPlan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
+
+
+def _suits(contract: Contract, view: TopicView) -> None:
+    table = contract.row_table
+    if view.compacted and table.disposition == "append":
+        raise BadInput(
+            f"topic {contract.topic} is compacted (cleanup.policy) and {table.name} is append: messages that "
+            "compaction removes could never be replayed or verified. Make the table upsert, or the policy delete",
+            file=str(contract.path),
+            field=table.name,
+        )
+
+
+def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:
+    """Why the partitions to be added cannot be read from their start, if they cannot."""
+    try:
+        offsets.judge(pipeline, added, view)
+    except Halt as halt:
+        return halt
+    return None

@@ -1,0 +1,37 @@
+"""The topic as it is now, from brokers of which one may be behind: a stale answer is never acted upon."""
+
+from collections.abc import Sequence
+
+from tenacity import RetryCallState, Retrying, retry_if_result, stop_after_attempt, wait_exponential
+
+from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.errors import BrokerAway
+from platform_defs.offsets import Position, TopicView, outdated
+
+TRIES = 4
+SECONDS = 0.5  # before the second try; then twice as long each time
+
+
+def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bool = True) -> TopicView:
+    """The topic, from an answer that knows of everything that was `read`; one that does not is asked for again.
+    Without `others` it has no partitions but those.
+
+    Raises BrokerAway where no such answer comes, and what `Broker.describe` raises.
+    """
+    partitions = None if others else {at.partition for at in read}
+    retrying = Retrying(
+        retry=retry_if_result(lambda view: outdated(read, view) is not None),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_exponential(SECONDS),
+        retry_error_callback=lambda state: _give_up(topic, read, state),
+    )
+    return retrying(broker.describe, topic, partitions)
+
+
+def _give_up(topic: str, read: Sequence[Position], state: RetryCallState) -> TopicView:
+    assert state.outcome is not None  # noqa: S101  # it has been tried
+    view: TopicView = state.outcome.result()
+    raise BrokerAway(
+        f"Kafka's metadata of {topic} is stale: {outdated(read, view)}. It was asked {TRIES} times. Nothing was "
+        "changed, and the next run asks again. If it stays so, look for a broker that is cut off from the others"
+    )

@@ -1,0 +1,1 @@
+"""What the engine needs of other systems, as protocols; resources implements them."""

@@ -1,0 +1,162 @@
+"""A staged batch and the transaction that publishes it, in a run or, directly, in a task."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+
+from platform_defs.contract.model.contract import CheckResult, Stage
+from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.offsets import OffsetRange, PendingBatch
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A batch whose rows are in staging: what publish needs to know, all of which it checks again."""
+
+    pending: PendingBatch
+    staging_id: int
+    winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
+    coverage: tuple[Coverage, ...]  # one complete attempt a range
+    registry: str = ""  # whose schemas the coverage counts
+    messages_with_rows: int | None = None  # of which the transform made a row or several; None without a transform
+
+    @property
+    def filtered(self) -> int | None:
+        """Messages that passed their checks and of which the transform made no row; None without a transform."""
+        decoded = sum(item.rows for item in self.coverage)
+        return None if self.messages_with_rows is None else decoded - self.messages_with_rows
+
+    @property
+    def rows(self) -> int:
+        return sum(self.winners.values())
+
+    @property
+    def messages(self) -> int:
+        return sum(item.messages for item in self.coverage)
+
+    @property
+    def dead_letters(self) -> int:
+        return sum(item.dead_letters for item in self.coverage)
+
+    @property
+    def unknown_fields(self) -> int:
+        return sum(item.unknown_fields for item in self.coverage)
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """Counts of the rows that a batch changed in the table of an upsert. A message that a later one of its key in the
+    batch replaces changes nothing, except where the table has other unique keys: then every message is written.
+    """
+
+    upserted: int  # rows inserted or replaced
+    deleted: int  # rows that tombstones deleted: a key without a row has none
+
+    def __add__(self, other: "RowChanges") -> "RowChanges":
+        return RowChanges(self.upserted + other.upserted, self.deleted + other.deleted)
+
+
+@dataclass(frozen=True)
+class FaultGroup:
+    """The messages of a batch that are dead letters for one reason."""
+
+    stage: Stage
+    error_class: str
+    count: int
+    samples: tuple[Mapping[str, Any], ...]  # up to ten, by offset: partition, offset, field, message
+
+
+class Publication(Protocol):
+    """The one transaction that makes a batch real. engine/commit/publish.py has the order and why."""
+
+    staged: Staged
+    changes: RowChanges | None  # of an upsert, once its rows are written
+
+    def lock_as_owner(self) -> None:
+        """Raises Fenced unless this run still owns the pipeline, and it is active."""
+        ...
+
+    def check_tables(self) -> None:
+        """Raises BadInput where a table is not what the contract says."""
+        ...
+
+    def prove_coverage(self) -> None:
+        """Raises StagingLost unless each planned range has a complete attempt in staging."""
+        ...
+
+    def move_positions(self) -> None:
+        """Raises Fenced, with no position moved, unless each one is where the batch was planned from."""
+        ...
+
+    def write_record(
+        self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
+    ) -> None:
+        """Write the batch, its ranges with gaps, its check results and its lineage event; clear the pending batch."""
+        ...
+
+    def write_dead_letters(self) -> None:
+        """Raises StagingLost unless as many are written as coverage counted."""
+        ...
+
+    def write_rows(self) -> None:
+        """Write the winners' rows and merge the accumulates. Raises StagingLost unless they are as many as reported."""
+        ...
+
+
+class CountsFaults(Protocol):
+    """Knows the dead letters of a batch that is not published yet."""
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """They, by stage and error class."""
+        ...
+
+
+class DirectTransaction(Protocol):
+    """One transaction of a task: the rows of a range, then what makes a batch of them."""
+
+    @property
+    def batch_id(self) -> int:
+        """The id of that batch."""
+        ...
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """COPY `batches` into the row table, which is locked against changes and compared with the contract before; how
+        many rows it took. Raises RowRefused, BadInput, and what `batches` raises.
+        """
+        ...
+
+    def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
+        """The range as a batch of its own, of `rows` that were COPYed."""
+        ...
+
+    def publication(self, staged: Staged) -> Publication:
+        """What is left to do in this transaction. Its `staged` has the latest counts once the row is locked."""
+        ...
+
+
+class DirectSession(Protocol):
+    """A session of a task that publishes ranges, one after the other."""
+
+    def is_published(self, wanted: OffsetRange) -> bool:
+        """Whether the range has been published as the batch that it is in this try. Raises Fenced."""
+        ...
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """See engine.ports.PipelineHold."""
+        ...
+
+    def transaction(self, wanted: OffsetRange) -> AbstractContextManager[DirectTransaction]:
+        """One transaction, which commits when the block ends without an error."""
+        ...
+
+
+class DirectArea(Protocol):
+    """What the tasks of one try publish ranges to, each as a batch of its own."""
+
+    def session(self) -> AbstractContextManager[DirectSession]:
+        """A session under the name of the run that owns the pipeline, so that it ends with it."""
+        ...

@@ -1,0 +1,224 @@
+"""What the engine is handed: it opens no connection itself.
+
+`resources/` implements these for Kafka and Postgres. What tasks are handed is in engine/ports/task_ports.py, the
+transaction that publishes a batch in engine/ports/publication_ports.py, and what finds the schemas that messages name
+in engine/ports/schema_ports.py.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
+from platform_defs.engine.ports.pauses import LONG, Counts, Pause
+from platform_defs.engine.ports.publication_ports import CountsFaults, DirectArea, Publication, RowChanges, Staged
+from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.engine.ports.task_ports import Coverage, StagingArea
+from platform_defs.errors.halts import GateRed, HaltDetail
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
+
+
+class Broker(Protocol):
+    """Describes a topic, in the driver."""
+
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        """The topic as it is now, with all of its partitions or, of these, those that it has. Raises BrokerAway, and
+        BadInput where the topic does not exist.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Published:
+    """A committed batch, as it is reported to Dagster."""
+
+    batch_id: int
+    pipeline: str
+    ranges: tuple[OffsetRange, ...]
+    messages: int
+    rows: int
+    dead_letters: int
+    unknown_fields: int
+    checks: tuple[CheckResult, ...]
+    timings: Mapping[str, float]  # seconds by step
+    view: TopicView | None = None  # of the topic, just before it was published; None of one that is reported late
+    contract_version: str = ""
+    contract_digest: str | None = None  # None: of a batch from before contracts were recorded
+    registry: str = ""  # that of the schemas
+    schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
+    skipped_records: int = 0  # messages of records that the contract skips
+    run_id: str | None = None  # of the Dagster run that published one that is reported late
+    plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
+    filtered: int | None = None  # see Staged; None also of one that is reported late: the ledger does not count them
+    changes: RowChanges | None = None  # of an upsert that is not reported late
+    followed: bool = False  # another batch of that plan comes at once, or the error that keeps it from coming
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """The message whose rows the row table rejects, and what Postgres says of them."""
+
+    partition: int
+    offset: int
+    error_class: str  # of psycopg.errors, such as NotNullViolation
+    message: str
+
+
+@dataclass(frozen=True)
+class AuditView:
+    """A view of the rows that publish would write, for an Auditor to read over its own connection."""
+
+    schema: str
+    name: str
+
+
+class Auditor(Protocol):
+    """Judges the contract's batch rules over staged rows, over a connection of its own."""
+
+    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        """The result of each of `rules`, in order, on the rows of `view`.
+
+        Raises BadInput where a rule cannot be evaluated at all, LedgerAway where Postgres cannot be asked.
+        """
+        ...
+
+
+class PipelineHold(CountsFaults, Protocol):
+    """One run's hold on a pipeline, from `acquire` to the run's end.
+
+    Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch
+    and owner: where another run has taken the pipeline over they raise Fenced, except those that do nothing then.
+    """
+
+    @property
+    def contract_digest(self) -> str | None:
+        """Of the contract that judges the messages of each try; None for a replay that is being built."""
+        ...
+
+    def ping(self) -> None:
+        """Ask Postgres for an answer. Raises LedgerAway where the run's session is gone."""
+        ...
+
+    def positions(self) -> list[Position]:
+        """Where the pipeline is, by partition; empty before its first batch."""
+        ...
+
+    def pending(self) -> PendingBatch | None:
+        """The batch whose offsets are fixed and that has not committed, if there is one."""
+        ...
+
+    def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
+        """Store the positions of partitions seen for the first time, and the `seen_end` of those known before.
+
+        `every` is all positions as they will be, those `added` included (`engine.planning.decide`).
+        """
+        ...
+
+    def has_failed(self) -> bool:
+        """Whether the last try at the pipeline failed, or died, and nothing was planned or published since."""
+        ...
+
+    def row_local(self) -> str | None:
+        """Return the key (`engine.row_local`) of the transform that was compared last without a difference."""
+        ...
+
+    def note_row_local(self, key: str) -> None:
+        """Record that this transform was compared, so that it is not compared again."""
+        ...
+
+    def new_batch_id(self) -> int:
+        """An id that no batch has had. Ids grow; one that is not used leaves a hole."""
+        ...
+
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
+        """Step 1: fix the offsets of the next batch, under a new id unless one is given. Until it commits, every try
+        reads exactly these.
+        """
+        ...
+
+    def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
+        """Store what a person has decided about the pending batch, as fields of `PendingBatch`."""
+        ...
+
+    def open_staging(self, pending: PendingBatch) -> StagingArea:
+        """A staging area for one try at `pending`, which no other try uses meanwhile."""
+        ...
+
+    def open_direct(self, pending: PendingBatch, staging_id: int) -> DirectArea:
+        """Where the tasks of this try publish the ranges of `pending`, each as a batch with an id of its own."""
+        ...
+
+    def published_directly(self, area: DirectArea) -> Sequence[Published]:
+        """The batches of such a try that have committed, by id."""
+        ...
+
+    def coverage(self, staging_id: int) -> list[Coverage]:
+        """Every complete attempt of a try, in order of partition and offset; a range may have several."""
+        ...
+
+    def audit_view(self, staged: Staged) -> AuditView | None:
+        """A view of the rows that publish would write; None where there are no rows."""
+        ...
+
+    def publication(self, staged: Staged) -> AbstractContextManager[Publication]:
+        """The publishing transaction, which commits when the block ends without an error. The batch's own row, written
+        in it, decides what became of a COMMIT that was not answered.
+
+        Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit,
+        OutcomeUnknown where that cannot be established.
+        """
+        ...
+
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
+        """The messages, by partition and offset, whose rows the row table rejects, as far as they are found at once;
+        none where it takes all.
+        """
+        ...
+
+    def fenced(self) -> bool:
+        """Whether another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
+        ...
+
+    def note_red_gate(self, gate: GateRed) -> int:
+        """Remember which blocking checks the pending batch failed; how often it has failed them, this time included.
+        0 for a fenced run, which changes nothing.
+        """
+        ...
+
+    def note_suspects(self, suspects: Sequence[Suspect]) -> float:
+        """Remember, in the place of those before, which messages of the pending batch seem to make it fail: of a new
+        one from now on. For how many seconds the latest of them has been suspected.
+        """
+        ...
+
+    def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+        """Keep the pending batch, and let the sensor wait before it is tried again; `error` is shown until then. Does
+        nothing for a fenced run.
+
+        How often in a row the pending batch has failed by now, of the failures that count. 0 where no batch is pending.
+        Over another session where the run's own is gone.
+        """
+        ...
+
+    def halt(self, detail: HaltDetail) -> None:
+        """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        ...
+
+    def sweep(self, *, keep: int | None = None) -> None:
+        """Delete what tries left in staging, except the one to `keep`. What another session has locked is left for the
+        next sweep. Does nothing for a fenced run.
+        """
+        ...
+
+    def discard(self, staging_id: int) -> None:
+        """Delete what this try left in staging, as `sweep` does."""
+        ...
+
+
+class LineageEvents(Protocol):
+    """Makes the OpenLineage event of a batch, to be stored with it."""
+
+    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
+        """The COMPLETE event, as JSON."""
+        ...

@@ -1,0 +1,106 @@
+"""What a task in Spark is handed, and what it leaves. See engine/ports/run_ports.py.
+
+Source and StagingArea travel to the workers: they are picklable and open their connections there.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+import pyarrow as pa
+
+from platform_defs.contract.model.contract import Fault, Stage
+from platform_defs.engine.ports.gaps import Gaps
+from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.formats.blocks.block import Block
+from platform_defs.offsets import OffsetRange
+
+MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
+
+
+class Source(Protocol):
+    """Reads a topic inside a task."""
+
+    def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
+        """Every message of `wanted` that the broker delivers; ends only when the range is proven read.
+
+        Proof is a message at or past its last offset, or partition EOF at or past `until_offset`.
+        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more),
+        OtherCluster where the brokers are not those of `cluster_id`, MessageMisplaced for what is not of the range.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Proof that one attempt read the whole of a range, and what came out of it."""
+
+    range: OffsetRange
+    attempt: UUID
+    messages: int
+    rows: int
+    dead_letters: int
+    unknown_fields: int
+    gap_digest: str  # of the offsets that the broker never delivered
+    leader_epoch: int | None  # of the last message; None without one
+    schemas: tuple[SchemaCount, ...] = ()  # ascending
+    skipped_records: int = 0  # messages of records that the contract skips
+
+    @property
+    def outcome(self) -> tuple[Any, ...]:
+        """What complete attempts of one range must agree in."""
+        counts = (self.messages, self.rows, self.dead_letters, self.skipped_records, self.unknown_fields)
+        return (*counts, self.gap_digest, self.leader_epoch, self.schemas)
+
+
+class Recorder(Protocol):
+    """One transaction of one attempt: its dead letters, then its coverage. Nothing is kept without the coverage."""
+
+    def dead_letters(self, block: Block, faults: Sequence[Fault]) -> None:
+        """Keep the messages of `block` that `faults` name, byte for byte, each with its reason."""
+        ...
+
+    def cover(self, coverage: Coverage, gaps: Gaps) -> None:
+        """Keep the proof that the range was read to its end, and what never arrived of it."""
+        ...
+
+
+class Recording(Protocol):
+    """A connection to the staging area, for as long as a task works."""
+
+    def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
+        """The transaction of one attempt at one range; it commits when the block ends without an error."""
+        ...
+
+
+class StagingArea(Protocol):
+    """Where the tasks of one try at a batch leave what they made."""
+
+    @property
+    def staging_id(self) -> int:
+        """The number of the try, which names its staging table."""
+        ...
+
+    def recording(self) -> AbstractContextManager[Recording]:
+        """What a task records its ranges over, one after the other."""
+        ...
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """COPY `batches` into this try's table over a connection of its own; the number of rows, once committed."""
+        ...
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a message is left out when its batch is tried again: the transform failed on it, or the table rejected it."""
+
+    stage: Stage
+    error_class: str
+    message: str
+    certain: bool = True  # if not, what the transform calls may be away for this message: a later try decides
+
+    def of_message(self, index: int) -> Fault:
+        """As the fault of the message at `index` of its block."""
+        return Fault(index, self.stage, self.error_class, self.message)

@@ -1,0 +1,1 @@
+"""What runs in a Spark task: messages are decoded, checked and made into rows."""

@@ -1,0 +1,55 @@
+"""Columns of arrays as texts that Postgres reads: COPY writes them to staging, and publish casts them.
+
+https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted, and NULL is not: a transform
+may make an array that holds one.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from platform_defs.formats.blocks.array_columns import Arrays
+from platform_defs.formats.blocks.arrow import Column, columns_of
+from platform_defs.formats.blocks.arrow import kernels as pc
+
+_MOST_TEXT = 256 << 20  # bytes, about: far from the 2 GiB at which Arrow's strings end
+_LONGEST = 48  # of a number or timestamp, with its quotes and comma
+
+
+def array_texts(column: Column) -> Column:
+    """A list column as strings such as {"a","b"}; null where the array is."""
+    arrays = Arrays(column)
+    elements = pc.fill_null(_quoted(_spelled(arrays.items)), "NULL")
+    inside = pc.binary_join(arrays.holding(elements), ",")
+    return pc.binary_join_element_wise("{", inside, "}", "")
+
+
+def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts, for whose arrays one column of texts each is enough."""
+    if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MOST_TEXT:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from in_pieces(batch.slice(0, half))
+    yield from in_pieces(batch.slice(half))
+
+
+def _most_text(column: Any) -> int:
+    """The bytes that the column's texts may have; 0 for one that is no array."""
+    if not pa.types.is_list(column.type):
+        return 0
+    offsets = column.offsets
+    return _LONGEST * (offsets[-1].as_py() - offsets[0].as_py()) + 2 * column.nbytes
+
+
+def _spelled(elements: Any) -> Any:
+    """Each element as Postgres reads its type."""
+    if pa.types.is_binary(elements.type):
+        return pa.array([None if value is None else rf"\x{value.hex()}" for value in elements.to_pylist()], pa.string())
+    return elements if pa.types.is_string(elements.type) else elements.cast(pa.string())
+
+
+def _quoted(texts: Any) -> Any:
+    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", r"\\"), '"', r"\"")
+    return pc.binary_join_element_wise('"', escaped, '"', "")

@@ -1,0 +1,50 @@
+"""The keys of messages, as the text that decides an upsert's row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from platform_defs.contract.model.contract import Fault
+from platform_defs.engine.ports.schema_ports import NamedSchema
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.reason import MISSING_KEY
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """The keys of a block's messages as text, null where there is a fault for one."""
+
+    texts: Column
+    faults: list[Fault]
+    schemas: Mapping[NamedSchema, int]  # messages by the schema that their keys name, if it is known
+
+
+def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
+    """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
+    if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
+        try:
+            return keys.cast(pa.string()), []
+        except pa.ArrowInvalid:
+            pass  # one of them is not UTF-8: which, and why, is found one by one
+    texts: list[str | None] = []
+    found: list[Fault] = []
+    for index, raw in enumerate(keys.to_pylist()):
+        text, why = _key_text(raw)
+        texts.append(text)
+        if why:
+            found.append(Fault(index, "decode", why[0], why[1], "_key"))
+    return pa.array(texts, pa.string()), found
+
+
+def _key_text(raw: bytes | None) -> tuple[str | None, tuple[str, str] | None]:
+    if raw is None:
+        return None, MISSING_KEY
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return None, ("InvalidUtf8", f"the message key is not UTF-8: {error.reason} at byte {error.start}")
+    if "\0" in text:
+        return None, ("NulCharacter", "the message key holds a NUL character, which Postgres cannot store in text")
+    return text, None

@@ -1,0 +1,176 @@
+"""What is said of a message, a row or a failure where values are classified (contract/model/classified.py): everything
+but the values.
+
+What a reader, Postgres, Spark or a transform says may quote any of them. So nothing of that is passed on; the reason is
+said again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, Classified, classified, names_any
+from platform_defs.contract.model.contract import Contract, Fault, Field
+from platform_defs.contract.model.rule_words import wanted
+from platform_defs.errors import InternalError, TidegateError
+from platform_defs.errors.halts import (
+    AccumulateRefused,
+    GateRed,
+    HaltDetail,
+    KeepsFailing,
+    TooManyDeadLetters,
+    UnknownHalt,
+)
+
+# Of these classes, no reason quotes a message.
+_QUOTES_NOTHING = {
+    "EmptyValue",
+    "MissingKey",
+    "NullValue",
+    "OtherRecord",
+    "SchemaNotCompatible",
+    "TooDeep",
+    "TruncatedAvro",
+    "UnknownSchemaId",
+    "WrongSchemaType",
+}
+_WHAT = {
+    "DuplicateKey": "has a key twice in one object: it is ambiguous which value is meant",
+    "InvalidBase64": "is not base64",
+    "InvalidDate": "is not a date",
+    "InvalidEnum": "is a number that its enum does not name",
+    "InvalidJson": "is not valid JSON",
+    "InvalidProtobuf": "is not a Protobuf message of its schema",
+    "InvalidTime": "is not a time of a day",
+    "InvalidTimestamp": "is not a timestamp of the contract's type",
+    "InvalidUnicode": "holds half a surrogate pair, which is not a character",
+    "InvalidUtf8": "is not UTF-8",
+    "InvalidUuid": "is not a uuid",
+    "InvalidVarint": "holds a number of more than 64 bits",
+    "NotAnObject": "is valid JSON but not an object",
+    "NotFinite": "holds a number that is not finite",
+    "NotFramed": "does not name a schema as the contract says",
+    "NulCharacter": "holds a NUL character, which Postgres cannot store",
+    "NullItem": "has a null item",
+    "OutOfRange": "is out of the range of its type",
+    "TooLarge": "is larger than its type allows",
+    "TooManyDecimals": "has more decimals than its type keeps, and nothing is rounded",
+    "TooManyItems": "has more items than an array may have",
+    "UnknownMessageIndex": "does not begin with the indexes of a message of its schema",
+    "WrongType": "is of another type than the contract requires",
+}
+INSTEAD = "(classified, so not shown here: tidegate dlq show --values)"
+
+
+def redacted(contract: Contract, faults: Sequence[Fault]) -> Sequence[Fault]:
+    """The faults of stages `decode` and `check` as they may be stored and shown."""
+    hidden = classified(contract) if faults else None
+    if hidden is None or not hidden.any:
+        return faults
+    fields = {item.name: item for item in contract.message_fields}
+    return [_redacted(contract, fault, fields, hidden) for fault in faults]
+
+
+def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden: Classified) -> Fault:
+    if fault.stage not in ("decode", "check") or fault.error_class in _QUOTES_NOTHING:
+        return fault
+    field = fields.get(fault.field or "")
+    if field is not None and field.name not in hidden.fields and not _may_quote_others(field, fault):
+        return fault
+    subject = "the message's key" if fault.field == "_key" else field.place if field else "the message"
+    return replace(fault, message=f"{subject} {_reason(contract, fault, field)} {INSTEAD}")
+
+
+def _may_quote_others(field: Field, fault: Fault) -> bool:
+    """Whether the reason may quote what is beside the field: what should be the object around it."""
+    return len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
+
+
+def _reason(contract: Contract, fault: Fault, field: Field | None) -> str:
+    rule = next((rule for rule in contract.row_rules if rule.name == fault.error_class), None)
+    if fault.stage == "check" and rule is not None:
+        return f"breaks {rule.name}: the contract requires {wanted(rule)}"
+    of = f" ({field.type.name})" if field else ""
+    return f"{_WHAT.get(fault.error_class, 'cannot be read')}{of}"
+
+
+def stored_reason(contract: Contract, stage: str, error_class: str, message: str, field: str | None) -> str:
+    """Return a dead letter's explanation as the current contract allows it to be shown: it may have been stored before
+    a field was classified.
+    """
+    if not classified(contract).any:
+        return message
+    if stage == "decode" or stage == "check":
+        (found,) = redacted(contract, [Fault(0, stage, error_class, message, field)])
+        return found.message
+    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'what was wrong'} {INSTEAD}"
+
+
+def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
+    """Return the detail of a halt, or of checks that fail, as the current contract allows it to be shown."""
+    if not classified(contract).any:
+        return detail
+    if isinstance(detail, TooManyDeadLetters):
+        return replace(detail, samples=tuple(_stored_sample(contract, sample) for sample in detail.samples))
+    if isinstance(detail, GateRed):
+        return replace(detail, checks=tuple(_stored_check(contract, check) for check in detail.checks))
+    if isinstance(detail, AccumulateRefused | KeepsFailing) and not detail.quotes_nothing:
+        return replace(detail, error=f"it {NOT_SHOWN}; it is in tidegate.pipeline.halt_detail")
+    return UnknownHalt(detail.code) if isinstance(detail, UnknownHalt) else detail
+
+
+def stored_error(contract: Contract, error: str | None, hides: Collection[str] | None) -> str | None:
+    """Return the error of a pipeline's last run as the current contract allows it to be shown. `hides`: the names that
+    were classified when it was recorded; '*' for all.
+    """
+    names = classified(contract).names
+    if error is None or not names or (hides is not None and ("*" in hides or names.issubset(hides))):
+        return error
+    return f"the error {NOT_SHOWN}; see tidegate.pipeline.last_error"
+
+
+def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = "") -> Mapping[str, Any]:
+    """`rule`: the row rule that the message breaks, where the sample does not say so. A sample of a rule over the batch
+    is a place alone.
+    """
+    if "message" not in sample:
+        return sample
+    stage, error_class = sample.get("stage", "check" if rule else ""), sample.get("error_class", rule)
+    said = stored_reason(contract, stage, error_class, str(sample.get("message")), sample.get("field"))
+    return {**sample, "message": said}
+
+
+def _stored_check(contract: Contract, check: Mapping[str, Any]) -> Mapping[str, Any]:
+    observed: Mapping[str, Any] = check.get("observed") or {}
+    rules = {rule.name for rule in contract.row_rules}
+    rule = check["check"] if check["check"] in rules else ""
+    samples: Sequence[Mapping[str, Any]] = observed.get("samples") or ()
+    shown = {**observed, **({"samples": [_stored_sample(contract, item, rule) for item in samples]} if samples else {})}
+    if "observed_value" in shown:
+        hidden = classified(contract)
+        known = {(item.table, item.name): item for item in contract.batch_rules}
+        of = known.get((str(check.get("table")), str(check["check"])))
+        tables = {table.name: hidden.of_table(table) for table in contract.tables}
+        if of is None or names_any(of, tables[of.table]):
+            shown["observed_value"] = HIDDEN
+    return {**check, "observed": shown}
+
+
+def without_causes(error: TidegateError) -> TidegateError:
+    """The error without those that led to it: a traceback would show their texts as well."""
+    error.__cause__, error.__suppress_context__ = None, True
+    return error
+
+
+def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:
+    """An exception that nobody expected. Its text may quote values; where it was raised does not."""
+    return InternalError.of(where, place_of(error) if hides else error)
+
+
+def place_of(error: BaseException) -> str:
+    """The class of an exception, and the line that raised it."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    name = type(error).__name__
+    return name if frame is None else f"{name} at {frame.tb_frame.f_code.co_filename}, line {frame.tb_lineno}"

@@ -1,0 +1,1 @@
+"""Blocks of messages and the Arrow arrays that are made of them, whatever the format."""

@@ -1,0 +1,66 @@
+"""A column of arrays, taken apart into one column of their items and put together again."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.formats.blocks.arrays import MOST_ITEMS
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.buffer import Integers, Mask
+
+
+def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:
+    """The items, message after message, as a list for each message: null where it is `absent`, which is a mask over all
+    messages. rows: ascending, the message of each item.
+    """
+    return _lists(np.bincount(rows, minlength=len(absent)), items, pa.array(absent))
+
+
+def doubt_arrays(doubtful: Mask, items: Column, rows: Integers, wrong: Mask, most: int) -> None:
+    """Add to `doubtful`, a mask over all messages, those with an item that is `wrong` or null, and those with more than
+    `most`. rows: ascending, the message of each item.
+    """
+    nothing = items.is_null().to_numpy(zero_copy_only=False)
+    doubtful[rows[wrong | nothing]] = True
+    doubtful |= np.bincount(rows, minlength=len(doubtful)) > most
+
+
+def _lists(lengths: Any, items: Column, absent: pa.BooleanArray) -> Column:
+    offsets: Any = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    made: Any = pa.ListArray  # its overloads are typed in part
+    return made.from_arrays(pa.array(offsets), items, mask=absent)
+
+
+class Arrays:
+    """A list column; an array may be null."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    @cached_property
+    def items(self) -> Column:
+        """The items of all arrays, one after another."""
+        return pc.list_flatten(self._column)
+
+    @property
+    def too_long(self) -> pa.BooleanArray:
+        """True for arrays of more items than a column takes."""
+        return pc.fill_null(pc.greater(self._lengths, MOST_ITEMS), False)
+
+    def with_any(self, wrong: pa.BooleanArray) -> pa.BooleanArray:
+        """True for arrays with at least one item that is `wrong`."""
+        found = np.zeros(len(self._column), np.bool_)
+        found[pc.list_parent_indices(self._column).filter(wrong).to_numpy()] = True
+        return pa.array(found)
+
+    def holding(self, items: Column) -> Column:
+        """The arrays with these items instead, as many as there were."""
+        return _lists(pc.fill_null(self._lengths, 0).to_numpy(), items, self._column.is_null())
+
+    @cached_property
+    def _lengths(self) -> Any:
+        return pc.list_value_length(self._column)

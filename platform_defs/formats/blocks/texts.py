@@ -1,0 +1,46 @@
+"""Texts that stand for a uuid, a time or bytes: columns of them, and single ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from platform_defs.contract.model.spellings import BASE64, TIME, UUID, plain_bytes, plain_time, plain_uuid
+from platform_defs.formats.blocks.arrow import Column
+from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.reason import Reason
+
+SHAPES = {"uuid": rf"\A{UUID}\z", "time": rf"\A{TIME}\z", "bytes": rf"\A{BASE64}\z"}  # for RE2, by the type's name
+_ZEROS_BEHIND = r"(?:(\.[0-9]*[1-9])0*|\.0+)?Z?\z"
+
+
+def plain_column(kind: str, texts: Column) -> Column:
+    """Texts, each of its shape or null, as values of the column."""
+    if kind == "uuid":
+        return pc.ascii_lower(texts)
+    if kind == "time":
+        return pc.replace_substring_regex(texts, _ZEROS_BEHIND, r"\1")
+    return pa.array([None if text is None else plain_bytes(text) for text in texts.to_pylist()], pa.binary())
+
+
+def plain_value(kind: str) -> Callable[[str], Any]:
+    """What reads a single text: a value of the column, or a Reason."""
+    return {"uuid": _uuid, "time": _time, "bytes": _bytes}[kind]
+
+
+def _uuid(raw: str) -> str | Reason:
+    return plain_uuid(raw) or Reason("InvalidUuid", _no("uuid", raw, "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"))
+
+
+def _time(raw: str) -> str | Reason:
+    return plain_time(raw) or Reason("InvalidTime", _no("time of a day", raw, "10:00:00.123456"))
+
+
+def _bytes(raw: str) -> bytes | Reason:
+    found = plain_bytes(raw)
+    return Reason("InvalidBase64", f'is "{excerpt(raw)}", which is not base64') if found is None else found
+
+
+def _no(what: str, raw: str, example: str) -> str:
+    return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'

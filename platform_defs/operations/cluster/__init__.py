@@ -1,0 +1,1 @@
+"""Brokers are observed, and replicas are moved."""

@@ -1,0 +1,101 @@
+"""From what is seen of a cluster to the plan of a reassignment."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from platform_defs.cluster.health import INTERNAL
+from platform_defs.cluster.moves import Site, led_evenly, rearranged
+from platform_defs.cluster.observed import Bytes, Observed, Partition, Replicas, by_topic
+from platform_defs.cluster.reassignment import Reassignment, TopicPlan
+from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.operations.cluster.observe_cluster import Look
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a plan is for: these topics (none: all but Kafka's own), with another number of replicas (None: their own),
+    away from these brokers, or only led otherwise.
+    """
+
+    topics: Sequence[str] = ()
+    replication_factor: int | None = None
+    without: Collection[int] = ()
+    leaders_only: bool = False
+
+
+def plan(look: Look, wanted: Wanted) -> Reassignment:
+    """The plan. Raises BadInput where it cannot be made now: a broker is away, replicas are moving, too few brokers."""
+    seen = look.observe()
+    held = {name: items for name, items in by_topic(seen.partitions).items() if name in _chosen(seen, wanted)}
+    racks = _racks(seen, wanted)
+    ids = look.partitions.topic_ids(list(held))
+    sizes, _ = look.sizes([broker.id for broker in seen.brokers if broker.answers])
+    load = Counter(broker for item in seen.partitions for broker in item.replicas)
+    plans: list[TopicPlan] = []
+    for name, items in held.items():
+        observed = {item.number: item.replicas for item in items}
+        load.subtract(broker for replicas in observed.values() for broker in replicas)
+        planned = _planned(observed, Site(racks, load), wanted)
+        load.update(broker for replicas in planned.values() for broker in replicas)
+        plans += _changed(name, ids.get(name, ""), observed, planned, sizes)
+    return Reassignment(seen.cluster_id, tuple(plans))
+
+
+def _planned(observed: dict[int, Replicas], site: Site, wanted: Wanted) -> dict[int, Replicas]:
+    if wanted.leaders_only:
+        return led_evenly(observed)
+    return rearranged(observed, site, wanted.replication_factor)
+
+
+def _chosen(seen: Observed, wanted: Wanted) -> set[str]:
+    every = {item.topic for item in seen.partitions}
+    if missing := [name for name in wanted.topics if name not in every]:
+        raise TopicMissing.named(missing[0])
+    chosen = set(wanted.topics) or every - INTERNAL
+    if moving := [item for item in seen.moving if item.topic in chosen]:
+        raise BadInput(
+            f"replicas of {moving[0]} are being reassigned already. Wait until that has ended (tidegate cluster "
+            "reassign status), or end it (tidegate cluster reassign cancel)"
+        )
+    return chosen
+
+
+def _racks(seen: Observed, wanted: Wanted) -> dict[int, str | None]:
+    """The brokers that may hold replicas, with their racks."""
+    if seen.unknown:
+        raise BadInput(f"a plan needs to see the whole cluster: {seen.unknown[0]}")
+    site = [broker for broker in seen.brokers if broker.id not in wanted.without]
+    if away := [broker for broker in site if broker.fenced or not broker.answers]:
+        raise BadInput(
+            f"broker {away[0].id} ({away[0].address}) does not answer, and a plan would count on it. Start it, or plan "
+            f"without it: --without {away[0].id}"
+        )
+    most = max((len(item.replicas) for item in _of(seen, wanted)), default=1)
+    if len(site) < (needed := wanted.replication_factor or most):
+        raise BadInput(f"{needed} replicas need as many brokers, and there are {len(site)} to hold them")
+    return {broker.id: broker.rack for broker in site}
+
+
+def _of(seen: Observed, wanted: Wanted) -> list[Partition]:
+    chosen = _chosen(seen, wanted)
+    return [item for item in seen.partitions if item.topic in chosen]
+
+
+def _changed(
+    topic: str, topic_id: str, observed: dict[int, Replicas], planned: dict[int, Replicas], sizes: Bytes | None
+) -> list[TopicPlan]:
+    """The topic's plan, of the partitions that change; none where none does."""
+    changed = [number for number in planned if planned[number] != observed[number]]
+    if not changed:
+        return []
+    found = TopicPlan(topic, topic_id, {n: observed[n] for n in changed}, {n: planned[n] for n in changed})
+    return [found if sizes is None else replace(found, bytes=_bytes(found, sizes))]
+
+
+def _bytes(found: TopicPlan, sizes: Bytes) -> int:
+    """To copy: for each replica that moves, the size of the partition's largest."""
+    return sum(
+        len(set(found.planned[n]) - set(was)) * max(sizes.get((found.topic, n, broker), 0) for broker in was)
+        for n, was in found.observed.items()
+    )

@@ -1,0 +1,216 @@
+"""A contract's schema, registered; and a contract, made of a schema that is registered or in a file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.model.contract import SUFFIX, Contract, Format
+from platform_defs.contract.reader.catalogue import read_contracts
+from platform_defs.contract.reader.odcs import load
+from platform_defs.errors import BadInput, RegistryAway
+from platform_defs.exchange.exporting import export_schema
+from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.writer_fit import why_not
+from platform_defs.operations.contracts.schema_survey import UNREADABLE
+from resources.process.settings import settings
+
+if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
+    from resources.registry.address import Registry
+    from resources.registry.subjects import Subjects
+
+
+_TEXT_KEYS: Mapping[str, tuple[Format, str]] = {
+    "avro": ("avro", '"string"'),
+    "json": ("json", '{"type": "string"}'),
+    "protobuf": ("protobuf", 'syntax = "proto3"; message Key { string id = 1; }'),
+}
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the registry has of a contract now."""
+
+    subject: str
+    key: str  # the schema's id
+    level: str | None  # what new versions are held to, by the subject itself
+    new: bool  # whether the registry had no such version before
+
+
+def register(contract: Contract, address: Registry, file: Path | None = None) -> Registered:
+    """Register the contract's own schema, or the one of a file that fits it, under its subject.
+
+    A subject is held to the contract's compatibility, except by NONE, which leaves one that is there as it is. The
+    registry is asked first whether it would take the schema; where it would not, the subject is held to what it was.
+    Keys that are written with a schema, and have none yet, get that of a text. Raises BadInput with the registry's
+    reasons, and RegistryAway; both say what stays changed in the registry.
+    """
+    from resources.registry.subjects import Subjects
+
+    if not contract.wire.framed:
+        raise _refused(contract, "its messages name no schema of a registry (framing: none)")
+    registration = _Registration(contract, _document(contract, file), Subjects(address))
+    try:
+        done = registration.values()
+        registration.keys()
+    except BadInput as error:
+        raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
+    except RegistryAway as error:
+        said = f"{error} {registration.stays()}"
+        raise RegistryAway(said, registry=error.registry, status=error.status) from error
+    return done
+
+
+@dataclass(frozen=True)
+class _Registration:
+    """The subjects of one contract, and what has been changed in them so far."""
+
+    contract: Contract
+    document: str
+    subjects: Subjects
+    changed: list[str] = field(default_factory=list[str])  # sentences
+
+    def values(self) -> Registered:
+        """Register the schema of the values, and hold its subject to a level."""
+        return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
+
+    def keys(self) -> None:
+        """Keys are texts, or messages with one text, unless their subject has a schema already."""
+        subject = self.contract.key_subject
+        if subject and self.subjects.version(subject) is None:
+            self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])
+
+    def stays(self) -> str:
+        """What whoever reads of an error should know of the registry."""
+        if not self.changed:
+            return "Nothing was registered or changed"
+        return f"What stays in the registry: {'; '.join(self.changed)}. It is safe to register again"
+
+    def _first(self) -> Registered:
+        subject, level = self.contract.wire.subject, self.contract.wire.compatibility
+        key = self._add(subject, self.contract.format, self.document)
+        self._hold(subject, level)
+        return Registered(subject, key, level, new=True)
+
+    def _next(self) -> Registered:
+        subject, wanted = self.contract.wire.subject, self.contract.wire.compatibility
+        was = self.subjects.level(subject)
+        level = was if wanted == "NONE" else wanted
+        if level and level != was:
+            self._hold(subject, level)
+        try:
+            same = self.subjects.same(subject, self.contract.format, self.document)
+            key = same.key if same else self._add_next(subject, level)
+        except BadInput:
+            self._restore(subject, was)
+            raise
+        return Registered(subject, key, level, new=same is None)
+
+    def _add_next(self, subject: str, level: str | None) -> str:
+        """Add a version; its id. Raises BadInput with the registry's reasons."""
+        if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
+            held = level or "the registry's own level"
+            raise BadInput(
+                f"the registry would not take the schema as the next version of {subject}, held to {held}: "
+                f"{'; '.join(reasons)}. Change the contract, or its compatibility"
+            )
+        return self._add(subject, self.contract.format, self.document)
+
+    def _add(self, subject: str, kind: Format, document: str) -> str:
+        with self._noted(f"{subject} has the schema"):
+            return self.subjects.register(subject, kind, document)
+
+    def _hold(self, subject: str, level: str) -> None:
+        with self._noted(f"{subject} is held to {level}"):
+            self.subjects.hold_to(subject, level)
+
+    def _restore(self, subject: str, was: str | None) -> None:
+        """Undo `_hold`; where the registry does not do it, the level stays among what has changed."""
+        if not self.changed:
+            return
+        with suppress(BadInput, RegistryAway):
+            self.subjects.hold_to(subject, was) if was else self.subjects.release(subject)
+            self.changed.clear()
+
+    @contextmanager
+    def _noted(self, change: str) -> Generator[None]:
+        """Note the change, if it is made; without an answer, it may have been."""
+        try:
+            yield
+        except RegistryAway:
+            self.changed.append(f"perhaps {change}")
+            raise
+        self.changed.append(change)
+
+
+def _document(contract: Contract, file: Path | None) -> str:
+    if file is None:
+        return export_schema(contract, contract.format)
+    document = _text(file)
+    if refused := why_not(contract, WriterSchema(file.name, contract.format, document)):
+        raise BadInput(f"messages of this schema do not fit the contract: {refused.reason}", file=str(file))
+    return document
+
+
+def import_from_registry(subject: str, address: Registry, wanted: Wanted) -> Imported:
+    """The contract of the subject's newest version. Raises BadInput, RegistryAway."""
+    from resources.registry.subjects import Subjects
+
+    subjects = Subjects(address)
+    found = subjects.version(subject)
+    if found is None:
+        close = difflib.get_close_matches(subject, subjects.subjects(), 3, 0.4)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
+        raise BadInput(f"the schema registry at {address} has no subject {subject}{hint}", field=subject)
+    if found.schema is None:
+        raise BadInput(
+            f"version {found.number} of {subject} (id {found.key}) cannot be used: {UNREADABLE}", field=subject
+        )
+    source = f"version {found.number} of {subject} (id {found.key})"
+    return import_schema(found.schema, replace(wanted, subject=subject, source=source))
+
+
+def import_from_file(file: Path, wanted: Wanted) -> Imported:
+    """The contract of the schema in a file: .avsc, .proto or .json. Raises BadInput."""
+    kind = SUFFIXES.get(file.suffix)
+    if kind is None:
+        raise BadInput("unknown kind of schema file; name it .avsc, .proto or .json", file=str(file))
+    return import_schema(WriterSchema(file.name, kind, _text(file)), replace(wanted, stem=file.stem, source=file.name))
+
+
+def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
+    """Write the contract: to `to`, or where the catalogue finds it. Raises BadInput where a file or another contract of
+    that id or table is there already.
+    """
+    folder = folder or settings().contracts_folder
+    path = to or folder / made.domain / f"{made.name}{SUFFIX}"
+    if path.exists():
+        raise BadInput("the file is there already: write to another with --to, and compare", file=str(path))
+    load(path, made.text)
+    for other in read_contracts(folder).good:
+        if other.pipeline == made.pipeline or made.table in {table.name for table in other.tables}:
+            raise BadInput(
+                f"{other.path} has the id {other.pipeline} and the table {other.row_table.name} already: "
+                "give another --topic or --domain, or change that contract"
+            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(made.text, encoding="utf-8")
+    return path
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", file=str(file)) from None
+    except UnicodeDecodeError:
+        raise BadInput("is not UTF-8", file=str(file)) from None
+
+
+def _refused(contract: Contract, why: str) -> BadInput:
+    return BadInput(why, file=str(contract.path) if contract.path else None, field=contract.pipeline)

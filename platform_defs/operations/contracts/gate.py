@@ -1,0 +1,196 @@
+"""The gate for CI: does each contract's version say how much has changed in it?
+
+Contracts are compared with what they were: in git, in the ledger, or in another file; or with the schemas that messages
+are written with (registry_gate.py). It needs no Spark, and against git neither Arrow nor Kafka nor Postgres.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+from pathlib import Path
+
+from platform_defs.contract.model.contract import SUFFIX, Contract
+from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.reader.odcs import load
+from platform_defs.errors import BadInput, LedgerMissing, TidegateError
+from platform_defs.evolution.changes import ChangeClass
+from platform_defs.evolution.plan import plan
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.writer_fit import writer_changes
+from platform_defs.operations.contracts.gate_result import Checked, Gate
+from resources.process.settings import settings
+
+Check = Callable[[Contract], Checked]  # never raises what a system or a user's file does wrong: `not asked`
+InUse = Callable[[Contract], Sequence[WriterSchema]]
+Before = Callable[[Contract], Contract | None]  # the contract as it was; None where there was none
+
+
+def gate(pipelines: Sequence[str], against: str) -> Gate:
+    """Each of `pipelines`, or all that there are, against what they were. Raises BadInput for an unknown name."""
+    found = read_contracts(settings().contracts_folder)
+    wanted = set(pipelines)
+    good = [contract for contract in found.good if not wanted or contract.pipeline in wanted]
+    broken = [item for item in found.broken if not wanted or item.name in wanted]
+    if unknown := wanted - {contract.pipeline for contract in good} - {item.name for item in broken}:
+        names = ", ".join(contract.pipeline for contract in found.good)
+        raise BadInput(f"there is no pipeline {min(unknown)!r}; the pipelines are: {names}")
+    try:
+        check, compared = _against(against, good)
+    except (TidegateError, OSError) as error:
+        unasked = (_not_asked(contract, error) for contract in good)
+        return Gate(against, (*unasked, *map(_broken, broken)), str(error))
+    return Gate(against, (*map(check, compared), *map(_broken, broken)))
+
+
+def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequence[Contract]]:
+    """How each contract is checked, and which of them are."""
+    if against.startswith("git:"):
+        return partial(_compared, Git(against.removeprefix("git:")).before), contracts
+    if against == "ledger":
+        kept_contracts = InLedger()
+        return partial(_compared, kept_contracts.before, in_use=kept_contracts.schemas_in_use), contracts
+    if against == "registry":
+        from platform_defs.operations.contracts.registry_gate import RegistryGate
+
+        return RegistryGate().check, [contract for contract in contracts if contract.wire.framed]
+    kept = load(Path(against))
+    found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
+    if not found:
+        raise BadInput(f"it is a contract of {kept.pipeline}, which is not among those to be checked")
+    return partial(_compared, lambda _: kept), found
+
+
+def _compared(before: Before, contract: Contract, in_use: InUse | None = None) -> Checked:
+    """With what the contract was, and the schemas that its messages name."""
+    try:
+        was = before(contract)
+        schemas = in_use(contract) if was is not None and in_use else ()
+    except (TidegateError, OSError) as error:
+        return _not_asked(contract, error)
+    if was is None:
+        return Checked(contract.pipeline, contract.path, "new")
+    found = plan(was, contract, of_writers=writer_changes(was, contract, schemas))
+    problems = [f"{c.what}: {c.sentence}" for c in found.changes if c.kind is ChangeClass.NEW_PIPELINE]
+    if found.version_mistake:
+        problems.append(found.version_mistake)
+    result = "does not fit" if problems else "fits"
+    return Checked(contract.pipeline, contract.path, result, plan=found, problems=tuple(problems))
+
+
+def _not_asked(contract: Contract, error: Exception) -> Checked:
+    return Checked(contract.pipeline, contract.path, "not asked", problems=(str(error),))
+
+
+def _broken(item: BrokenContract) -> Checked:
+    line = item.error.line if item.error.file == str(item.path) else None
+    return Checked(item.name, item.path, "does not fit", line, problems=(str(item.error),))
+
+
+@dataclass(frozen=True)
+class InLedger:
+    """What the last run or `tidegate contract apply` has recorded."""
+
+    def before(self, contract: Contract) -> Contract | None:
+        from resources.postgres.ledger.contract_ledger import ContractLedger
+        from resources.postgres.ledger.migrations import reading
+        from resources.postgres.session.connection import connect
+
+        try:
+            with reading(connect(self._url)) as session:
+                found = ContractLedger(session, contract.pipeline).applied()
+                return found.contract(contract.pipeline) if found else None
+        except LedgerMissing:
+            return None
+
+    def schemas_in_use(self, contract: Contract) -> Sequence[WriterSchema]:
+        from resources.postgres.ledger.contract_ledger import ContractLedger
+        from resources.postgres.ledger.migrations import reading
+        from resources.postgres.session.connection import connect
+
+        with reading(connect(self._url)) as session:
+            return ContractLedger(session, contract.pipeline).schemas_in_use()
+
+    @cached_property
+    def _url(self) -> str:
+        from resources.endpoints import ledger_alone
+
+        return ledger_alone()
+
+
+@dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository
+class Git:
+    """The contracts of a commit: by their path, and, where a file was moved, by the id that they have."""
+
+    ref: str  # a branch, tag or commit
+
+    def before(self, contract: Contract) -> Contract | None:
+        assert contract.path is not None  # noqa: S101  # every contract here was read from a file
+        top = self._top(contract.path.parent)
+        if self._unchanged(contract, top):
+            return contract
+        for path in self._candidates(contract, top):
+            found = load(Path(f"{self.ref}:{path}"), self._show(top, path), partial(self._beside, top, path))
+            if found.pipeline == contract.pipeline:
+                return found
+        return None
+
+    def _unchanged(self, contract: Contract, top: Path) -> bool:
+        """Whether its files are those of the commit: most are, and need not be read twice."""
+        folder = (contract.path or top).parent
+        files = [contract.path or top, *([folder / contract.wire.schema_file] if contract.wire.schema_file else [])]
+        own = {os.path.relpath(file, top) for file in files}
+        return own <= self._paths(top) and not own & self._changed(top)
+
+    def _candidates(self, contract: Contract, top: Path) -> Iterator[str]:
+        """Paths in the repository: the file's own, then those of other contracts that name its id."""
+        own, there = os.path.relpath(contract.path or top, top), self._paths(top)
+        if own in there:
+            yield own
+        try:
+            named = _git(top, "grep", "-l", "-F", contract.pipeline, self.ref, "--", f"*{SUFFIX}")
+        except _GitRefused:  # none of them does
+            return
+        others = (line.removeprefix(f"{self.ref}:") for line in named.splitlines())
+        yield from (path for path in others if path != own)
+
+    def _show(self, top: Path, path: str) -> str:
+        return _git(top, "show", f"{self.ref}:{path}")
+
+    def _beside(self, top: Path, path: str, name: str) -> str:
+        """The schema file of a contract."""
+        try:
+            return self._show(top, os.path.normpath(os.path.join(os.path.dirname(path), name)))
+        except _GitRefused as error:
+            raise ValueError(str(error)) from error
+
+    @cache  # noqa: B019  # lives as long as the command
+    def _top(self, folder: Path) -> Path:
+        return Path(_git(folder, "rev-parse", "--show-toplevel").strip())
+
+    @cache  # noqa: B019
+    def _changed(self, top: Path) -> frozenset[str]:
+        """Every file that is not what it was in the commit."""
+        return frozenset(_git(top, "diff", "--name-only", "--no-renames", "-z", self.ref).split("\0"))
+
+    @cache  # noqa: B019
+    def _paths(self, top: Path) -> frozenset[str]:
+        """Every file of the commit. Raises BadInput where there is no such commit."""
+        try:
+            _git(top, "rev-parse", "--verify", "--quiet", f"{self.ref}^{{commit}}")
+        except _GitRefused as error:
+            what = "no such branch, tag or commit in this repository; in CI fetch it first (fetch-depth: 0)"
+            raise BadInput(what, field=f"git:{self.ref}") from error
+        return frozenset(_git(top, "ls-tree", "-r", "-z", "--full-tree", "--name-only", self.ref).split("\0"))
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, check=False)
+    if done.returncode:
+        raise _GitRefused(done.stderr.decode(errors="replace").strip())
+    return done.stdout.decode(errors="replace")
+
+
+class _GitRefused(BadInput):  # of this module only
+    """git ended with an error; its words."""

@@ -1,0 +1,95 @@
+"""`tidegate schema`: one schema as the ledger or the registry has it, and schemas kept in the ledger beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.errors import BadInput
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.operations.contracts.schema_survey import subject_of
+from resources.postgres.ledger.schema_answers import InBatch, SchemaAnswers
+from resources.postgres.ledger.schema_ledger import SchemaLedger, schema_digest
+from resources.registry.client import name_in_ledger
+
+if TYPE_CHECKING:
+    from resources.registry.address import Registry
+
+MOST_BATCHES = 20  # that are shown of a schema
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A schema, and the newest batches whose messages named it."""
+
+    schema: WriterSchema
+    source: str  # "the ledger" or "the registry"
+    batches: tuple[InBatch, ...]
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What was kept."""
+
+    subject: str
+    schemas: int  # of the subjects of values and keys
+    new: tuple[str, ...]  # the ids that the ledger did not have
+
+
+def show(contract: Contract, key: str, url: str, registry_name: str, address: Registry | None) -> Shown:
+    """The schema of this id or GUID: as the ledger has it, else the registry. Raises BadInput where neither has it."""
+    name = name_in_ledger(registry_name, subject_of(contract))
+    answers = SchemaAnswers(url, name)
+    generation = answers.newest_generation(contract.pipeline)
+    kept = SchemaLedger(url, name).known(generation, [key]).get(key)
+    if kept is not None:
+        return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MOST_BATCHES))
+    found = _asked(contract, key, address)
+    if found is None:
+        asked = "neither the ledger nor the registry has" if address else "the ledger has not"
+        one = f"a schema {key} that could be read"
+        raise BadInput(f"{asked} {one}; tidegate schema list {contract.pipeline} shows those there are")
+    return Shown(found, "the registry", ())
+
+
+def _asked(contract: Contract, key: str, address: Registry | None) -> WriterSchema | None:
+    from resources.registry.client import RegistryClient
+
+    return RegistryClient(address).schema(key, contract.wire.subject) if address else None
+
+
+def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -> Fetched:
+    """Keep every version of the contract's subjects in the ledger, so that no run has to ask for it.
+
+    Raises BadInput where the registry has another schema under an id than the ledger; RegistryAway, LedgerAway.
+    """
+    from resources.registry.subjects import Subjects
+
+    subject, subjects = subject_of(contract), Subjects(address)
+    name = name_in_ledger(registry_name, subject)
+    generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
+    every = [one for of in filter(None, (subject, contract.key_subject)) for one in subjects.versions(of)]
+    found = {one.key: one.schema for one in every if one.schema is not None}
+    if not found:
+        raise BadInput(
+            f"the schema registry at {address} has no version of {subject} that could be read", field=subject
+        )
+    ledger = SchemaLedger(url, name)
+    known = ledger.known(generation, found)
+    _refuse_switched(known, found, address)
+    new = [key for key in found if key not in known]
+    ledger.keep(generation, [found[key] for key in new])
+    return Fetched(subject, len(found), tuple(new))
+
+
+def _refuse_switched(known: Mapping[str, WriterSchema], found: Mapping[str, WriterSchema], address: Registry) -> None:
+    changed: Sequence[str] = [
+        key for key, schema in known.items() if schema_digest(schema) != schema_digest(found[key])
+    ]
+    if changed:
+        raise BadInput(
+            f"the schema registry at {address} has other schemas under {', '.join(changed)} than the ledger: it is "
+            "another registry, or was built again. Nothing was kept. The next run halts (registry_switched)"
+        )

@@ -1,0 +1,108 @@
+"""Gives the fields of a Protobuf contract numbers that nothing has ever used, and writes them into its file."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.message_path import MessagePath
+from platform_defs.contract.reader.odcs import load
+from platform_defs.errors import BadInput, LedgerMissing
+from platform_defs.exchange.field_numbers import Assigned, assign
+from platform_defs.exchange.number_text import with_numbers
+
+if TYPE_CHECKING:
+    from resources.registry.address import Registry
+
+# Whatever the file's history says of numbers: {property: fieldNumber, value: 3}, in one line or in two.
+_WRITTEN = re.compile(r"(?:fieldNumber|pathNumbers)['\"]?\s*,?\s*[-+]?\s*value['\"]?\s*:\s*(\[[\d,\s]*\]|\d+)")
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """A contract whose fields have numbers, and those that were given now."""
+
+    contract: Contract
+    assigned: tuple[Assigned, ...]
+    unasked: tuple[str, ...]  # who was not asked which numbers were used before
+
+
+def number_fields(contract: Contract, ledger_url: str | None, address: Registry | None) -> Numbered:
+    """Numbers for the fields that lack one, written into the contract's file: those of the registered schema, else new
+    ones, above all that git, the ledger and the registry have seen. Raises BadInput, LedgerAway, RegistryAway.
+    """
+    known, used = dict[MessagePath, int](), set[int]()
+    if address is not None:
+        known, used = _registered(contract, address)
+    used |= set(_in_git(contract.path)) | set(_in_ledger(contract, ledger_url))
+    given = tuple(assign(contract, known, used))
+    unasked = tuple(name for name, at in (("the ledger", ledger_url), ("the registry", address)) if at is None)
+    return Numbered(_written(contract, given) if given else contract, given, unasked)
+
+
+def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
+    path = contract.path
+    if path is None:
+        raise BadInput("the contract has no file to write numbers into", field=contract.pipeline)
+    try:
+        text = with_numbers(path.read_text(encoding="utf-8"), given)
+        made = load(path, text)
+    except BadInput as wrong:
+        raise BadInput(f"numbers cannot be written into it: {wrong.problem}", file=str(path)) from None
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.chmod(path.stat().st_mode)
+    beside.replace(path)
+    return made
+
+
+def _registered(contract: Contract, address: Registry) -> tuple[dict[MessagePath, int], set[int]]:
+    """The numbers of the subject's newest version by path, and all that any version has."""
+    from platform_defs.exchange.from_protobuf import from_protobuf
+    from resources.registry.subjects import Subjects
+
+    known, used = dict[MessagePath, int](), set[int]()
+    for version in Subjects(address).versions(contract.wire.subject):
+        if version.schema is not None and version.schema.format == "protobuf":
+            found = from_protobuf(version.schema, contract.wire.record)
+            known = {item.path[:depth]: number for item in found.fields for depth, number in enumerate(item.numbers, 1)}
+            used |= set(known.values())
+    return known, used
+
+
+def _in_ledger(contract: Contract, url: str | None) -> Iterator[int]:
+    """What contracts that were applied have used."""
+    if url is None:
+        return
+    from resources.postgres.ledger.contract_ledger import ContractLedger
+    from resources.postgres.ledger.migrations import reading
+    from resources.postgres.session.connection import connect
+
+    try:
+        with reading(connect(url)) as session:
+            kept = ContractLedger(session, contract.pipeline).every()
+    except LedgerMissing:
+        return
+    for one in kept:
+        yield from _numbers(one.document)
+
+
+def _in_git(path: Path | None) -> Iterator[int]:
+    """What the file's history has used; nothing where there is no repository."""
+    if path is None or not path.exists():
+        return
+    yield from _numbers(path.read_text(encoding="utf-8"))
+    asked = ["git", "log", "-p", "--format=", "--follow", "--", os.path.relpath(path, path.parent)]
+    done = subprocess.run(asked, cwd=path.parent, capture_output=True, check=False)
+    yield from _numbers(re.sub("^[-+ ]", "", done.stdout.decode(errors="replace"), flags=re.MULTILINE))
+
+
+def _numbers(text: str) -> Iterator[int]:
+    for found in _WRITTEN.findall(text):
+        yield from map(int, re.findall(r"\d+", found))

@@ -1,0 +1,87 @@
+"""The gate against the registry: does every schema of the subject fit the contract, and the contract's own the subject?
+
+(a) Each of the newest versions of the subject, and each schema that messages named, must resolve to the contract by
+Tidegate's own resolver, logical types included: a registry takes a decimal of another scale for compatible.
+(b) The registry must take the schema that the contract exports as the next version, unless the contract's compatibility
+is NONE: then producers decide about the schema.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
+from platform_defs.errors.words import plural
+from platform_defs.exchange.exporting import export_schema
+from platform_defs.operations.contracts.gate_result import Checked
+from platform_defs.operations.contracts.schema_survey import SchemaSurvey, survey
+from resources.endpoints import ledger_if_any, registry_alone
+from resources.process.settings import settings
+from resources.registry.address import Registry
+
+MOST_VERSIONS = 100  # of a subject, the newest: a gate that asks for thousands would not end in time
+
+
+@dataclass(frozen=True)
+class RegistryGate:
+    """Asks the registry, and the ledger where there is one."""
+
+    @cached_property
+    def address(self) -> Registry:
+        return registry_alone()
+
+    @cached_property
+    def ledger_url(self) -> str | None:
+        return ledger_if_any()
+
+    def check(self, contract: Contract) -> Checked:
+        """What is wrong with it; `not asked` where the registry is away."""
+        try:
+            found, unasked = self._survey(contract)
+            skips = contract.wire.other_records == "skip"
+            fits = ("fits", "other record") if skips else ("fits",)
+            wrong = [f"{one.place}, does not fit: {one.reason}" for one in found.schemas if one.fit not in fits]
+            refused, noticed = self._refused(contract)
+        except (TidegateError, OSError) as error:
+            return Checked(contract.pipeline, contract.path, "not asked", problems=(str(error),))
+        result = "does not fit" if wrong + refused else "fits"
+        problems, notices = (*wrong, *refused), (_counted(found), *unasked, *noticed)
+        return Checked(contract.pipeline, contract.path, result, problems=problems, notices=notices)
+
+    def _survey(self, contract: Contract) -> tuple[SchemaSurvey, list[str]]:
+        """Without a ledger, what it would have said is left out, and that is said."""
+        name = settings().registry_name
+        try:
+            found = survey(contract, self.address, self.ledger_url, name, MOST_VERSIONS)
+            return found, [*_older(found), *(f"{who} was not asked: there is none" for who in found.unasked)]
+        except (LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew) as error:
+            found = survey(contract, self.address, None, name, MOST_VERSIONS)
+            return found, [*_older(found), f"the ledger was not asked: {error}"]
+
+    def _refused(self, contract: Contract) -> tuple[list[str], list[str]]:
+        """Why the registry would not take the contract's own schema; and why it was not asked."""
+        from resources.registry.subjects import Subjects
+
+        if contract.wire.compatibility == "NONE":
+            return [], []
+        try:
+            document = export_schema(contract, contract.format)
+        except BadInput as error:
+            return [], [f"the registry was not asked whether it takes the contract's schema: {error.problem}"]
+        said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
+        return [f"the registry would not take the contract's schema: {one}" for one in said], []
+
+
+def _older(found: SchemaSurvey) -> list[str]:
+    if not found.older:
+        return []
+    return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MOST_VERSIONS} not looked at"]
+
+
+def _counted(found: SchemaSurvey) -> str:
+    fitting = sum(one.fit == "fits" for one in found.schemas)
+    others = sum(one.fit == "other record" for one in found.schemas)
+    if not found.schemas:
+        return f"{found.subject} has no version yet (tidegate contract register)"
+    also = f", {others} of other records" if others else ""
+    return f"{found.subject}: {plural(len(found.schemas), 'schema')}, {fitting} fit{also}"

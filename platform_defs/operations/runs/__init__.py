@@ -1,0 +1,1 @@
+"""A pipeline is run, replayed, adopted, split and pruned."""

@@ -1,0 +1,150 @@
+"""Tables that were restored from a dump, or moved, are bound to their pipeline again: by name, once verify has found
+them whole.
+
+Postgres gave them other OIDs, and a run refuses a table that is not the one that its pipeline filled. A copy may also
+have left the ledger's sequences behind: they are set so that no number is given twice. What is decided (`propose`) is
+shown, and done (`adopt`) in one transaction if nothing has changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.errors import BadInput, ChangedMeanwhile
+from resources.postgres.batch.claims import Output
+from resources.postgres.ledger.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
+from resources.postgres.ledger.migrations import require_current
+from resources.postgres.session.connection import Connection, connect, database_errors
+
+
+class Verified(Protocol):
+    """What verify says of the tables (verification.report.Report)."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def explanation(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A table by name: the OID that the ledger knows, and the one that the name has now."""
+
+    table: str
+    was: int | None
+    becomes: int
+
+
+@dataclass(frozen=True)
+class Adoption:
+    """A decision, not yet carried out."""
+
+    pipeline: str
+    newest_batch: int | None  # not the epoch: runs that are refused take the next one, and publish nothing
+    bindings: tuple[Binding, ...]
+    sequences: tuple[SequenceStep, ...]
+    unverified: tuple[str, ...]  # that the contract leaves out, left out, or redefines: the next run demands a replay
+    digest: str = ""  # of the tables, as verify found them
+    found: str = ""  # by verify, in a sentence
+
+    def verified_by(self, report: Verified) -> "Adoption":
+        """The same, once verify has found the tables whole. Raises BadInput where it has not."""
+        if not report.ok:
+            raise BadInput(
+                f"{report.explanation} Only whole tables are adopted; nothing was changed. Restore the database as it "
+                "was in one moment: tables, ledger and offsets belong together",
+                field=self.pipeline,
+            )
+        return replace(self, digest=report.digest, found=report.explanation)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what was shown, so that exactly that is carried out and nothing else."""
+        shown = {**asdict(self), "found": ""}  # which says how long it took
+        return fingerprint_of(shown)
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate adopt -o json` prints, and what tidegate.adoption keeps."""
+        return {**asdict(self), "fingerprint": self.fingerprint}
+
+
+def propose(url: str, contract: Contract) -> Adoption | None:
+    """What would bind the pipeline's tables; None where there is nothing to do. Changes nothing.
+
+    Raises BadInput where a table is missing, cannot be filled, or is another pipeline's; LedgerAway.
+    """
+    with connect(url) as connection, database_errors(), connection.transaction():
+        return _decide(connection, contract)
+
+
+def to_verify(contract: Contract, decided: Adoption) -> Contract:
+    """The contract with those of its tables that have to be whole."""
+    tables = tuple(table for table in contract.tables if table.name not in decided.unverified)
+    return replace(contract, tables=tables)
+
+
+def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str) -> int:
+    """Carry out `decided` and record it; the adoption's id. Raises ChangedMeanwhile, with nothing changed, where
+    anything is not as it was decided on.
+    """
+    with connect(url) as connection, database_errors(), connection.transaction():
+        now = _decide(connection, contract)
+        if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
+            raise ChangedMeanwhile(
+                f"{contract.pipeline} is no longer as it was shown; nothing was changed. Look again: "
+                f"tidegate adopt {contract.pipeline}",
+                pipeline=contract.pipeline,
+            )
+        ledger = AdoptionLedger(connection, contract.pipeline)
+        ledger.bind([item.table for item in decided.bindings])
+        for step in decided.sequences:
+            ledger.advance(step)
+        return ledger.record(decided.to_json(), reason, who)
+
+
+def _decide(connection: Connection, contract: Contract) -> Adoption | None:
+    """With the pipeline's row locked, so that what is decided can be carried out in the same transaction."""
+    require_current(connection)
+    ledger = AdoptionLedger(connection, contract.pipeline)
+    newest = ledger.lock()
+    outputs = ledger.outputs()
+    _refuse_unfit(ledger, contract, outputs, newest)
+    bindings = [
+        Binding(o.table_name, o.was, o.becomes) for o in outputs if o.becomes is not None and o.was != o.becomes
+    ]
+    sequences = ledger.sequences_behind()
+    if not bindings and not sequences:
+        return None
+    unverified = [item.table_name for item in outputs if _is_outdated(contract, item, newest)]
+    return Adoption(contract.pipeline, newest, tuple(bindings), tuple(sequences), tuple(unverified))
+
+
+def _refuse_unfit(
+    ledger: AdoptionLedger, contract: Contract, outputs: Sequence[NamedOutput], newest: int | None
+) -> None:
+    """Raise BadInput where a table of the contract is missing, is another pipeline's, or has rows of no batch."""
+    wanted = {table.name: table for table in contract.tables}
+    for item in outputs:
+        table = wanted.get(item.table_name)
+        if table is None:
+            continue
+        if item.becomes is None:
+            raise BadInput("there is no table of this name: restore it first", field=item.table_name)
+        if item.owner is not None:
+            raise BadInput(f"it belongs to pipeline {item.owner}; a table has one owner", field=item.table_name)
+        ledger.refuse_unfit(table)
+        if newest is None and ledger.has_rows(item.table_name):
+            raise BadInput(
+                f"it holds rows, and {contract.pipeline} has published nothing; empty it", field=item.table_name
+            )
+
+
+def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> bool:
+    """Whether the next run of a contract with this table demands a replay of it anyway."""
+    held = Output(contract.pipeline, item.definition, item.batch_id, newest)
+    table = next((table for table in contract.tables if table.name == item.table_name), None)
+    return table is None or held.filled_otherwise(table) or held.behind

@@ -1,0 +1,68 @@
+"""Everything outside that a run touches, opened from the settings: what `engine.batch.drain` is handed."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+
+from psycopg.conninfo import conninfo_to_dict
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.model.digest import transform_digest
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.job.job_limit import JobLimit
+from platform_defs.engine.plan.replay_plan import SUFFIX
+from platform_defs.engine.ports.schema_ports import Schemas
+from resources.endpoints import Endpoints
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
+from resources.lineage.events import OpenLineageEvents
+from resources.postgres.batch.auditor import GreatExpectationsAuditor
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
+from resources.process.settings import settings
+
+
+@contextmanager
+def open_run(
+    pipeline: Pipeline,
+    endpoints: Endpoints,
+    spark: Callable[[], SparkSession],
+    run_id: str | None = None,
+    *,
+    ledger: Ledger | None = None,
+    unless_held: bool = False,
+) -> Generator[Outside]:
+    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first, unless the
+    caller has done so and hands it over.
+
+    A run that has the pipeline is fenced, or, with `unless_held` and if it is alive, left alone: PipelineHeld is
+    raised. Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger
+    is newer than the code, LedgerAway where Postgres is.
+    """
+    if ledger is None:
+        ledger = Ledger(endpoints.postgres_url)
+        ledger.migrate()
+    options = endpoints.kafka_options()
+    held = acquire(ledger.url, pipeline.contract, run_id, unless_held=unless_held)
+    try:
+        held.transform_digest = transform_digest(pipeline)
+        place = conninfo_to_dict(endpoints.postgres_url)
+        events = OpenLineageEvents(endpoints.bootstrap_servers, f"{place.get('host')}:{place.get('port', 5432)}")
+        auditor = GreatExpectationsAuditor(endpoints.postgres_url)
+        limit = JobLimit(settings().batch_timeout_seconds)
+        schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
+        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, schemas, limit)
+    finally:
+        held.close()
+
+
+def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schemas:
+    """Where the messages find their schemas: a replay reads what the live pipeline read."""
+    from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
+
+    live = pipeline.name.removesuffix(SUFFIX)
+    at = ledger.positions(live)
+    topic_id = at[0].topic_id if at else None
+    name, replays = settings().registry_name, live != pipeline.name
+    at_ledger = endpoints.postgres_url
+    return schemas_of(pipeline.contract, live, at_ledger, name, endpoints.registry, topic_id, replays=replays)

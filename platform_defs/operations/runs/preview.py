@@ -1,0 +1,98 @@
+"""What would become of the latest messages: decoded and checked by two contracts, without writing a row.
+
+Schemas that the registry had to be asked for are kept in the ledger, as a run keeps them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.ports.schema_ports import Schemas
+from platform_defs.engine.task.decoding import BlockDecoder
+from platform_defs.formats.blocks.arrow import places
+from platform_defs.formats.blocks.block import Block, in_parts
+from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.offsets import OffsetRange
+from resources.endpoints import Endpoints
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
+from resources.process.settings import settings
+
+
+@dataclass
+class Judged:
+    """What messages become by one contract. `rows`: of the message, before a transform."""
+
+    contract: Contract
+    decoder: BlockDecoder
+    rows: int = 0
+    dead_letters: Counter[str] = field(default_factory=Counter[str])  # by error class
+
+    def add(self, partition: int, block: Block) -> None:
+        """Count the messages of a block."""
+        for _, found in in_parts(block, partial(self._read, partition)):
+            self.rows += found.rows.num_rows
+            self.dead_letters.update(fault.error_class for fault in found.faults)
+
+    def _read(self, partition: int, block: Block) -> Decoded:
+        return self.decoder.rows(partition, block, judged_of(self.contract, block)).decoded
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"rows": self.rows, "dead_letters": self.dead_letters}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """The same messages by the contract before and by the one after."""
+
+    messages: int
+    before: Judged
+    after: Judged
+
+    def to_json(self) -> Mapping[str, Any]:
+        return {"messages": self.messages, "before": self.before.to_json(), "after": self.after.to_json()}
+
+
+def judged_of(contract: Contract, block: Block) -> pa.Int64Array | None:
+    """The messages of a block that are judged: all (None), of an upsert those with a value."""
+    return places(block.values.is_valid()) if contract.row_table.disposition == "upsert" else None
+
+
+def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, say: Callable[[str], None]) -> Preview:
+    """The latest `most` messages of each partition of the topic of `new`, by both contracts.
+
+    An upsert's tombstones are not among them. Raises BrokerAway, TopicMissing, and RegistryAway where messages name
+    schemas that the ledger does not have.
+    """
+    options = endpoints.kafka_options()
+    view = describe(KafkaBroker(options), new.topic, [])
+    source, messages = KafkaSource(options), 0
+    before, after = (_judged(contract, endpoints, view.topic_id) for contract in (old, new))
+    for number, held in sorted(view.partitions.items()):
+        start = max(held.low, held.end - most)
+        for block in source.read(OffsetRange(new.topic, number, start, held.end)) if start < held.end else ():
+            before.add(number, block)
+            after.add(number, block)
+            chosen = judged_of(new, block)
+            messages += len(block.values) if chosen is None else len(chosen)
+        say(f"partition {number}: offsets [{start}, {held.end}) judged")
+    return Preview(messages, before, after)
+
+
+def _judged(contract: Contract, endpoints: Endpoints, topic_id: str) -> Judged:
+    return Judged(contract, BlockDecoder(contract, _schemas(contract, endpoints, topic_id)))
+
+
+def _schemas(contract: Contract, endpoints: Endpoints, topic_id: str) -> Schemas | None:
+    if not contract.wire.framed:
+        return None
+    from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
+
+    name = settings().registry_name
+    return schemas_of(contract, contract.pipeline, endpoints.postgres_url, name, endpoints.registry, topic_id)

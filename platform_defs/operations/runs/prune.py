@@ -1,0 +1,193 @@
+"""What is no longer needed of a pipeline's ledger: counted (`execute=False`), or removed as well, in the same steps.
+
+    older than the contract's retention                      goes
+    checks that passed, lineage events                       at once; checks are summed up
+    batches, their ranges, failed checks, schemas named      once the log has none of their messages
+    dead letters that a person settled                       once the log does not have their messages
+    messages of producers that were settled (unsent)         at once; summed up
+
+An open dead letter never goes, nor does the batch that it is of. What a batch leaves are the offsets that it read
+(operations/runs/prune_ranges.py): `verify` gives the same verdict after as before, and `replay` refuses what it
+refused.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.ports import crash_points
+from platform_defs.errors import LedgerMissing, TidegateError
+from platform_defs.errors.words import plural
+from platform_defs.offsets import TopicView
+from platform_defs.operations.runs.prune_ranges import PrunedRange, put_together
+from resources.postgres.ledger.prune_ledger import OldBatch, PruneLedger, PrunePage, ReadLog, SettledLetter
+
+Describe = Callable[[str], TopicView]
+PLURALS = {"batch": "batches"}
+_BATCHES = ("batch", "batches")
+KEPT = {  # why something that is older than the retention is kept, in words
+    "held": (_BATCHES, "whose messages the topic still has"),
+    "unknown": (_BATCHES, "whose messages the topic may still have"),
+    "dead_letters": (_BATCHES, "with dead letters"),
+    "unreported": (_BATCHES, "not yet reported to Dagster"),
+    "newest": (_BATCHES, "among the newest, or the last of a partition or schema"),
+    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows, puts in place or discards it)"),
+    "settled_letters": (("settled dead letter", "settled dead letters"), "whose messages the topic may still have"),
+}
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed of a pipeline, or would be, and what is older than the retention and kept, by the reason."""
+
+    pipeline: str
+    retention_seconds: float
+    executed: bool
+    batches: int = 0
+    checks: int = 0
+    lineage_events: int = 0
+    lineage_never_sent: int = 0  # of lineage_events
+    dead_letters: int = 0
+    unsent: int = 0
+    kept: Mapping[str, int] = field(default_factory=dict[str, int])
+    log_unknown: str | None = None  # why it is not known what the topic still has
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What is removed, in words."""
+        return {
+            "batch": self.batches,
+            "passed check": self.checks,
+            "lineage event": self.lineage_events,
+            "settled dead letter": self.dead_letters,
+            "settled undelivered message": self.unsent,
+        }
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to remove."""
+        return any(self.counts.values())
+
+    def sentence(self) -> str:
+        """What was removed, and what was kept and why."""
+        gone = [plural(count, name, PLURALS.get(name, f"{name}s")) for name, count in self.counts.items() if count]
+        said = f"{'removed' if self.executed else 'would remove'} {', '.join(gone) or 'nothing'}"
+        if self.lineage_never_sent:
+            said += f" ({self.lineage_never_sent:,} of the lineage events never left)"
+        kept = [f"{plural(count, *KEPT[why][0])} {KEPT[why][1]}" for why, count in self.kept.items()]
+        said += f"; kept: {'; '.join(kept)}" if kept else ""
+        return f"{said}. {self.log_unknown}" if self.log_unknown else f"{said}."
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate prune -o json` prints."""
+        return asdict(self)
+
+
+def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
+    """Nothing where there is no ledger yet. Raises LedgerOutdated, LedgerTooNew and LedgerAway; what was removed before
+    that stays removed.
+    """
+    try:
+        return _prune(url, contract, describe, execute=execute)
+    except LedgerMissing:
+        return Pruned(contract.pipeline, contract.limits.retention_seconds, execute)
+
+
+def _prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
+    ledger, why = _with_lows(PruneLedger(url, contract.pipeline, contract.limits.retention_seconds), describe)
+    found = Pruned(contract.pipeline, ledger.seconds, execute, log_unknown=why)
+    found = _details(ledger, found)
+    if ledger.topic_id is not None:  # without a position there is nothing that says what was read
+        found = _batches(ledger, found)
+        found = _letters(ledger, found)
+    return replace(found, unsent=_unsent(ledger, execute=execute))
+
+
+def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, str | None]:
+    """With what the log that the pipeline reads still has; or why that is not known."""
+    if (log := ledger.log()) is None:
+        return ledger, None
+    ledger = replace(ledger, topic_id=log.topic_id)
+    try:
+        view = describe(log.topic)
+    except TidegateError as error:
+        return ledger, str(error)
+    if (view.topic_id, view.cluster_id) != (log.topic_id, log.cluster_id):
+        return ledger, _another(log, view, ledger.pipeline)
+    lows = {number: held.low for number, held in view.partitions.items()}
+    return replace(ledger, lows=lows, known=True), None
+
+
+def _another(log: ReadLog, view: TopicView, pipeline: str) -> str:
+    what = "another topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
+    return f"{log.topic} is {what} now. The next run will halt; `tidegate ack {pipeline}` then shows how to settle it"
+
+
+def _details(ledger: PruneLedger, found: Pruned) -> Pruned:
+    """Checks that passed and lineage events."""
+    after = ledger.pruned_until()
+    while (page := ledger.details(after)) is not None:
+        if found.executed:
+            with ledger.page() as held:
+                if held is None:
+                    return found
+                held.remove_details(after, page.until_batch)
+        after = page.until_batch
+        found = replace(
+            found,
+            checks=found.checks + page.checks,
+            lineage_events=found.lineage_events + page.events,
+            lineage_never_sent=found.lineage_never_sent + page.never_sent,
+        )
+    return found
+
+
+def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
+    after, removed, kept = 0, 0, Counter[str](found.kept)
+    while page := ledger.batches(after):
+        if found.executed and any(item.kept_by is None for item in page):
+            with ledger.page() as held:
+                if held is None:
+                    break
+                page = held.batches(after)  # again, now that nothing changes any more
+                _remove(held, page)
+                crash_points.reach("prune_removed")
+            crash_points.reach("prune_committed")
+        removed += sum(item.kept_by is None for item in page)
+        kept.update(item.kept_by for item in page if item.kept_by is not None)
+        after = max((item.batch_id for item in page), default=2**63 - 1)
+    return replace(found, batches=removed, kept=dict(kept))
+
+
+def _remove(held: PrunePage, page: list[OldBatch]) -> None:
+    batches = [item.batch_id for item in page if item.kept_by is None]
+    there = [PrunedRange(**row) for row in held.newest_ranges()]
+    pruned = [PrunedRange(**row) for row in held.ranges(batches)]
+    held.write_ranges(batches, [asdict(item) for item in put_together(there, pruned, held.lost_after())])
+    held.remove_batches(batches)
+
+
+def _letters(ledger: PruneLedger, found: Pruned) -> Pruned:
+    after: SettledLetter | None = None
+    removed, kept = 0, 0
+    while page := ledger.settled(after):
+        gone = [item for item in page if item.gone]
+        if found.executed and gone:
+            with ledger.page() as held:
+                if held is None:
+                    break
+                held.remove_letters(gone)
+        after, removed, kept = page[-1], removed + len(gone), kept + len(page) - len(gone)
+    return replace(found, dead_letters=removed, kept={**found.kept, **({"settled_letters": kept} if kept else {})})
+
+
+def _unsent(ledger: PruneLedger, *, execute: bool) -> int:
+    """Messages of producers: they need no pipeline that has run."""
+    if not execute:
+        return ledger.settled_unsent()
+    removed = 0
+    while count := ledger.remove_unsent():
+        removed += count
+    return removed

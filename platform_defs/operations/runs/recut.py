@@ -1,0 +1,108 @@
+"""Cut a pipeline's pending batch into smaller ones: shown (`propose`), then done in one transaction if nothing has
+changed (`cut`). For a batch whose offsets are fixed and that is too large for what it meets: a limit of time or memory.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.errors import BadInput, ChangedMeanwhile
+from platform_defs.errors.halts import KeepsFailing
+from platform_defs.offsets import PendingBatch
+from platform_defs.recut import recut
+from resources.postgres.ledger.answers import PipelineState, PipelineStatus
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.migrations import require_current
+from resources.postgres.ledger.settlement_ledger import SettlementLedger
+from resources.postgres.session.connection import Connection, connect, database_errors, queries
+
+CODE = "recut"  # of its record in tidegate.settlement
+
+
+@dataclass(frozen=True)
+class Recut:
+    """A decision, not yet carried out. Of the batches that `was` becomes, `becomes` is the first."""
+
+    pipeline: str
+    epoch: int
+    state: PipelineState
+    messages: int
+    was: PendingBatch
+    becomes: PendingBatch
+
+    @property
+    def offsets(self) -> int:
+        """Those of the whole batch."""
+        rest = self.was.rest.ranges if self.was.rest else ()
+        return sum(map(len, (*self.was.ranges, *rest)))
+
+    @property
+    def parts(self) -> int:
+        """About how many batches it becomes: offsets are shared among partitions in whole numbers."""
+        return -(-self.offsets // self.messages)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that was decided on: the same as long as nothing changes."""
+        document = [self.pipeline, self.epoch, self.state, self.messages, self.was.to_json()]
+        return fingerprint_of(document)
+
+
+def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
+    """What cutting the pending batch into ones of about so many messages would do. Raises BadInput where it has none,
+    or has halted for a reason that smaller batches do not change.
+    """
+    status = ledger.status(pipeline)
+    if status.pending is None:
+        raise BadInput(
+            f"{pipeline} has no batch that is planned and not committed: there is nothing to cut. Its contract says "
+            "how large the next one may be (batchMessages)"
+        )
+    _refuse_other_halts(status)
+    becomes = recut(status.pending, messages)
+    return Recut(pipeline, status.epoch, status.state, messages, status.pending, becomes)
+
+
+def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
+    """Do it: the id of its record. A run in progress is fenced; what it publishes at this moment is waited for, and
+    changes what was decided. Raises ChangedMeanwhile, LedgerAway.
+    """
+    with connect(postgres_url) as connection, database_errors(), connection.transaction():
+        require_current(connection)
+        ledger = SettlementLedger(connection, decided.pipeline, decided.epoch, reason, who)
+        found = ledger.lock()
+        if (found.epoch, found.state) != (decided.epoch, decided.state) or _pending(connection, decided) != decided.was:
+            raise ChangedMeanwhile(
+                f"{decided.pipeline} has changed since this was shown (a run may have published the batch). Nothing "
+                f"was changed. Look again: tidegate recut {decided.pipeline} --messages {decided.messages}",
+                pipeline=decided.pipeline,
+            )
+        number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
+        ledger.reactivate(decided.state, decided.becomes.to_json(), keep_pending=True)
+        return number
+
+
+def _pending(connection: Connection, decided: Recut) -> PendingBatch | None:
+    found = connection.execute(queries()["pending"], {"pipeline": decided.pipeline}).fetchone()
+    return PendingBatch.from_json(found[0]) if found and found[0] else None
+
+
+def _refuse_other_halts(status: PipelineStatus) -> None:
+    if status.state == "halted" and status.halt_code != KeepsFailing.code:
+        raise BadInput(
+            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches do not change. Settle it first: "
+            f"tidegate ack {status.pipeline}"
+        )
+
+
+def to_json(decided: Recut) -> dict[str, Any]:
+    """What `tidegate recut -o json` prints."""
+    return {
+        "pipeline": decided.pipeline,
+        "batch_id": decided.was.batch_id,
+        "offsets": decided.offsets,
+        "messages": decided.messages,
+        "batches": decided.parts,
+        "epoch": decided.epoch,
+        "fingerprint": decided.fingerprint,
+    }

@@ -1,0 +1,1 @@
+"""A halt is resolved: shown first, then done in one transaction."""

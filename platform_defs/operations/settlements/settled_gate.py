@@ -1,0 +1,35 @@
+"""What becomes of a batch that fails blocking checks, once a person decides about it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from platform_defs.errors.halts import GateRed
+from platform_defs.errors.words import plural
+
+BatchChoice = Literal["retry", "publish", "dead-letters"]
+
+
+@dataclass(frozen=True)
+class SettledGate:
+    """A decision about the pending batch: in words, and what the batch has of it (offsets.PendingBatch)."""
+
+    explanation: str
+    checks_accepted: tuple[str, ...] = ()
+    set_aside: str | None = None
+
+
+def settled_gate(gate: GateRed, batch: BatchChoice) -> SettledGate:
+    """What `batch` means for the batch that `gate` is of."""
+    failed, name = ", ".join(gate.names), f"Batch {gate.batch_id}"
+    match batch:
+        case "publish":
+            return SettledGate(f"{name} will be published although it fails {failed}.", checks_accepted=gate.names)
+        case "dead-letters":
+            messages = plural(gate.messages, "message")
+            said = f"{name} will be published without rows: all of its {messages} become dead letters."
+            why = f"a person set the whole of batch {gate.batch_id} aside, which fails {failed}"
+            return SettledGate(said, set_aside=why)
+        case "retry":
+            said = f"{name} will be judged again on the next run: correct the rule, or what it looks at, first."
+            others = "Or publish it all the same (--batch publish), or none of its rows (--batch dead-letters)."
+            return SettledGate(f"{said} {others}")

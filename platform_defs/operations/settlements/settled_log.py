@@ -1,0 +1,217 @@
+"""What settles a halt for the sake of the log: where each partition is read on, what is given up, and what is recorded.
+
+Nothing is changed here (operations/settlements/settlement.py). What is decided rests on an answer of the broker that
+knows of all that was read, so nothing is given up since a stale one lacks it.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal, Protocol
+
+from platform_defs.engine.ports.leader_epochs import LeaderEpochs
+from platform_defs.engine.ports.run_ports import Broker
+from platform_defs.errors import BadInput, TopicMissing
+from platform_defs.errors.halts import (
+    ClusterSwitched,
+    HaltDetail,
+    LogCut,
+    PartitionMissing,
+    PartitionSpan,
+    TopicChanged,
+    TopicRecreated,
+)
+from platform_defs.errors.words import plural
+from platform_defs.offsets import PartitionView, TopicView, spell
+from platform_defs.operations.settlements.log_cut import first_changed
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.settlement_ledger import LogPosition, PartitionChange
+
+ResumeAt = Literal["beginning", "end", "cut", "position"]
+Positions = tuple[tuple[int, LogPosition], ...]
+Span = tuple[int, int]
+
+
+class Log(Broker, Protocol):
+    """The broker, and what it can say of a log's leader epochs."""
+
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        """Reads single messages of the topic, for their leader epochs."""
+        ...
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What settles a halt: see operations.settlement.Settlement."""
+
+    explanation: str
+    steps: Sequence[PartitionChange] = ()
+    accept: bool = False
+    keep_pending: bool = False
+    log: tuple[str, str] | None = None
+    registry: str | None = None  # whose next generation of schemas begins here
+    without_schemas: bool = False  # messages whose schema the registry does not give become dead letters
+
+
+@dataclass(frozen=True)
+class SettledLog:
+    """A halted pipeline's positions, and the log as `view` has it now."""
+
+    pipeline: str
+    ledger: Ledger
+    broker: Log
+    view: TopicView
+    positions: Positions
+
+    def decide(self, detail: HaltDetail, start: ResumeAt | None) -> Decision:
+        """Raises BadInput where `start` is needed and missing, or not one of those that can be chosen."""
+        # Whatever it halted for: offsets of one log mean nothing in another.
+        if any((at.topic, at.cluster_id, at.topic_id) != self._log for _, at in self.positions):
+            return self._new_generation(start)
+        if isinstance(detail, TopicRecreated | ClusterSwitched | TopicChanged):
+            return Decision("The log that was read is back. Reading resumes where it stopped.", keep_pending=True)
+        if isinstance(detail, PartitionMissing):
+            return Decision("Every partition that was read is there. Reading resumes where it stopped.")
+        return self._same_log(detail, start)
+
+    @property
+    def _log(self) -> tuple[str, str, str]:
+        return self.view.topic, self.view.cluster_id, self.view.topic_id
+
+    # In the same log.
+
+    def _same_log(self, detail: HaltDetail, start: ResumeAt | None) -> Decision:
+        asked = _cuts(detail)
+        steps: list[PartitionChange] = []
+        for number, at in self.positions:
+            held = self.view.partitions[number]
+            if held.low > at.next_offset:
+                becomes = at.moved_to(held.low)
+                steps.append(PartitionChange(number, at, becomes, skip=(at.next_offset, held.low)))
+            elif number in asked or held.end < at.next_offset:
+                steps.append(self._cut(number, at, asked.get(number), start))
+        return Decision(_explained(steps, start), steps)
+
+    def _cut(self, number: int, at: LogPosition, seen: int | None, start: ResumeAt | None) -> PartitionChange:
+        """The step of a partition that may have been cut, and then perhaps written on."""
+        held = self.view.partitions[number]
+        cut = self._first_changed(number, at, seen)
+        if cut == at.next_offset:
+            return PartitionChange(number, at, at)
+        lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
+        if cut < resumed:  # written since, where rows are of other messages
+            _require(start, "cut", "position", f"partition {number} was truncated at offset {cut} and written on")
+            if start == "position":
+                return PartitionChange(number, at, at.moved_to(resumed), skip=(cut, resumed), lost=lost)
+        return PartitionChange(number, at, at.moved_to(cut), lost=lost)
+
+    def _first_changed(self, number: int, at: LogPosition, seen: int | None) -> int:
+        held = self.view.partitions[number]
+        read = self.ledger.epochs_read(self.pipeline, at.topic_id, number, held.low)
+        with self.broker.leader_epochs(self.view.topic) as epochs:
+            return first_changed(epochs, number, at.next_offset, read, held, seen)
+
+    # In another log.
+
+    def _new_generation(self, start: ResumeAt | None) -> Decision:
+        spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(self.view.partitions.items()))
+        _require(start, "beginning", "end", f"{self.view.topic} is a different log now ({spans})")
+        known = dict(self.positions)
+        steps: list[PartitionChange] = []
+        for number in sorted({*known, *self._tails, *self.view.partitions}):
+            held = self.view.partitions.get(number)
+            becomes = self._resumed(number, held, start) if held else None
+            step = self._left(number, known.get(number), becomes)
+            if held or step.was or step.skip:
+                first_to = held.written if held and number in self._read_before else None
+                steps.append(replace(step, read_first_to=first_to))
+        return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
+
+    def _resumed(self, number: int, held: PartitionView, start: ResumeAt | None) -> LogPosition | None:
+        """Where the partition is read from in the log of now; None where a run is to add it.
+
+        A run adds what was not read of a log that was read before: an upsert reads the others first. It starts at 0, so
+        not where retention has deleted that: there the run would halt.
+        """
+        if start == "end":
+            return LogPosition(*self._log, held.end, held.end)
+        if self._read_before and number not in self._read_before and not held.low:
+            return None
+        first = self._first(number, held)
+        return LogPosition(*self._log, first, first)
+
+    def _first(self, number: int, held: PartitionView) -> int:
+        """The low watermark; in a log that was read before, where that ended."""
+        return min(self._read_before.get(number, held.low), held.end)
+
+    @cached_property
+    def _read_before(self) -> Mapping[int, int]:
+        return self.ledger.read_before(self.pipeline, self.view.topic_id)
+
+    def _left(self, number: int, was: LogPosition | None, becomes: LogPosition | None) -> PartitionChange:
+        """The step of a partition: what was read of it in the old log, and what is still unread there. A partition of
+        the old log that no run has added is unread from 0.
+        """
+        read = was.next_offset if was else 0
+        return PartitionChange(number, was, becomes, _span(read, self._tails.get(number, read)), _span(0, read))
+
+    @cached_property
+    def _tails(self) -> Mapping[int, int]:
+        """By partition, where the old topic ends, if the contract named another one and it is still there."""
+        was = self.positions[0][1]
+        if was.topic == self.view.topic:
+            return {}
+        try:
+            old = self.broker.describe(was.topic)
+        except TopicMissing:
+            return {}
+        same = (old.cluster_id, old.topic_id) == (was.cluster_id, was.topic_id)
+        return {number: held.written for number, held in old.partitions.items()} if same else {}
+
+    def _generation_explained(self, start: ResumeAt | None, steps: Sequence[PartitionChange]) -> str:
+        old = self.positions[0][1].topic
+        resumed = f"Reading resumes at the {start} of the new log. Rows of the old one stay in the tables"
+        if start == "beginning" and self._read_before:
+            resumed = f"{self.view.topic} was read before: reading resumes where that ended"
+            if any(step.becomes is None and step.partition in self.view.partitions for step in steps):
+                resumed += ", and the next runs add the partitions that were not read"
+        if not self._tails:
+            return f"{resumed}; anything it held beyond these positions was never read."
+        unread = sum(step.skip[1] - step.skip[0] for step in steps if step.skip)
+        if not unread:
+            return f"{resumed}; {old} was read to its end."
+        return (
+            f"{resumed}. {plural(unread, 'offset')} of {old} that were never read are given up. To read them first, "
+            f"let the contract name {old} again, run tidegate ack {self.pipeline}, and rename it once they are read."
+        )
+
+
+def _cuts(detail: HaltDetail) -> dict[int, int | None]:
+    """The partitions that a halt says were cut, with the end that was seen then, where that showed the cut."""
+    if not isinstance(detail, LogCut):
+        return {}
+    return {**dict.fromkeys(detail.partitions), **{span.partition: span.from_offset for span in detail.ranges}}
+
+
+def _explained(steps: Sequence[PartitionChange], start: ResumeAt | None) -> str:
+    said: list[str] = []
+    if any(step.skip and not step.lost for step in steps):
+        said.append("The offsets that retention deleted are given up; reading resumes at the first one left.")
+    if any(step.lost for step in steps):
+        between = " What was written after the cut, up to there, is given up." if start == "position" else ""
+        where = "where it stopped" if between else "where the log was cut"
+        said.append(
+            f"Reading resumes {where}.{between} Rows of the truncated offsets stay in the tables; no log can confirm "
+            "them any more."
+        )
+    return " ".join(said) or "Everything that was read is still in the log. Reading resumes where it stopped."
+
+
+def _require(start: ResumeAt | None, one: ResumeAt, other: ResumeAt, why: str) -> None:
+    if start not in (one, other):
+        raise BadInput(f"{why}. Choose where to start: --from {one} or --from {other}")
+
+
+def _span(start: int, until: int) -> Span | None:
+    return (start, until) if start < until else None

@@ -1,0 +1,280 @@
+"""What settles a halt: decided and shown (`propose`), then done in one transaction if nothing has changed (`settle`).
+
+retention_passed                  the missing offsets become a declared skip; reading resumes at the low watermark
+log_truncated                     the truncated offsets are recorded as lost history; reading resumes where the log was
+                                  cut, or where it was: what was written in between is a declared skip then
+topic_recreated, cluster_switched,  a new generation, from its beginning or its end; the old one is lost history. The
+topic_changed                     same for any halt where the log is a different one by now; and where it is the old one
+                                  again (address or contract were corrected), reading resumes where it stopped
+partition_missing                 of older versions: it was a stale answer, and reading resumes where it stopped
+too_many_dead_letters             the pending batch is published with all of them
+gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
+                                  only a halt: from the first time that it fails its checks
+keeps_failing, for its schemas    as below, or the pending batch is published: messages whose schema the registry does
+                                  not give become dead letters
+registry_switched                 from the positions on, ids are those of the registry as it is now; what was read
+                                  before keeps the schemas in the ledger
+anything else                     the batch is retried, once the cause is fixed
+
+What is done to the positions is decided in operations/settlements/settled_log.py.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.engine.plan.topic_view import describe
+from platform_defs.engine.task.redaction import stored_halt
+from platform_defs.errors import BadInput, ChangedMeanwhile, SchemasNotGiven
+from platform_defs.errors.halts import (
+    AccumulateRefused,
+    GateRed,
+    HaltDetail,
+    KeepsFailing,
+    RegistrySwitched,
+    TooManyDeadLetters,
+    UnknownHalt,
+    read_detail,
+)
+from platform_defs.errors.words import plural
+from platform_defs.operations.settlements.settled_gate import BatchChoice, settled_gate
+from platform_defs.operations.settlements.settled_log import Decision, Log, Positions, ResumeAt, SettledLog
+from resources.postgres.ledger.answers import PipelineState, PipelineStatus
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.migrations import require_current
+from resources.postgres.ledger.settlement_ledger import LockedPipeline, LogPosition, PartitionChange, SettlementLedger
+from resources.postgres.session.connection import connect, database_errors
+
+LAST = 2**63 - 1  # no offset is larger
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """A decision, not yet carried out."""
+
+    pipeline: str
+    detail: HaltDetail
+    epoch: int
+    explanation: str
+    steps: tuple[PartitionChange, ...] = ()
+    accept: bool = False  # the dead letters of the pending batch
+    keep_pending: bool = False
+    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
+    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
+    state: PipelineState = "halted"  # active: what is settled has not halted the pipeline
+    positions: Positions = field(default=(), repr=False)  # as they were when this was decided
+    registry: str | None = None  # whose next generation of schemas begins at the positions
+    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
+    without_schemas: bool = False  # of the pending batch, messages whose schema is not given become dead letters
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""
+        document = asdict(self)
+        del document["positions"], document["log"]
+        shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
+        return {**document, **shown, "fingerprint": self.fingerprint}
+
+    @property
+    def code(self) -> str:
+        """The halt's code."""
+        return self.detail.code
+
+    @property
+    def marks(self) -> Mapping[str, Any]:
+        """What was decided about the pending batch, as its own fields (offsets.PendingBatch)."""
+        decided = {
+            "dead_letters_accepted": self.accept,
+            "checks_accepted": list(self.checks_accepted),
+            "set_aside": self.set_aside,
+            "without_schemas": self.without_schemas,
+        }
+        return {name: value for name, value in decided.items() if value}
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of everything that was shown, so that exactly that is carried out and nothing else."""
+        shown = {**asdict(self), "code": self.code}
+        return fingerprint_of(shown)
+
+
+def propose(
+    contract: Contract, ledger: Ledger, broker: Log, start: ResumeAt | None, batch: BatchChoice | None = None
+) -> Settlement | None:
+    """What would settle the pipeline's halt, or its pending batch that fails blocking checks; None where there is
+    neither. Changes nothing.
+
+    Raises BadInput where `start` is needed and missing, or `batch` is given and no such batch is pending; BrokerAway,
+    also where only stale metadata comes; LedgerAway.
+    """
+    status = ledger.status(contract.pipeline)
+    detail = _to_settle(status, contract)
+    _refuse_batch(contract, detail, batch)
+    if detail is None:
+        return None
+    positions = _positions(contract, ledger)
+    if isinstance(detail, GateRed):
+        return _of_gate(status, detail, positions, batch or "retry")
+    if _lacks_schemas(detail):
+        return _of_halt(status, detail, positions, _of_schemas(batch))
+    return _of_halt(status, detail, positions, _decide(detail, positions, contract, ledger, broker, start))
+
+
+def _refuse_batch(contract: Contract, detail: HaltDetail | None, batch: BatchChoice | None) -> None:
+    """Raise BadInput where a person decides about a batch, and there is none to decide about."""
+    if batch is None or isinstance(detail, GateRed) or (_lacks_schemas(detail) and batch != "publish"):
+        return
+    raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
+
+
+def _positions(contract: Contract, ledger: Ledger) -> Positions:
+    return tuple(
+        (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
+        for at in ledger.started_positions(contract.pipeline)
+    )
+
+
+def _lacks_schemas(detail: HaltDetail | None) -> bool:
+    return isinstance(detail, KeepsFailing) and detail.error_class == SchemasNotGiven.__name__
+
+
+def _of_schemas(batch: BatchChoice | None) -> Decision:
+    """Of a batch whose messages name schemas that the registry does not give."""
+    if batch == "dead-letters":
+        said = "messages whose schema the registry does not give become dead letters, however many, the others rows"
+        return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True, without_schemas=True)
+    said = "The pipeline retries the same batch. Fix the cause first; see the detail."
+    other = "Or make dead letters of the messages whose schema the registry does not give (--batch dead-letters)."
+    return Decision(f"{said} {other}", keep_pending=True)
+
+
+def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, decision: Decision) -> Settlement:
+    return Settlement(
+        status.pipeline,
+        detail,
+        status.epoch,
+        decision.explanation,
+        tuple(decision.steps),
+        decision.accept,
+        decision.keep_pending,
+        registry=decision.registry,
+        positions=positions,
+        log=decision.log,
+        without_schemas=decision.without_schemas,
+    )
+
+
+def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:
+    """The positions stay as they are."""
+    decided = settled_gate(gate, batch)
+    return Settlement(
+        status.pipeline,
+        gate,
+        status.epoch,
+        decided.explanation,
+        keep_pending=True,
+        checks_accepted=decided.checks_accepted,
+        set_aside=decided.set_aside,
+        state=status.state,
+        positions=positions,
+    )
+
+
+def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:
+    """The halt, or the gate that is red and has not halted the pipeline yet, without what is classified."""
+    if found.state == "halted":
+        return stored_halt(contract, read_detail(found.halt_code or "", found.halt_detail))
+    return stored_halt(contract, GateRed.from_json(found.red_gate)) if found.red_gate else None
+
+
+def _decide(
+    detail: HaltDetail,
+    positions: Positions,
+    contract: Contract,
+    ledger: Ledger,
+    broker: Log,
+    start: ResumeAt | None,
+) -> Decision:
+    if isinstance(detail, TooManyDeadLetters):
+        kept = f"Batch {detail.batch_id} will be published with its {plural(detail.dead_letters, 'dead letter')}."
+        hint = "If the contract is wrong, correct it instead: nothing was published."
+        return Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
+    if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
+        return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
+    if isinstance(detail, RegistrySwitched):
+        said = (
+            f"From the positions on, ids are asked for again and mean what the registry {detail.registry} says then; "
+            "messages before them keep the schemas that the ledger has. If it is the wrong registry, correct "
+            "TIDEGATE_REGISTRY_URL first."
+        )
+        return Decision(said, keep_pending=True, registry=detail.registry)
+    view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
+    return SettledLog(contract.pipeline, ledger, broker, view, positions).decide(detail, start)
+
+
+def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: str) -> int:
+    """Carry out `decided` and record it; the settlement's id. Raises ChangedMeanwhile, with nothing changed, where
+    anything is not as it was decided on.
+    """
+    with connect(url) as connection, database_errors(), connection.transaction():
+        ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
+        # 1. Everything is as it was shown, in a ledger that this version of Tidegate understands.
+        require_current(connection)
+        _unchanged(ledger.lock(), contract, decided)
+        # 2. Who, why, and what: the positions before are in the steps.
+        settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
+        # 3. The positions, each as a compare-and-swap.
+        in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
+        for step in in_order:
+            _record(ledger, settlement_id, step, decided)
+            if not _move(ledger, step, decided.log):
+                raise ChangedMeanwhile(
+                    f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
+                    pipeline=contract.pipeline,
+                )
+        if decided.registry is not None:
+            ledger.open_generation(decided.registry)
+        # 4. The pipeline.
+        if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
+            raise ChangedMeanwhile(
+                f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
+                pipeline=contract.pipeline,
+            )
+    return settlement_id
+
+
+def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange, decided: Settlement) -> None:
+    """Record the offsets whose rows no log can confirm any more, and those that will not be read."""
+    if decided.log:  # that log may have been read before: what was given up of it then may be read now
+        every = (step.becomes.next_offset if step.becomes else 0, LAST)
+        ledger.set_aside(settlement_id, step.partition, decided.log[1], every)
+    old = decided.positions[0][1].topic_id  # all positions are of one log
+    if step.lost:
+        ledger.lose(settlement_id, step.partition, old, step.lost)
+        if not decided.log:
+            ledger.set_aside(settlement_id, step.partition, old, step.lost)
+    if step.skip:  # after that: of the offsets that are set aside, these are the new messages
+        ledger.skip(step.partition, old, step.skip)
+
+
+def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] | None) -> bool:
+    """Move, forget or add the partition's position, or leave it without one. False where it is not as the step has
+    it.
+    """
+    if step.was and step.becomes:
+        return ledger.move(step.partition, step.was, step.becomes, step.read_first_to)
+    if step.was:
+        return log is not None and ledger.forget(step.partition, step.was, log)
+    return step.becomes is None or ledger.add(step.partition, step.becomes, step.read_first_to)
+
+
+def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> None:
+    """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
+    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
+    if not same or now.positions != decided.positions:
+        raise ChangedMeanwhile(
+            f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
+            f"tidegate ack {decided.pipeline}",
+            pipeline=decided.pipeline,
+        )

@@ -1,0 +1,1 @@
+"""Topics are planned, applied, listed, imported and deleted."""

@@ -1,0 +1,241 @@
+"""Topics one by one: listed beside what is declared, imported as a declaration, deleted."""
+
+import os
+from collections import Counter
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.model.digest import fingerprint_of
+from platform_defs.contract.reader.topics_file import NAME, read_topics_file
+from platform_defs.errors import BadInput, TidegateError, TopicMissing
+from platform_defs.errors.words import plural
+from platform_defs.operations.cluster.observe_cluster import Look
+from platform_defs.operations.topics.topic_evidence import Witness
+from platform_defs.operations.topics.topic_plan import Topics
+from platform_defs.topics.declared import Declared
+from platform_defs.topics.evidence_rules import Unread, same_cluster
+from platform_defs.topics.observed import Observed, ObservedTopic
+from platform_defs.topics.plan import plan_of
+from resources.kafka.admin.broker import KafkaBroker
+
+MAX_NAMED = 10  # pipelines in one sentence
+State = Literal["as_declared", "differs", "missing", "not_declared", "hidden"]
+
+
+@dataclass(frozen=True)
+class ListedTopic:
+    """A topic, as it is and as it is declared."""
+
+    topic: str
+    topic_id: str | None
+    state: State
+    file: str | None
+    line: int | None
+    pipelines: tuple[str, ...] = ()
+    partitions: int | None = None
+    replication_factor: int | None = None
+    config: dict[str, str] = field(default_factory=dict[str, str])
+    changes: tuple[str, ...] = ()
+    problem: str | None = None
+    size: int | None = None  # bytes of all its replicas
+
+    @property
+    def where(self) -> str | None:
+        """The file as a reader of the contracts' folder knows it: bank/transfers.odcs.yaml."""
+        return "/".join(Path(self.file).parts[-1 if self.file.endswith(NAME) else -2 :]) if self.file else None
+
+
+@dataclass(frozen=True)
+class TopicList:
+    """Every topic, those that are declared first."""
+
+    cluster_id: str
+    topics: tuple[ListedTopic, ...]
+    sizes_unknown: str | None = None  # why no size is known
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate topics list -o json` prints."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A topic as YAML, and the file where it belongs."""
+
+    topic: str
+    pipelines: tuple[str, ...]
+    file: str
+    yaml: str
+    written: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """What `tidegate topics import -o json` prints."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A topic that is to be deleted: what it holds, and which pipelines have not read all of it."""
+
+    topic: str
+    cluster_id: str
+    topic_id: str
+    offsets: tuple[tuple[int, int, int], ...]  # of each partition: its number, first offset and end
+    unread: tuple[Unread, ...]
+    unknown: str  # why the ledger cannot show who reads the topic; empty where it can
+
+    @property
+    def messages(self) -> int:
+        """Offsets that the topic holds."""
+        return sum(end - first for _, first, end in self.offsets)
+
+    @property
+    def objections(self) -> tuple[str, ...]:
+        """Why it must not be deleted unless a person confirms what was shown: a clause each."""
+        unread = [f"{one.pipeline} has not read {plural(one.messages, 'message')} of it" for one in self.unread]
+        more = (f"nor have {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
+        return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of what was shown, so that exactly that is deleted and nothing else."""
+        return fingerprint_of(asdict(self))
+
+
+def list_topics(topics: Topics) -> TopicList:
+    """Raises BadInput for a topics.yaml that cannot be read, and BrokerAway."""
+    said = topics.declared()
+    known = {**said.topics, **said.undeclared}
+    names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
+    observed, refused = topics.admin.observe_all([*known, *names])
+    every = {**known, **{name: Declared(name) for name in names if name in observed.topics or name in refused}}
+    bytes_of, why = Look(topics.admin.options).sizes(sorted(observed.brokers))
+    sizes = Counter[str]()
+    for (name, _, _), size in (bytes_of or {}).items():
+        sizes[name] += size
+    found = (
+        _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in said.topics)
+        for name, one in every.items()
+    )
+    sized = (
+        replace(one, size=sizes[one.topic]) if bytes_of is not None and one.topic_id is not None else one
+        for one in found
+    )
+    return TopicList(observed.cluster_id, tuple(sized), why[0] if why else None)
+
+
+def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
+    """The topic as it would be declared. Raises TopicMissing, and BadInput where it cannot be added to topics.yaml."""
+    said = topics.declared()
+    there = topics.admin.observe([topic]).topics.get(topic)
+    if there is None:
+        raise TopicMissing.named(topic)
+    known = {**said.undeclared, **said.topics}.get(topic)
+    path = topics.folder / NAME
+    if known is None:
+        text = _entry(topic, there)
+        if write:
+            _add(path, text)
+        return Imported(topic, (), str(path), f"topics:\n{text}", written=write)
+    place, pipelines = known.place(), tuple(reader.pipeline for reader in known.readers)
+    file = place.file if place else str(path)
+    if write:
+        raise BadInput(f"{topic} is declared here already; --write adds to {NAME} what no file declares", file=file)
+    return Imported(topic, pipelines, file, _properties(there) if pipelines else f"topics:\n{_entry(topic, there)}")
+
+
+def propose_deletion(topics: Topics, topic: str) -> Deletion:
+    """Return what deleting a topic would delete. Changes nothing. Raises BadInput where a contract or topics.yaml
+    declares the topic, or might, or the ledger is of another cluster; TopicMissing.
+    """
+    said = topics.declared()
+    if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
+        raise BadInput(f"whether a contract reads {topic} cannot be told: {refused[0].place}: {refused[0].message}")
+    if (known := {**said.undeclared, **said.topics}.get(topic)) is not None:
+        place = known.place()
+        by = f"{known.readers[0].pipeline} reads it" if known.readers else "it is listed"
+        wrong = f"{topic} is not deleted: {by} by this file. Take it out first"
+        raise BadInput(wrong, file=place and place.file, line=place and place.line)
+    if topic.startswith("__"):
+        raise BadInput(f"{topic} is Kafka's own", field=topic)
+    observed = topics.admin.observe([topic])
+    if topic not in observed.topics:
+        raise TopicMissing.named(topic)
+    evidence = Witness(topics.admin.options, topics.ledger).of_deletion(topic, observed)
+    for verdict in same_cluster(observed, evidence):
+        raise BadInput(verdict.message)
+    unknown = f"what pipelines have not read of it cannot be known: {evidence.unknown}" if evidence.unknown else ""
+    if not unknown and evidence.first_cluster is None:
+        unknown = f"the ledger does not know this cluster, {observed.cluster_id}, nor which pipelines read there"
+    view = KafkaBroker(topics.admin.options).describe(topic)
+    return Deletion(
+        topic,
+        view.cluster_id,
+        view.topic_id,
+        tuple((number, held.low, held.written) for number, held in sorted(view.partitions.items())),
+        tuple(one for one in evidence.unread.get(topic, ()) if one.messages),
+        unknown,
+    )
+
+
+def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
+    """A topic that this user may not see, or not its settings."""
+    place, pipelines = one.place(), tuple(reader.pipeline for reader in one.readers)
+    file, line = place and place.file, place and place.line
+    return ListedTopic(one.topic, None, "hidden", file, line, pipelines, problem=str(why))
+
+
+def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:
+    there, place = observed.topics.get(one.topic), one.place()
+    planned = declared or there is None
+    changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if planned else ()
+    missing: State = "missing" if there is None else "not_declared"
+    return ListedTopic(
+        one.topic,
+        there and there.topic_id,
+        missing if there is None or not declared else "differs" if changes else "as_declared",
+        place and place.file,
+        place and place.line,
+        tuple(reader.pipeline for reader in one.readers),
+        len(there.partitions) if there else None,
+        there.replication_factor if there else None,
+        dict(there.overrides) if there else {},
+        changes,
+    )
+
+
+def _keys(there: ObservedTopic) -> dict[str, str]:
+    """Each key with its value as YAML on one line."""
+    config = ", ".join(f"{name}: {_value(value)}" for name, value in sorted(there.overrides.items()))
+    counts = {"partitions": str(len(there.partitions)), "replicationFactor": str(there.replication_factor)}
+    return {**counts, **({"config": f"{{{config}}}"} if config else {})}
+
+
+def _value(text: str) -> str:
+    return text if text.lstrip("-").isdecimal() or text in ("true", "false") else yaml_scalar(text)
+
+
+def _entry(topic: str, there: ObservedTopic) -> str:
+    lines = (f"    {key}: {value}\n" for key, value in _keys(there).items())
+    return f"  - name: {yaml_scalar(topic)}\n{''.join(lines)}"
+
+
+def _properties(there: ObservedTopic) -> str:
+    lines = (f"      - {{property: {key}, value: {value}}}\n" for key, value in _keys(there).items())
+    return f"    customProperties:\n{''.join(lines)}"
+
+
+def _add(path: Path, entry: str) -> None:
+    """Put an entry at the end of topics.yaml; what is there stays as it is written."""
+    before = path.read_text(encoding="utf-8") if path.exists() else "topics:\n"
+    content = f"{before}{'' if before.endswith(chr(10)) else chr(10)}{entry}"
+    try:
+        read_topics_file(path.parent, content)
+    except BadInput as error:
+        wrong = f"the entry does not fit behind what is there ({error.problem}). Add it by hand:\n{entry}"
+        raise BadInput(wrong, file=str(path), line=error.line) from error
+    beside = path.with_name(f".{NAME}.{os.getpid()}")
+    beside.write_text(content, encoding="utf-8")
+    beside.replace(path)

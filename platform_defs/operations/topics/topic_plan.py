@@ -1,0 +1,193 @@
+"""What `tidegate topics` does: look, plan, judge, and apply what nothing refuses."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
+from platform_defs.contract.reader.topics_file import NAME, read_topics_file
+from platform_defs.errors import BadInput
+from platform_defs.operations.cluster.topic_moves import Moves
+from platform_defs.operations.topics.topic_evidence import Witness
+from platform_defs.topics.declared import Declarations, Declared, declarations
+from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_before, same_cluster, unread_kept
+from platform_defs.topics.observed import Observed
+from platform_defs.topics.plan import Plan, plan_of
+from platform_defs.topics.rules import judge
+from platform_defs.topics.still import difference
+from platform_defs.topics.verdicts import Place, Verdict
+from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
+from resources.kafka.admin.topic_admin import TopicAdmin
+from resources.kafka.data.key_samples import sample_keys
+from resources.postgres.ledger.topics_ledger import TopicsLedger
+
+VERSION = 1  # of a plan's file
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """What a person has said to be right all the same."""
+
+    break_key_order: bool = False
+    new_cluster: str | None = None  # the id of a cluster that takes the first one's place
+    cluster_id: str | None = None  # of the intended cluster, for want of a ledger that shows it
+    recreate: bool = False  # topics that pipelines have read and that are gone
+    retired: tuple[str, ...] = ()  # as shown of pipelines that are not to read a topic any more
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A plan, and what the rules say of it."""
+
+    plan: Plan
+    verdicts: tuple[Verdict, ...]
+    declared: Mapping[str, Declared]
+    evidence: Evidence
+
+    @property
+    def refused(self) -> bool:
+        return any(verdict.severity == "refuse" for verdict in self.verdicts)
+
+    def place(self, topic: str) -> Place | None:
+        return self.declared[topic].place() if topic in self.declared else None
+
+
+@dataclass(frozen=True)
+class StoredPlan:
+    """The file of a plan."""
+
+    version: int
+    plan: Plan
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The topics of the contracts in `folder`, or `only` some of them."""
+
+    folder: Path
+    admin: TopicAdmin
+    ledger: str | None  # the URL of its database
+    only: tuple[str, ...] = ()
+    home: Path = Path()  # where the record of moves is
+
+    @property
+    def moves(self) -> Moves:
+        """What moves replicas."""
+        return Moves(self.admin.options, self.home, self.ledger)
+
+    def declared(self) -> Declarations:
+        """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares, or
+        a contract that cannot be used.
+        """
+        found = read_contracts(self.folder)
+        said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
+        if not self.only:
+            return replace(said, refused=(*said.refused, *map(_broken, found.broken)))
+        known = {**said.topics, **said.undeclared}
+        for missing in (name for name in self.only if name not in known):
+            for item in found.broken:
+                if item.may_read(missing):
+                    raise item.error
+            raise BadInput(f"nothing is declared of {missing}, neither in a contract nor in {NAME}", field=missing)
+        topics = {name: one for name, one in said.topics.items() if name in self.only}
+        undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
+        refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)
+        return replace(said, topics=topics, undeclared=undeclared, refused=refused)
+
+    def plan(self, allowed: Allowed | None = None) -> Judged:
+        """Return the steps to take now, and the verdicts. Raises BadInput for another cluster than `allowed` names."""
+        said, allowed = self.declared(), allowed or Allowed()
+        observed, hidden = self.admin.observe_all([*said.topics, *said.undeclared])
+        if allowed.cluster_id not in (None, observed.cluster_id):
+            raise BadInput(
+                f"--cluster-id {allowed.cluster_id} was given, and this is cluster {observed.cluster_id}. Correct "
+                "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. Nothing was changed",
+                field="--cluster-id",
+            )
+        if refused := [error for name, error in hidden.items() if name in said.topics]:
+            raise refused[0]
+        missing = said.undeclared.keys() - observed.topics.keys() - hidden.keys()
+        topics = {**said.topics, **{name: said.undeclared[name] for name in sorted(missing)}}
+        evidence = Witness(self.admin.options, self.ledger).evidence(topics, observed)
+        keys = sample_keys(self.admin.options, to_sample(topics, observed))
+        plan = plan_of(topics.values(), observed)
+        verdicts = [*said.refused, *judge(topics, observed)]
+        verdicts += unread_kept(topics, observed, evidence, allowed.retired)
+        verdicts += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
+        verdicts += read_before(topics, observed, evidence)
+        verdicts += [*partitioner_kept(topics, keys), *keys_needed(topics, observed, keys)]
+        return Judged(plan, tuple(_allow(verdicts, allowed, observed)), topics, evidence)
+
+    def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
+        """Do what is planned. Raises BadInput where a rule or Kafka refuses a step: then nothing was changed."""
+        if judged.refused:
+            raise BadInput("a rule refuses the plan; nothing was changed")
+        try:
+            self.admin.rehearse(judged.plan.steps)
+        except BadInput as error:
+            raise _placed(error, judged) from error
+        self.moves.check(judged.plan)
+        if self.ledger is not None and not judged.evidence.unknown:
+            TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
+        self.admin.apply(judged.plan.steps, show)
+        self.moves.do(judged.plan, show)
+
+    def still(self, stored: Plan, judged: Judged) -> None:
+        """Raise BadInput unless the stored plan is what is to be done now, or what is left of it."""
+        observed = self.admin.observe([*stored.topics, *judged.plan.topics])
+        changed = difference(stored, observed)
+        if changed is None and [step for step in judged.plan.steps if step not in stored.steps]:
+            changed = "what is declared is no longer what was planned"
+        if changed is not None:
+            raise BadInput(
+                f"the plan no longer holds: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
+            )
+
+
+def store(plan: Plan, path: Path) -> None:
+    """Write the plan's file."""
+    try:
+        path.write_bytes(TypeAdapter(StoredPlan).dump_json(StoredPlan(VERSION, plan), indent=2) + b"\n")
+    except OSError as error:
+        raise BadInput(f"cannot be written: {error.strerror}", file=str(path)) from error
+
+
+def stored(path: Path) -> Plan:
+    """The plan in the file. Raises BadInput where it is none, or another version's."""
+    try:
+        found = TypeAdapter(StoredPlan).validate_json(path.read_bytes())
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror}", file=str(path)) from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise BadInput(f"is not a plan of tidegate topics: {first['msg']}", file=str(path), field=field) from error
+    if found.version != VERSION:
+        raise BadInput(f"is a plan of version {found.version}; this is version {VERSION}", file=str(path))
+    return found.plan
+
+
+def _allow(verdicts: Sequence[Verdict], allowed: Allowed, observed: Observed) -> list[Verdict]:
+    """What a person has allowed is a warning."""
+    rules = {"order_kept"} if allowed.break_key_order else set[str]()
+    rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
+    rules |= {"cluster_known"} if observed.cluster_id in (allowed.cluster_id, allowed.new_cluster) else set()
+    rules |= {"read_before"} if allowed.recreate else set()
+    return [replace(one, severity="warn") if one.rule in rules else one for one in verdicts]
+
+
+def _broken(contract: BrokenContract) -> Verdict:
+    error = contract.error
+    place = Place(error.file or str(contract.path), error.line, error.field)
+    message = f"{error.problem}. What it declares is not known; others can go ahead: --topic NAME"
+    return Verdict("refuse", "contract", "", message, place)
+
+
+def _placed(error: BadInput, judged: Judged) -> BadInput:
+    """The refusal of Kafka at the place that declares the topic."""
+    place = judged.place(error.field or "")
+    if place is None:
+        return error
+    return BadInput(f"{error.problem}. Nothing was changed", file=place.file, line=place.line, field=place.field)

@@ -1,0 +1,1 @@
+"""A producer's undelivered messages are looked for in the log, and sent again."""

@@ -1,0 +1,200 @@
+"""`tidegate dlq send`: what a producer could not deliver is looked for in the log, and sent again if it is not there.
+
+1. Take the pipeline's messages for this process alone, and wait until an earlier one that died cannot send any more.
+2. Refuse those that cannot be looked for: another cluster or topic, deleted by retention, or without an id.
+3. Look for the others by `tidegate-id`, behind the ends that the log had before their first try. Found: settled.
+4. Record that the rest is about to be sent, send it with the same ids, and record what became of it.
+
+A process that dies between sending and recording leaves messages that step 3 finds the next time.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from platform_defs.errors import NotDelivered, TopicMissing
+from platform_defs.offsets import TopicView
+from platform_defs.operations.unsent.unsent_search import Place, Refusal, refusal, search
+from platform_defs.producing.outcomes import Outcome
+from platform_defs.producing.unsent import UnsentMessage
+from resources.kafka.admin.broker import KafkaBroker
+from resources.kafka.data.source import KafkaSource
+from resources.postgres.ledger.unsent import HeldUnsent, UnsentId, UnsentLedger, UnsentLog
+
+LOOKED_FOR = 50_000  # messages in one pass over the log
+AT_ONCE = 1_000  # messages, and
+MOST_BYTES = 16_000_000  # of their content, sent before it is recorded what became of them
+SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write what it has received
+OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that tell nothing of other messages
+DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
+WAITING = "an earlier tidegate dlq send did not end and may still be sending: waiting for {:.0f} s"
+
+
+class Sender(Protocol):
+    """Sends messages again, each with its own id."""
+
+    @property
+    def seconds(self) -> float:
+        """That sending takes at most."""
+        ...
+
+    def send(self, messages: Sequence[UnsentMessage]) -> Mapping[UUID, Place | NotDelivered]:
+        """What became of each, by `unsent_id`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which messages are sent again. `may_double`: also those that cannot be looked for; `may_overwrite`: also those
+    of whose key the log holds a newer message.
+    """
+
+    outcomes: Sequence[Outcome] = DEFAULT_OUTCOMES
+    may_double: bool = False
+    may_overwrite: bool = False
+
+
+@dataclass
+class Resent:
+    """What became of the messages: how many were found in the log, sent, refused and why, not delivered and why."""
+
+    found: int = 0
+    sent: int = 0
+    refused: Counter[Refusal] = field(default_factory=Counter[Refusal])
+    failed: Counter[str] = field(default_factory=Counter[str])  # by the name of the error
+    stopped: bool = False  # after messages that failed for another reason than their content: the rest was not tried
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.refused or self.failed or self.stopped)
+
+
+@dataclass(frozen=True)
+class Resending:
+    """One pipeline's messages, sent again by `who`. `of_state`: its table holds the latest message of each key."""
+
+    pipeline: str
+    ledger: UnsentLedger
+    broker: KafkaBroker
+    source: KafkaSource
+    senders: Callable[[str], Sender]  # of a topic
+    who: str
+    show: Callable[[str], None]
+    of_state: bool = False
+
+    def run(self, choice: Choice) -> Resent:
+        """Send what is open and chosen. Raises PipelineHeld, BrokerAway, LedgerAway, LedgerMissing; what was settled by
+        then stays so.
+        """
+        done = Resent()
+        with self.ledger.hold(self.pipeline) as held:
+            self._wait_for_earlier(held)
+            for portion in _portions(held, choice.outcomes):
+                self._portion(held, portion, choice, done)
+                if done.stopped:
+                    break
+        return done
+
+    def _wait_for_earlier(self, held: HeldUnsent) -> None:
+        while (left := held.seconds_under_way()) > 0:
+            self.show(WAITING.format(left))
+            time.sleep(min(left, 5.0))  # until what is under way has timed out; said again every five seconds
+
+    def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
+        for topic in sorted({item.log.before.topic for item in portion}):
+            of_topic = [item for item in portion if item.log.before.topic == topic]
+            try:
+                now = self.broker.describe(topic)
+            except TopicMissing:
+                done.refused[Refusal("topic_missing", f"topic {topic} does not exist", may_be_lifted=False)] += len(
+                    of_topic
+                )
+                continue
+            if allowed := list(_allowed(of_topic, now, choice, done)):
+                self._resend(held, now, allowed, choice, done)
+
+    def _resend(
+        self, held: HeldUnsent, now: TopicView, allowed: Sequence[UnsentId], choice: Choice, done: Resent
+    ) -> None:
+        keys = held.keys(allowed) if (self.of_state or now.compacted) and not choice.may_overwrite else {}
+        found = search(self.source, now, allowed, self.show, keys)
+        places = {
+            item.unsent_id: found.places[item.tidegate_id] for item in allowed if item.tidegate_id in found.places
+        }
+        held.settle("found", self.who, places)
+        done.found += len(places)
+        rest = [item for item in allowed if item.unsent_id not in places]
+        sent = [item for item in rest if item.unsent_id not in found.overwriting]
+        if len(sent) < len(rest):
+            done.refused[NEWER] += len(rest) - len(sent)
+        self._send(held, now.topic, sent, done)
+
+    def _send(self, held: HeldUnsent, topic: str, items: Sequence[UnsentId], done: Resent) -> None:
+        sender = self.senders(topic) if items else None
+        for batch in _batches(items):
+            assert sender is not None  # noqa: S101  # there are items
+            failed = self._try(held, sender, batch, done)
+            if len(batch) > 1:  # brokers refuse a batch as a whole, for its size or for one message in it
+                for item in [one for one in batch if _is_poison(failed.get(one.unsent_id))]:
+                    del failed[item.unsent_id]
+                    failed |= self._try(held, sender, [item], done)
+            held.fail({key: (error.code, error.reason, error.outcome) for key, error in failed.items()})
+            done.failed.update(error.reason for error in failed.values())
+            self.show(f"{done.sent:,} messages sent to {topic}")
+            if any(error.outcome != "poison" and error.reason not in OF_ONE for error in failed.values()):
+                done.stopped = True
+                return
+
+    def _try(
+        self, held: HeldUnsent, sender: Sender, batch: Sequence[UnsentId], done: Resent
+    ) -> dict[UUID, NotDelivered]:
+        """Send the messages, and settle those that were delivered; the errors of the others."""
+        ids = [item.unsent_id for item in batch]
+        held.trying(ids, sender.seconds + SLACK)
+        told = sender.send(held.messages(ids))
+        sent = {key: place for key, place in told.items() if not isinstance(place, NotDelivered)}
+        held.settle("sent", self.who, sent)
+        done.sent += len(sent)
+        return {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
+
+
+NEWER = Refusal("newer_in_log", "the log holds a message of their key that may be newer: they would overwrite it")
+
+
+def _is_poison(error: NotDelivered | None) -> bool:
+    return error is not None and error.outcome == "poison"
+
+
+def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:
+    """Those that may be sent; the others are counted."""
+    judged: dict[UnsentLog, Refusal | None] = {}
+    for item in items:
+        if item.log not in judged:
+            judged[item.log] = refusal(item.log, now)
+        why = judged[item.log]
+        if why is None or (why.may_be_lifted and choice.may_double):
+            yield item
+        else:
+            done.refused[why] += 1
+
+
+def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[UnsentId]]:
+    after = 0
+    while portion := held.ids(outcomes, after, LOOKED_FOR):
+        yield portion
+        after = portion[-1].number
+
+
+def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
+    batch, size = list[UnsentId](), 0
+    for item in items:
+        if batch and (len(batch) == AT_ONCE or size + item.bytes > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.bytes
+    if batch:
+        yield batch

@@ -1,0 +1,131 @@
+"""Whether messages that were not delivered can be looked for in the log, and which of them are there."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+from uuid import UUID
+
+from platform_defs.errors.words import plural
+from platform_defs.offsets import OffsetRange, TopicView
+from platform_defs.producing.message import ID, sent_before
+from platform_defs.producing.unsent import LogEnds
+from resources.kafka.data.source import KafkaSource
+from resources.postgres.ledger.unsent import UnsentId, UnsentLog
+
+Code = Literal[
+    "topic_missing", "other_cluster", "topic_recreated", "retention_passed", "log_truncated", "no_id", "newer_in_log"
+]
+Place = tuple[int, int]  # partition and offset
+SHOWN_EVERY = 5.0  # seconds between two lines of progress
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why messages are not sent again, in a clause for people. `may_be_lifted`: by the option that it names."""
+
+    code: Code
+    why: str
+    may_be_lifted: bool = True
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of a search: where each id that was looked for is, and which messages (by `unsent_id`) would overwrite
+    one of their key that may be newer.
+    """
+
+    places: Mapping[bytes, Place]
+    overwriting: frozenset[UUID]
+
+
+def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
+    """Why the messages that were meant for `log` cannot be looked for in the topic as it is now; None where they can.
+
+    The order matters: another cluster's topic is not compared further.
+    """
+    before = log.before
+    if before.cluster_id != now.cluster_id:
+        why = f"they were meant for cluster {before.cluster_id}, and this is {now.cluster_id}"
+        return Refusal("other_cluster", why, may_be_lifted=False)
+    if before.topic_id != now.topic_id:
+        return Refusal("topic_recreated", f"topic {before.topic} was deleted and created again since then")
+    if passed := sorted(p for p, held in now.partitions.items() if held.low > _end(before, p)):
+        why = f"retention has deleted messages of {before.topic} that came after them (partition {passed[0]})"
+        return Refusal("retention_passed", why)
+    if cut := sorted(p for p, held in now.partitions.items() if held.written < _end(before, p)):
+        return Refusal("log_truncated", f"the log of {before.topic} was cut back (partition {cut[0]})")
+    if log.blind:
+        return Refusal("no_id", "they were sent without the header tidegate-id, so they cannot be looked for")
+    return None
+
+
+def ranges(logs: Iterable[LogEnds], now: TopicView) -> list[OffsetRange]:
+    """What has to be read to find messages of `logs`: of each partition, from the lowest end to its end now."""
+    ends = [log for log in logs if log.topic_id == now.topic_id]
+    starts = {p: min((_end(log, p) for log in ends), default=0) for p in now.partitions}
+    return [
+        OffsetRange(now.topic, p, from_offset, held.written)
+        for p, held in sorted(now.partitions.items())
+        if (from_offset := max(held.low, starts[p])) < held.written
+    ]
+
+
+def search(
+    source: KafkaSource,
+    now: TopicView,
+    wanted: Sequence[UnsentId],
+    show: Callable[[str], None],
+    keys: Mapping[UUID, bytes],
+) -> Found:
+    """Look for `wanted` in the log up to its end as `now` has it, and for newer messages of the `keys` of some of them.
+
+    Only what is committed counts, so an open transaction is waited for. Memory: what is wanted, and a block. Raises
+    BrokerAway, OffsetsUnavailable.
+    """
+    looking = {item.tidegate_id for item in wanted}
+    places, of_key, overwriting = dict[bytes, Place](), defaultdict[bytes, list[UnsentId]](list), set[UUID]()
+    for item in wanted:
+        if item.unsent_id in keys:
+            of_key[keys[item.unsent_id]].append(item)
+    parts = ranges((item.log.before for item in wanted), now)
+    total, read, shown_at = sum(map(len, parts)), 0, time.monotonic()
+    show(f"looking through {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
+    for part in parts:
+        for block in source.read(part, now.cluster_id):
+            here = ((part.partition, offset) for offset in _offsets(block.offsets))
+            for index, (named, place) in enumerate(zip(block.headers(ID).to_pylist(), here, strict=True)):
+                if named in looking:
+                    places.setdefault(named, place)
+                key = block.message(index).key() if of_key else None
+                if key is not None and (older := of_key.get(key)):
+                    overtaken = {item.unsent_id for item in older if _may_be_newer(named, place, item, now.topic_id)}
+                    overwriting |= overtaken
+                    older[:] = [item for item in older if item.unsent_id not in overtaken]
+            read += len(block.values)
+            if time.monotonic() - shown_at > SHOWN_EVERY:
+                show(f"{read:,} of {total:,} offsets of {now.topic} looked through")
+                shown_at = time.monotonic()
+    return Found(places, frozenset(overwriting))
+
+
+def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: str) -> bool:
+    """Return False where the message at `place`, which is of the item's key, is known to be older than the item: it is
+    before the ends that the log had before the item's first try, or is one that the same producer sent before. Times
+    are not compared: each is of its own machine's clock.
+    """
+    partition, offset = place
+    if item.log.before.topic_id == topic_id and offset < _end(item.log.before, partition):
+        return False
+    return named is None or (named != item.tidegate_id and not sent_before(named, item.tidegate_id))
+
+
+def _offsets(offsets: Any) -> Iterable[int]:
+    """As Python's, of a range or of an Arrow array."""
+    return offsets if isinstance(offsets, range) else offsets.to_pylist()
+
+
+def _end(before: LogEnds, partition: int) -> int:
+    """Where a partition ended; one that was added since had nothing."""
+    return before.end_offsets[partition] if partition < len(before.end_offsets) else 0

@@ -1,0 +1,1 @@
+"""Dagster's runs, and the names of assets, jobs and checks."""

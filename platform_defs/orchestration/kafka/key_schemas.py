@@ -1,0 +1,26 @@
+"""Whether messages of one key may be in two partitions, since the bytes of keys hold the ids of several schemas."""
+
+from collections.abc import Callable, Sequence
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement
+from resources.postgres.ledger.answers import UsedSchema
+
+MOST_IDS = 5  # that a warning names
+
+
+def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> Judged | None:
+    """A warning where that may be so. `used`: the schemas that the contract's messages name; `partitions`: how many
+    partitions were read.
+    """
+    keys = {one.key for one in used if one.part == "key" and one.key.isdecimal()}  # a GUID is in a header
+    if len(keys) < 2 or contract.wire.framing not in ("prefix", "both") or partitions() < 2:
+        return None
+    ids = sorted(keys, key=int)
+    shown = ", ".join(ids[:MOST_IDS]) + (", ..." if len(ids) > MOST_IDS else "")
+    of_late = any(one.of_late for one in used if one.key in keys and one.part == "key")
+    why = (
+        f"keys begin with the ids of {len(ids)} schemas ({shown}), so producers may send one key to two partitions, "
+        "and its row may keep the older message; frame keys by header, or go on in a new topic with one schema of keys"
+    )
+    return Judged(contract.pipeline, "schemas of keys", of_late, Judgement(None, (why,)))

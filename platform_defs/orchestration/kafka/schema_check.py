@@ -1,0 +1,240 @@
+"""`writer_schemas_fit_contract`, a check of the topic: whether what producers have registered becomes rows.
+
+The ledger says which schemas messages name, for all pipelines in one statement; the registry, which others are under
+the contracts' subjects. A schema is judged once for each contract. Contracts whose messages name no schema have no such
+check.
+"""
+
+import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+import dagster as dg
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
+from platform_defs.contract.reader.written import contract_digest
+from platform_defs.errors import BadInput, RegistryAway, TidegateError
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka.key_schemas import keys_apart
+from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.kafka.topic_assets import Topic
+from platform_defs.orchestration.reporting.halts import as_result, shows_otherwise
+from platform_defs.orchestration.scheduler.survey import kept_survey
+from resources.dagster.run_session import RunSession
+from resources.endpoints import Endpoints, connection
+from resources.postgres.ledger.answers import UsedSchema
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.schema_ledger import SchemaLedger
+
+if TYPE_CHECKING:
+    from resources.registry.versions import SubjectVersions, Version
+
+Answer = TypeVar("Answer")
+SENSOR, OP = "writer_schemas", "judge_writer_schemas"
+EVERY = 60  # seconds between two looks at what messages name, in one statement for all pipelines
+AGAIN = 300.0  # seconds between two questions to the registry about the subjects of a topic
+BUDGET = 20.0  # seconds of a tick; what is left is judged by the next one
+AFRESH = 3600.0  # seconds after which versions are asked for again: a registry may have been built again
+MOST_KEPT = 10_000  # judgements in a process
+
+
+Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; or "", a version and its subject
+
+
+@dataclass
+class Memory:
+    """What a process keeps from one look to the next: no schema, since those may be large."""
+
+    judgements: dict[tuple[str, Place], Judgement] = field(default_factory=dict[tuple[str, Place], Judgement])
+    looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
+        default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
+    )
+    subjects: "SubjectVersions | None" = None
+    asked_since: float = 0.0
+
+    def of(self, endpoints: Endpoints) -> "SubjectVersions | None":
+        """The registry's subjects; None where there is none to ask. Raises BadInput for its options."""
+        from resources.registry.versions import SubjectVersions  # the client takes its time to load
+
+        if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
+            self.subjects = SubjectVersions(endpoints.registry) if endpoints.registry else None
+            self.judgements = {place: found for place, found in self.judgements.items() if place[1][0]}
+            self.asked_since = time.monotonic()
+        return self.subjects
+
+
+def naming_topics(topics: Iterable[Topic]) -> list[Topic]:
+    """The topics whose messages name schemas, each with the contracts that read them so."""
+    found = [Topic(one.name, tuple(item for item in one.contracts if item.wire.framed)) for one in topics]
+    return [one for one in found if one.contracts]
+
+
+def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
+    """The checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
+    by_key = {check_key(topic): topic for topic in topics}
+
+    @dg.multi_asset_check(name=OP, specs=[_spec(topic) for topic in topics], can_subset=True)
+    def judge_schemas(
+        context: dg.AssetCheckExecutionContext,
+        run_session: RunSession,  # noqa: ARG001  # open while the run is alive
+    ) -> Iterator[dg.AssetCheckResult]:
+        chosen = [by_key[key] for key in context.selected_asset_check_keys]
+        try:
+            endpoints = connection()
+            look = Look(endpoints, Ledger(endpoints.postgres_url), Memory())
+            used = look.used(chosen)
+            for topic in chosen:
+                yield as_result(look.evaluation(topic, used.get(topic.name, frozenset())))
+        except TidegateError as error:
+            raise dg.Failure(str(error), allow_retries=False) from error
+
+    return judge_schemas
+
+
+def _spec(topic: Topic) -> dg.AssetCheckSpec:
+    key = check_key(topic)
+    return dg.AssetCheckSpec(
+        key.name,
+        asset=key.asset_key,
+        description=(
+            f"Messages of {topic.name} become rows, whichever registered schema they were written with. Failed: "
+            "messages of the last seven days name one that does not fit the contract. Warning: none of them names it, "
+            "or values of one that fits may not fit, or keys name several, so that one may be in two partitions."
+        ),
+        metadata={"evaluated": f"when messages name another schema, and every {AGAIN / 60:.0f} minutes"},
+    )
+
+
+def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
+    """Reports the checks of these topics without a run, where they are not what Dagster shows."""
+    memory = Memory()
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name=SENSOR,
+        minimum_interval_seconds=EVERY,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Compares the registered schemas with the contracts. Starts nothing.",
+    )
+    def compare(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        endpoints = connection()
+        look = Look(endpoints, kept_survey(endpoints).ledger, memory)
+        found = look.at(topics)
+        news = shows_otherwise(context.instance, found)
+        said = f"Judged the schemas of {len(found)} of {plural(len(topics), 'topic')}, {len(news)} with news"
+        return dg.SensorResult(asset_events=news, skip_reason=said)
+
+    return compare
+
+
+def check_key(topic: Topic) -> dg.AssetCheckKey:
+    return dg.AssetCheckKey(topic_key(topic.name), WRITER_SCHEMAS_FIT)
+
+
+class Look:
+    """One look at the schemas of topics."""
+
+    def __init__(self, endpoints: Endpoints, ledger: Ledger, memory: Memory) -> None:
+        self._endpoints, self._ledger, self._memory = endpoints, ledger, memory
+        self._away: str | None = None  # why the registry is not asked any more in this look
+
+    def at(self, topics: Sequence[Topic]) -> list[dg.AssetCheckEvaluation]:
+        """The checks of the topics that are due: those whose messages name other schemas than before, and those that
+        were judged AGAIN seconds ago. Raises LedgerAway.
+        """
+        used, began = self.used(topics), time.monotonic()
+        found = list[dg.AssetCheckEvaluation]()
+        for topic in sorted(topics, key=lambda one: self._memory.looked.get(one.name, (0.0, None))[0]):
+            named = used.get(topic.name, frozenset())
+            if self._is_due(topic, named, began):
+                found.append(self.evaluation(topic, named))
+                self._memory.looked[topic.name] = (time.monotonic(), named)
+            if time.monotonic() - began > BUDGET:
+                break
+        return found
+
+    def used(self, topics: Sequence[Topic]) -> Mapping[str, frozenset[UsedSchema]]:
+        """By topic, the schemas that messages name: one question for all. Raises LedgerAway."""
+        names = {item.pipeline: topic.name for topic in topics for item in topic.contracts}
+        found = dict[str, set[UsedSchema]]()
+        for item in self._ledger.schemas_used(list(names)):
+            found.setdefault(names[item.pipeline], set()).add(item)
+        return {name: frozenset(every) for name, every in found.items()}
+
+    def evaluation(self, topic: Topic, used: frozenset[UsedSchema]) -> dg.AssetCheckEvaluation:
+        """The check of one topic, now."""
+        judged = [
+            item
+            for contract in topic.contracts
+            for item in self._judged(contract, [one for one in used if one.pipeline == contract.pipeline])
+        ]
+        return evaluation(topic.name, judged, self._away)
+
+    def _is_due(self, topic: Topic, used: frozenset[UsedSchema], now: float) -> bool:
+        when, before = self._memory.looked.get(topic.name, (0.0, None))
+        return before != used or now - when >= AGAIN
+
+    def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
+        """What messages name, then what is only registered, then the keys where these are in doubt."""
+        apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
+        return self._of_values(contract, [one for one in used if one.part == "value"]) + ([apart] if apart else [])
+
+    def _of_values(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
+        judgements = self._of_used(contract, used)
+        order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
+        found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
+        newest = max((one.generation for one in used), default=1)
+        return found + self._unused(contract, {one.key for one in used if one.generation == newest})
+
+    def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
+        """Judgements of schemas that the ledger has, which is asked for those that have none yet."""
+        by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
+        new = [place for place in places.values() if (by, place) not in self._memory.judgements]
+        for registry, generation in {(place[0], place[1]) for place in new}:
+            keys = [key for *group, key in new if tuple(group) == (registry, generation)]
+            kept = SchemaLedger(self._endpoints.postgres_url, registry).known(generation, keys)
+            for key, schema in kept.items():
+                self._judge(contract, by, (registry, generation, key), schema)
+        known = self._memory.judgements
+        return {one: known[by, place] for one, place in places.items() if (by, place) in known}
+
+    def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
+        """The versions of the contract's subject that no message names."""
+        subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
+        for version in self._registered(subject):
+            place = "", version.number, subject
+            if not any(key in used for key in version.keys) and (judgement := self._of_version(contract, by, place)):
+                found.append(Judged(contract.pipeline, f"version {version.number} of {subject}", False, judgement))
+        return found
+
+    def _of_version(self, contract: Contract, by: str, place: Place) -> Judgement | None:
+        """The registry is asked for a schema that has no judgement yet. None while it does not answer."""
+        if (by, place) not in self._memory.judgements and self._away is None:
+            _, number, subject = place
+            schema = self._asked(lambda subjects: subjects.schema_of(subject, number))
+            if schema is not None:
+                self._judge(contract, by, place, schema)
+        return self._memory.judgements.get((by, place))
+
+    def _registered(self, subject: str) -> "Sequence[Version]":
+        """The versions of a subject; none where the registry does not answer."""
+        return self._asked(lambda subjects: subjects.under(subject)) or ()
+
+    def _asked(self, question: "Callable[[SubjectVersions], Answer]") -> Answer | None:
+        """What the registry answers; None where there is none, and once it did not answer in this look."""
+        if self._away is not None:
+            return None
+        try:
+            subjects = self._memory.of(self._endpoints)
+            return question(subjects) if subjects else None
+        except (RegistryAway, BadInput) as error:
+            self._away = str(error)
+            return None
+
+    def _judge(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
+        if len(self._memory.judgements) > MOST_KEPT:
+            self._memory.judgements.clear()
+        self._memory.judgements[by, place] = judge(contract, schema)

@@ -1,0 +1,82 @@
+"""What a contract makes of writers' schemas, as the check `writer_schemas_fit_contract` of their topic shows it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dagster as dg
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.writer_fit import doubts_of, misfit
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+
+MOST_SHOWN = 50  # schemas in the check's table
+COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "verdict")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What becomes of the messages of one schema by one contract."""
+
+    misfit: str | None  # why none of them becomes a row
+    doubts: tuple[str, ...] = ()  # why some may not
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A schema, where it was found, and what the contract makes of it."""
+
+    pipeline: str
+    schema: str  # the registry's id, or the subject's version
+    used: bool  # by messages, in the last seven days
+    judgement: Judgement
+
+    @property
+    def severity(self) -> dg.AssetCheckSeverity | None:
+        """None where it fits."""
+        if self.judgement.misfit and self.used:
+            return dg.AssetCheckSeverity.ERROR
+        return dg.AssetCheckSeverity.WARN if self.judgement.misfit or self.judgement.doubts else None
+
+    @property
+    def why(self) -> str:
+        return self.judgement.misfit or "; ".join(self.judgement.doubts) or "fits"
+
+
+def judge(contract: Contract, schema: WriterSchema) -> Judgement:
+    """What becomes of the messages of a schema. Never raises for what the schema holds."""
+    why = misfit(contract, schema)
+    return Judgement(why) if why is not None else Judgement(None, doubts_of(contract, schema))
+
+
+def evaluation(topic: str, judged: Sequence[Judged], away: str | None) -> dg.AssetCheckEvaluation:
+    """The check. `away`: why the registry was not asked, or not for everything."""
+    bad = [item for item in judged if item.severity is not None]
+    errors = [item for item in bad if item.severity is dg.AssetCheckSeverity.ERROR]
+    return dg.AssetCheckEvaluation(
+        asset_key=topic_key(topic),
+        check_name=WRITER_SCHEMAS_FIT,
+        passed=not bad,
+        severity=dg.AssetCheckSeverity.ERROR if errors else dg.AssetCheckSeverity.WARN,
+        description=_sentence(judged, errors or bad, away),
+        metadata={"schemas": _table([*bad, *(item for item in judged if item.severity is None)])} if judged else {},
+    )
+
+
+def _sentence(judged: Sequence[Judged], worst: Sequence[Judged], away: str | None) -> str:
+    behind = f" What is registered, and no message names, was not looked at: {away}" if away else ""
+    if not judged:
+        return f"No message names a schema yet, and none is registered.{behind}"
+    if not worst:
+        return f"{plural(len(judged), 'schema')} judged: every one fits the contract.{behind}"
+    first = worst[0]
+    more = f" And {len(worst) - 1} more." if len(worst) > 1 else ""
+    return f"{first.pipeline}, {first.schema}: {first.why}.{more}{behind}"
+
+
+def _table(judged: Sequence[Judged]) -> dg.TableMetadataValue:
+    rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in judged[:MOST_SHOWN]]
+    records = [dg.TableRecord(dict(zip(COLUMNS, row, strict=True))) for row in rows]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=[dg.TableColumn(name) for name in COLUMNS]))

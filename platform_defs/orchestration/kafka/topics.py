@@ -1,0 +1,190 @@
+"""What the broker says about topics, recorded by a sensor: an observation of each that has changed, and its checks."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.errors import BrokerAway, TidegateError
+from platform_defs.errors.words import plural, span
+from platform_defs.offsets import TopicView
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.kafka.topic_assets import Topic
+from platform_defs.orchestration.kafka.topic_checks import evaluations, topic_admin, unknown
+from platform_defs.orchestration.kafka.topic_groups import (
+    GroupSurvey,
+    group_checks,
+    group_client,
+    group_metadata,
+    survey_groups,
+)
+from platform_defs.orchestration.reporting.events import MAX_PARTITIONS
+from platform_defs.orchestration.reporting.halts import shows_otherwise
+from platform_defs.orchestration.scheduler.survey import kept_survey
+from resources.endpoints import Endpoints, connection
+from resources.kafka.admin.topics import Facts, KafkaTopics
+
+EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks where all topics fit into one page, and where they do not
+PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
+REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
+
+
+def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
+    """A sensor that records each topic's partitions, retention, replication and offsets, and reports its checks. While
+    Kafka does not answer, its ticks fail, and so do the checks of all topics.
+
+    A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
+    minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
+    """
+    news, by_name = News(), {topic.name: topic for topic in topics}
+    pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
+
+    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
+        name="topics",
+        minimum_interval_seconds=interval(len(topics)),
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description=(
+            "Records the partitions, retention, replication, end offsets and consumer groups of each topic that has "
+            "changed, and checks whether it is as declared, every replica is in sync, and no group lags past retention."
+        ),
+    )
+    def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
+        page, cursor = next_page(list(by_name), context.cursor)
+        try:
+            endpoints = connection()
+            client = group_client(endpoints)
+            groups = survey_groups(client)
+            found = observations(page, kept_survey(endpoints).topics, groups, pipelines)
+        except TidegateError as error:  # of a tick that fails Dagster records no events, and the cursor stays
+            for event in shows_otherwise(context.instance, unknown(topics, error))[: 2 * PAGE]:
+                context.instance.report_runless_asset_event(event)
+            raise
+        for name, why in found.unseen.items():
+            context.log.warning(f"{name} was not recorded: {why}")
+        checks = checked([by_name[name] for name in page], endpoints, context)
+        readers = group_checks(page, groups, found.views, found.facts, pipelines, client)
+        checks += shows_otherwise(context.instance, readers)
+        changed = news.among(found.seen, time.time())
+        said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
+        said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
+        events = [*changed, *checks]
+        return dg.SensorResult(asset_events=events, skip_reason=said, cursor=cursor)
+
+    return observe
+
+
+def checked(
+    topics: Sequence[Topic], endpoints: Endpoints, context: dg.SensorEvaluationContext
+) -> list[dg.AssetCheckEvaluation]:
+    """Their checks, where Dagster shows something else; none where Kafka refuses the question: observations go on."""
+    try:
+        return shows_otherwise(context.instance, evaluations(topics, topic_admin(endpoints)))
+    except BrokerAway as error:
+        return shows_otherwise(context.instance, unknown(topics, error))
+    except TidegateError as error:
+        context.log.warning(f"The checks of topics could not be judged: {error}")
+        return []
+
+
+def interval(topics: int) -> int:
+    """Seconds between two ticks over so many topics."""
+    return EVERY if topics <= PAGE else EVERY_PAGE
+
+
+class News:
+    """What this process has recorded of each topic, and when: what a restart forgets is recorded again."""
+
+    def __init__(self) -> None:
+        self._recorded: dict[dg.AssetKey, tuple[float, Mapping[str, Any]]] = {}
+
+    def among(self, seen: Sequence[dg.AssetObservation], now: float) -> list[dg.AssetObservation]:
+        """Those that are to be recorded `now` (seconds since the epoch)."""
+        found = [item for item in seen if self._is_news(item, now)]
+        self._recorded |= {item.asset_key: (now, item.metadata) for item in found}
+        return found
+
+    def _is_news(self, item: dg.AssetObservation, now: float) -> bool:
+        when, metadata = self._recorded.get(item.asset_key, (0.0, {}))
+        return now - when > REPEATED or metadata != item.metadata
+
+
+def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str]:
+    """At most PAGE topics, those after the last one of the page before, and the cursor of the page after them."""
+    after = cursor or ""
+    ordered = sorted(topics)
+    page = [topic for topic in ordered if topic > after][:PAGE]
+    if not page:
+        page = ordered[:PAGE]
+    return page, "" if not page or page[-1] == ordered[-1] else page[-1]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What was seen of a page of topics, and why some were not."""
+
+    seen: tuple[dg.AssetObservation, ...]
+    unseen: Mapping[str, TidegateError]  # by topic
+    views: Mapping[str, TopicView | TidegateError]  # by topic
+    facts: Mapping[str, Facts | TidegateError]  # by topic
+
+
+def observations(
+    topics: Sequence[str], kafka: KafkaTopics, groups: GroupSurvey, pipelines: Collection[str]
+) -> Observed:
+    """What the broker says about these topics now. Raises BrokerAway where no broker answers."""
+    views, facts = kafka.views(topics), kafka.facts(topics)
+    seen: list[dg.AssetObservation] = []
+    unseen: dict[str, TidegateError] = {}
+    for topic in topics:
+        view, said = views[topic], facts[topic]
+        if isinstance(view, TidegateError):
+            unseen[topic] = view
+        elif isinstance(said, TidegateError):
+            unseen[topic] = said
+        else:
+            seen.append(_observation(view, said, group_metadata(view, groups, pipelines)))
+    return Observed(tuple(seen), unseen, views, facts)
+
+
+def _observation(view: TopicView, facts: Facts, groups: Mapping[str, Any]) -> dg.AssetObservation:
+    """Dagster plots every number: settings are text, and what the partitions hold is a table and two sums."""
+    partitions = view.partitions.values()
+    metadata = {
+        "messages": sum(held.end - held.low for held in partitions),
+        "end_offsets": sum(held.end for held in partitions),
+        "offsets": _offsets_table(view),
+        **groups,
+        **_settings(facts),
+        "topic_id": view.topic_id,
+    }
+    return dg.AssetObservation(topic_key(view.topic), metadata=metadata)
+
+
+def _settings(facts: Facts) -> dict[str, str]:
+    """Return the topic's settings as text, `retention_ms` as a time: "7 days"."""
+    found = dict[str, str]()
+    for name, value in facts.items():
+        if name == "retention_ms":
+            found["retention"] = "unlimited" if value == -1 else span(int(value))
+        else:
+            found[name] = "unlimited" if name == "retention_bytes" and value == -1 else str(value)
+    return found
+
+
+def _offsets_table(view: TopicView) -> dg.TableMetadataValue:
+    """Return the offsets that each partition holds, `end` excluded. Of more than MAX_PARTITIONS, those with the most,
+    and one row for all others.
+    """
+    most = sorted(view.partitions.items(), key=lambda item: (item[1].low - item[1].end, item[0]))
+    rows = [(str(number), f"{held.low}", f"{held.end}", held.end - held.low) for number, held in most]
+    shown = sorted(rows[:MAX_PARTITIONS], key=lambda row: int(row[0]))
+    if others := rows[MAX_PARTITIONS:]:
+        shown.append((plural(len(others), "other"), "", "", sum(row[3] for row in others)))
+    records = [dg.TableRecord(dict(zip(_OFFSETS, row, strict=True))) for row in shown]
+    columns = [dg.TableColumn(name, kind) for name, kind in _OFFSETS.items()]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+
+
+_OFFSETS = {"partition": "string", "earliest": "string", "end": "string", "offsets": "int"}

@@ -1,0 +1,1 @@
+"""Batches, halts and new schemas are reported to Dagster."""

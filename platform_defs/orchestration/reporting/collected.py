@@ -1,0 +1,80 @@
+"""Batches that are reported to Dagster together: a run that stays commits several a second, and each event is kept.
+
+The ledger has each batch. What is collected here and not reported when the run dies, the next run reports.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from platform_defs.engine.ports.publication_ports import RowChanges
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.schema_ports import summed
+
+
+def groups(batches: Iterable[Published]) -> list[list[Published]]:
+    """The batches in order, in as few groups as can be reported together: each begins where the one before it ended in
+    every partition that both read, and was judged by the same contract.
+    """
+    found: list[list[Published]] = []
+    at: dict[int, int] = {}
+    for batch in batches:
+        starts = _first(batch)
+        goes_on = found and _judged_by(found[-1][-1]) == _judged_by(batch)
+        if not goes_on or any(at.get(partition, start) != start for partition, start in starts.items()):
+            found.append([])
+            at = {}
+        found[-1].append(batch)
+        at |= _next(batch)
+    return found
+
+
+def together(batches: Sequence[Published]) -> Published:
+    """A group as one batch with the last one's id: sums, and all of their ranges."""
+    last, timings = batches[-1], Counter[str]()
+    for batch in batches:
+        timings.update(batch.timings)
+    return replace(
+        last,
+        ranges=tuple(item for batch in batches for item in batch.ranges),
+        messages=sum(batch.messages for batch in batches),
+        rows=sum(batch.rows for batch in batches),
+        dead_letters=sum(batch.dead_letters for batch in batches),
+        unknown_fields=sum(batch.unknown_fields for batch in batches),
+        checks=tuple(check for batch in batches for check in batch.checks),
+        timings={step: round(seconds, 3) for step, seconds in timings.items()},
+        schemas=summed(count for batch in batches for count in batch.schemas),
+        skipped_records=sum(batch.skipped_records for batch in batches),
+        filtered=filtered(batches),
+        changes=changes(batches),
+    )
+
+
+def filtered(batches: Sequence[Published]) -> int | None:
+    """Return how many messages were filtered in all of them; None where it is not known of one."""
+    counts = [batch.filtered for batch in batches if batch.filtered is not None]
+    return sum(counts) if len(counts) == len(batches) else None
+
+
+def changes(batches: Sequence[Published]) -> RowChanges | None:
+    """Return what all of them have changed in the table of an upsert; None where it is not known of one."""
+    counts = [batch.changes for batch in batches if batch.changes is not None]
+    return sum(counts, RowChanges(0, 0)) if len(counts) == len(batches) else None
+
+
+def _judged_by(batch: Published) -> tuple[str, str | None, str]:
+    return batch.contract_version, batch.contract_digest, batch.registry
+
+
+def _first(batch: Published) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for item in batch.ranges:
+        found[item.partition] = min(item.from_offset, found.get(item.partition, item.from_offset))
+    return found
+
+
+def _next(batch: Published) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for item in batch.ranges:
+        found[item.partition] = max(item.until_offset, found.get(item.partition, 0))
+    return found

@@ -1,0 +1,127 @@
+"""A schema that messages name for the first time, as Dagster shows it: an observation of the topic's asset.
+
+The run that read it records it. It changes no table; the observation says which line of the contract would.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dagster as dg
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.message_path import spell_path
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.engine.ports.schema_ports import SchemaCount
+from platform_defs.errors import BadInput
+from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.excerpt import excerpt
+from platform_defs.formats.blocks.writer_field import WriterField
+from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
+from platform_defs.formats.writer_fields import difference, fields_of, line_to_add
+from platform_defs.formats.writer_fit import misfit
+from platform_defs.orchestration.dagster_runs.keys import topic_key
+from platform_defs.orchestration.reporting.events import schema_name
+from resources.endpoints import Endpoints
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.schema_ledger import SchemaLedger
+
+MOST_NEW = 20  # of a batch that are shown: messages may name as many as they like
+
+
+def new_schemas(
+    contract: Contract, batch: Published, ledger: Ledger, endpoints: Endpoints
+) -> list[dg.AssetObservation]:
+    """An observation for each schema that messages of `batch` were the first of the pipeline to name.
+
+    Raises LedgerAway. What the registry does not answer is left out.
+    """
+    named = ledger.first_named(batch)[:MOST_NEW]
+    if not named:
+        return []
+    schemas = _schemas(endpoints.postgres_url, batch.registry, named)
+    places = _places(contract, [item.key for item in named], endpoints)
+    return [
+        observation(contract, batch, item, schema, places.get(item.key, ()))
+        for item, schema in zip(named, schemas, strict=True)
+        if schema is not None
+    ]
+
+
+def observation(
+    contract: Contract, batch: Published, named: SchemaCount, schema: WriterSchema, places: Sequence[tuple[str, int]]
+) -> dg.AssetObservation:
+    """What there is to say of a schema. `places`: subject and version of each place where the registry has it."""
+    where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
+    by_key = " with their keys" if named.part == "key" else ""
+    counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
+    said = f"{counted} name it{by_key}, the first of {contract.pipeline}"
+    return dg.AssetObservation(
+        topic_key(contract.topic),
+        description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {said}.",
+        metadata={
+            "schema": schema_name(named),
+            "format": schema.format,
+            "pipeline": contract.pipeline,
+            "contract_version": contract.version,
+            "batch_id": str(batch.batch_id),
+            **({"subject": places[0][0], "version": places[0][1]} if places else {}),
+            **_compared(contract, schema, named),
+        },
+    )
+
+
+def _compared(contract: Contract, schema: WriterSchema, named: SchemaCount) -> dict[str, Any]:
+    """With the contract, if it is a schema of values."""
+    if named.part == "key":
+        return {"fits": "it is a schema of keys"}
+    return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
+
+
+def _fields(contract: Contract, schema: WriterSchema) -> dict[str, Any]:
+    try:
+        fields = fields_of(schema, contract.wire.record)
+    except (SchemaNotCompatible, ValueError, RecursionError):
+        return {}
+    found = difference(contract, fields)
+    return {
+        "dagster/column_schema": dg.TableSchema(columns=[_column(item) for item in fields]),
+        "fields_unknown_to_the_contract": len(found.unknown),
+        "fields_missing_in_the_schema": ", ".join(item.place for item in found.missing) or "none",
+        **({"lines_to_add": _lines(contract, found.unknown)} if found.unknown else {}),
+    }
+
+
+def _column(item: WriterField) -> dg.TableColumn:
+    constraints = dg.TableColumnConstraints(nullable=item.optional)
+    return dg.TableColumn(excerpt(spell_path(item.path)), excerpt(item.type), constraints=constraints)
+
+
+def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
+    """For each field that the contract does not know, the line that would read it, under the message's properties."""
+    taken, records = {item.name for item in contract.message_fields}, list[dg.TableRecord]()
+    for item in unknown:
+        line = line_to_add(item, taken) or ""
+        records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))
+    columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
+
+
+def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[WriterSchema | None]:
+    """As the ledger keeps them."""
+    kept = SchemaLedger(url, registry)
+    by_generation = {
+        number: kept.known(number, [item.key for item in named]) for number in {n.generation for n in named}
+    }
+    return [by_generation[item.generation].get(item.key) for item in named]
+
+
+def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:
+    """By id, subject and version of each place where the registry has it, the contract's own subject first."""
+    from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
+
+    try:
+        found = SubjectVersions(endpoints.registry).places(keys) if endpoints.registry else {}
+    except BadInput:  # of the client's options; where a schema has to be asked for, the run says so
+        return {}
+    own = contract.wire.subject
+    return {key: sorted(places, key=lambda place: (place[0] != own, place)) for key, places in found.items()}

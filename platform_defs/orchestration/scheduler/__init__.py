@@ -1,0 +1,1 @@
+"""Which pipelines are due, and the turns that they get in a run."""

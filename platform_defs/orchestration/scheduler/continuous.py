@@ -1,0 +1,245 @@
+"""A continuous run: it stays for the pipelines whose contracts allow a latency of a few seconds only.
+
+It asks the broker for the ends of all their topics in one question, some ten times within the shortest latency, and
+gives a turn to whatever has something unread. All else (positions, halts, back-off, partitions, who was asked for by
+hand) it looks at every few seconds, as the sensor does.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import Budget
+from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
+from platform_defs.offsets import TopicView
+from platform_defs.orchestration.scheduler.goals import LOOK, OtherRuns, Turned
+from platform_defs.orchestration.scheduler.shifts import HANDOVER, SHIFT
+from platform_defs.orchestration.scheduler.waiting import Seen, may_have_turns, wants_turn
+from resources.dagster.storage import STORAGE_AWAY
+
+SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is finished
+BATCH = 100_000  # messages: a larger batch takes longer than the others' messages may wait
+GLANCES = 10  # at the ends of all topics, within the shortest latency ...
+SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least and at most
+QUIET = 9.0  # times as long as a glance took, the broker is left alone; after a look that must be soon, all are
+HELD = 1.0  # seconds for which a pipeline is left alone that another run holds
+FENCED = 10.0  # ... that another run has taken away
+RETRY = 5.0  # ... that failed: the ledger may not have a record of it; then twice as long each time ...
+LONGEST_RETRY = 60.0  # ... up to this: each try is two events of Dagster's
+EMPTY = 1.0  # ... that had nothing to read, as behind an open transaction
+AWAY = 180.0  # seconds for which systems that do not answer are waited for; then the run fails, and the next begins
+
+Place = tuple[str, int]  # topic, partition
+
+
+@dataclass(frozen=True)
+class RunBudget:
+    """When a run asks for another in its place, though it could go on.
+
+    How much memory a run needs depends on its cores and contracts, so that what is limited is how it grows.
+    """
+
+    batches: int = 20_000
+    settles: float = 300.0  # seconds after which the memory is what the run needs
+    growth: float = 2.0  # times that ...
+    least_growth: float = 1e9  # ... and at least so many bytes more
+
+    def spent(self, batches: int, needed: float | None, memory: float) -> str | None:
+        """Why the run should end, after so many batches; None where it may go on. `needed`: the bytes that it used once
+        that had settled, None before that; `memory`: those that it uses.
+        """
+        if batches >= self.batches:
+            return f"it has published {batches:,} batches"
+        if needed is not None and memory > max(needed * self.growth, needed + self.least_growth):
+            return f"it uses {memory / 1e6:,.0f} MB of memory, after {needed / 1e6:,.0f} MB at first"
+        return None
+
+
+def glance_every(contracts: Iterable[Contract]) -> float:
+    """Seconds between two questions for the ends of all topics."""
+    shortest = min((item.limits.lag_seconds for item in contracts), default=LONGEST)
+    return min(max(shortest / GLANCES, SHORTEST), LONGEST)
+
+
+def in_small_batches(pipeline: Pipeline) -> Pipeline:
+    """The pipeline as a turn reads it beside others: no batch of a backlog takes long."""
+    limits = pipeline.contract.limits
+    small = replace(limits, batch_messages=min(limits.batch_messages, BATCH))
+    return replace(pipeline, contract=replace(pipeline.contract, limits=small))
+
+
+@dataclass(frozen=True)
+class Around:
+    """What the goal asks of the world, and tells it."""
+
+    look: Callable[[Sequence[Contract]], Sequence[Seen]]
+    ends: Callable[[Iterable[Place]], Mapping[Place, int]]
+    others: Callable[[], OtherRuns]
+    untold: Callable[[], Collection[str]]  # pipelines with batches that a run has left unreported
+    memory: Callable[[], float]  # bytes
+    hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
+    over: Callable[[], bool]  # whether no turn can be taken any more
+
+
+class Continuous:
+    """Gives turns to whatever has something unread, those that have waited longest for a turn first (see Goal).
+
+    Ends when it is relieved, with its shift, or when systems do not answer for AWAY seconds. `age`: of the run, in
+    seconds.
+    """
+
+    def __init__(self, contracts: Sequence[Contract], around: Around, budget: RunBudget, age: float = 0.0) -> None:
+        self._contracts, self._around, self._budget = contracts, around, budget
+        self._began = time.monotonic() - age
+        self._end = self._began + SHIFT
+        self.glance = glance_every(contracts)
+        self._known: dict[str, Seen] = {}  # those that may have turns, as of the last look
+        self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last look or turn
+        self._unread: set[str] = set()
+        self._untold: set[str] | None = None  # asked at the first look; a pipeline's first turn reports it
+        self._rests: dict[str, float] = {}  # until when
+        self._failed: dict[str, int] = {}  # times in a row
+        self._last: dict[str, float] = {}  # when each had its last turn
+        self._next_look = self._next_glance = 0.0
+        self._away_since: float | None = None
+        self._away: Exception | None = None  # for too long
+        self._one_turn = self._asked = False
+        self._batches = 0
+        self._needed: float | None = None  # bytes of memory, once that has settled
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """See Goal. Where nobody wants a turn, it waits until somebody does, or the run is to end."""
+        taken = set(busy)
+        self._unread -= taken
+        while True:
+            self._refresh(taken)
+            if self._away is not None and not taken:
+                raise self._away
+            if self._away is not None or time.monotonic() > self._end or self._around.over():
+                return []
+            wanted = self._in_order(taken)
+            if wanted or taken:
+                return wanted
+            time.sleep(self.glance)  # no broker tells unasked
+
+    def crowded(self) -> bool:
+        """Whether another pipeline wants a turn than those that have theirs: these are to end after a batch."""
+        return bool(self._unread)
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """See Goal. Whether it wants another, the next glance says."""
+        self._unread.discard(name)
+        if self._untold:
+            self._untold.discard(name)
+        self._last[name] = time.monotonic()
+        self._failed.pop(name, None)
+        self._batches += turn.batches
+        self._read.setdefault(name, {}).update(turn.next_offsets)
+        if not turn.batches:
+            self._rests[name] = time.monotonic() + EMPTY
+        self._next_glance = 0.0
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """See Goal. It is tried again once a look says that it may be; to be taken over is no failure."""
+        self._unread.discard(name)
+        self._known.pop(name, None)
+        rest = self._rest_after(name, error)
+        self._rests[name] = time.monotonic() + rest
+        self._next_look = min(self._next_look, time.monotonic() + rest)
+        return not isinstance(error, PipelineHeld | Fenced)
+
+    def rests(self, name: str) -> float:
+        """For how many seconds the pipeline is left alone from now on."""
+        return max(0.0, self._rests.get(name, 0.0) - time.monotonic())
+
+    def _rest_after(self, name: str, error: Exception) -> float:
+        if isinstance(error, PipelineHeld):
+            return HELD
+        if isinstance(error, Fenced):
+            return FENCED
+        if isinstance(error, LedgerAway | BrokerAway):
+            return RETRY  # looks that fail hold all turns back
+        self._failed[name] = failed = self._failed.get(name, 0) + 1
+        return min(RETRY * 2 ** min(failed - 1, 10), LONGEST_RETRY)
+
+    def _in_order(self, taken: set[str]) -> Sequence[str]:
+        free = self._free(self._unread - taken) or self._free(self._to_report() - taken)
+        wanted = sorted(free, key=lambda name: self._last.get(name, 0.0))
+        if self._one_turn:
+            return [] if taken else wanted[:1]
+        return wanted
+
+    def _free(self, names: Iterable[str]) -> Sequence[str]:
+        return [name for name in names if self.rests(name) == 0.0]
+
+    def _to_report(self) -> set[str]:
+        """Those of which an earlier run left something to report: they wait until nobody has something unread."""
+        if not self._untold or self._away_since is not None:
+            return set()
+        return {name for name in self._untold if name in self._known and isinstance(self._known[name].view, TopicView)}
+
+    def _refresh(self, taken: set[str]) -> None:
+        """A look or a glance, if it is time for one."""
+        now = time.monotonic()
+        if now < min(self._next_look, self._next_glance):
+            return
+        rest = self.glance
+        try:
+            if now >= self._next_look:
+                self._look(taken)
+            else:
+                self._glance(taken)
+                rest = max(rest, QUIET * (time.monotonic() - now))
+        except (LedgerAway, BrokerAway, *STORAGE_AWAY) as away:
+            self._put_off(away, now)
+        else:
+            self._away_since = None
+            self._next_glance = time.monotonic() + rest
+
+    def _put_off(self, away: Exception, now: float) -> None:
+        """Try again in a second; what has been unread until now is not tried meanwhile."""
+        self._away_since = self._away_since if self._away_since is not None else now
+        self._unread.clear()
+        self._next_look = self._next_glance = time.monotonic() + 1.0
+        if now - self._away_since > AWAY:
+            self._away = away
+
+    def _look(self, taken: set[str]) -> None:
+        began = time.monotonic()
+        seen, others = self._around.look(self._contracts), self._around.others()
+        self._one_turn = others.one_turn
+        self._end_early(relieved=others.relieved)
+        elsewhere = {item.contract.pipeline for item in seen if item.status.held} - taken
+        not_ours = others.by_hand | elsewhere
+        ours = {item.contract.pipeline: item for item in seen if item.contract.pipeline not in not_ours}
+        self._known = {name: item for name, item in ours.items() if may_have_turns(item)}
+        for name in self._known.keys() - taken:
+            self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
+        self._untold = set(self._around.untold()) if self._untold is None else self._untold
+        self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
+        now = time.monotonic()
+        self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)
+
+    def _glance(self, taken: set[str]) -> None:
+        topics = {name: item.view for name, item in self._known.items() if isinstance(item.view, TopicView)}
+        ends = self._around.ends({(view.topic, p) for view in topics.values() for p in view.partitions})
+        self._unread |= {name for name, view in topics.items() if self._is_behind(name, view, ends)} - taken
+
+    def _is_behind(self, name: str, view: TopicView, ends: Mapping[Place, int]) -> bool:
+        read = self._read.get(name, {})
+        return any(ends.get((view.topic, p), 0) > read.get(p, held.low) for p, held in view.partitions.items())
+
+    def _end_early(self, *, relieved: bool) -> None:
+        """Where another run has taken its place; and ask for one, where the budget is spent."""
+        if relieved:
+            self._end = 0.0
+        if relieved or self._asked:
+            return
+        now, memory = time.monotonic(), self._around.memory()
+        if self._needed is None and now - self._began > self._budget.settles:
+            self._needed = memory
+        if why := self._budget.spent(self._batches, self._needed, memory):
+            self._around.hand_over(why)
+            self._asked, self._end = True, min(self._end, now + HANDOVER)

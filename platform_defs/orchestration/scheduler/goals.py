@@ -1,0 +1,187 @@
+"""What a run still has to do: everything that was there when it was started by hand, or whatever is due."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
+from platform_defs.offsets import TopicView
+from platform_defs.orchestration.scheduler.shifts import SHIFT
+from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, due_in, remember
+from resources.dagster.storage import STORAGE_AWAY
+
+LOOK = 5.0  # seconds between two looks at all pipelines
+SOON = 20.0  # seconds for which a run waits for what will be due: the next run would take as long to start
+REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have a record of it
+EMPTY = 5.0  # the same, after a turn that found nothing to read, as behind an open transaction
+PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
+
+
+@dataclass(frozen=True)
+class Turned:
+    """What a pipeline did with its turn."""
+
+    batches: int
+    next_offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, when the turn ended
+
+
+class Goal(Protocol):
+    """Decides who is next, and when a run is over."""
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """The pipelines that want a turn now, in order, without those that have theirs (`busy`).
+
+        The run is over once there are none of either.
+        """
+        ...
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """The pipeline has had its turn."""
+        ...
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """Whether that ends the run's work on the pipeline as a failure. It wants no more turns then."""
+        ...
+
+
+class EverythingThere:
+    """Reads each pipeline up to the end that its topic had when the run began: what was asked for by hand."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        self._ends = {item.contract.pipeline: _ends(item) for item in seen}
+        self._left = deque(self._ends)
+        self._until = time.monotonic() + PATIENCE
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """See Goal."""
+        taken = set(busy)
+        return [name for name in self._left if name not in taken]
+
+    def crowded(self, hands: int) -> bool:
+        """Whether more pipelines want a turn, or have one, than there are turns at a time."""
+        return len(self._left) > hands
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """See Goal. A turn that found nothing to read ends it, wherever the positions are."""
+        self._left.remove(name)
+        ends = self._ends[name]
+        reached = ends is not None and all(turn.next_offsets.get(p, 0) >= end for p, end in ends.items())
+        if turn.batches and not reached:
+            self._left.append(name)
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """See Goal. A pipeline that another run holds is waited for."""
+        self._left.remove(name)
+        waits = isinstance(error, PipelineHeld) and time.monotonic() < self._until
+        if waits:
+            self._left.append(name)
+        return not waits
+
+
+def _ends(seen: Seen) -> Mapping[int, int] | None:
+    """By partition; None where they are unknown: its turn will say why."""
+    return {p: held.end for p, held in seen.view.partitions.items()} if isinstance(seen.view, TopicView) else None
+
+
+@dataclass(frozen=True)
+class OtherRuns:
+    """What the other runs of Dagster leave to this one."""
+
+    by_hand: frozenset[str] = frozenset()  # the pipelines that a run was asked for by hand, which is at work
+    relieved: bool = False  # this run is to leave what is due to the next one
+    one_turn: bool = False  # this run warms up beside one that still does the work: a turn at a time
+
+
+class WhatIsDue:
+    """Works on what is due, the oldest unread message first, until nothing is, or will be soon: what the sensor starts
+    runs for.
+
+    `first` is what the run was asked for. What becomes due meanwhile is taken up as well, so that it need not wait for
+    another run to start, unless it was asked for by hand (`others`) or another run has it.
+    """
+
+    def __init__(
+        self,
+        contracts: Sequence[Contract],
+        first: Iterable[str],
+        waits: Waits,
+        look: Callable[[Sequence[Contract]], Sequence[Seen]],
+        others: Callable[[], OtherRuns],
+    ) -> None:
+        self._contracts, self._waits, self._look, self._others = contracts, waits, look, others
+        began = time.time()
+        self._due = sorted(first, key=lambda name: waits[name].since if name in waits else began)
+        self._rests: dict[str, float] = {}  # until when
+        self._end = time.monotonic() + SHIFT
+        self._next_look = time.monotonic() + LOOK
+        self._one_turn, self._by_hand = others().one_turn, False
+        self._due_in = inf  # seconds, as of the last look
+
+    def wanted(self, busy: Iterable[str]) -> Sequence[str]:
+        """See Goal."""
+        taken = set(busy)
+        if time.monotonic() > self._end:
+            return []
+        if time.monotonic() > self._next_look or (not self._due and not taken):
+            self._due = self._looked(taken)
+            while not self._due and not taken and 0 < self._due_in < SOON and time.monotonic() < self._end:
+                time.sleep(min(max(self._due_in, 1.0), LOOK))  # a look costs a question to all; no broker tells unasked
+                self._due = self._looked(taken)
+            self._next_look = time.monotonic() + LOOK
+        wanted = [name for name in self._due if name not in taken]
+        if self._one_turn:
+            return [] if taken else wanted[:1]
+        return wanted
+
+    def crowded(self, hands: int) -> bool:
+        """The same as of the last look; or whether another run waits for a pipeline, or for this run to end."""
+        waited_for = self._by_hand or time.monotonic() > self._end
+        return waited_for or len(self._due) > (1 if self._one_turn else hands)
+
+    def turned(self, name: str, turn: Turned) -> None:
+        """See Goal. Whether it is due again, the next look says."""
+        self._leave(name)
+        if not turn.batches:
+            self._rests[name] = time.monotonic() + EMPTY
+
+    def failed(self, name: str, error: Exception) -> bool:
+        """See Goal. It is tried again when the ledger says so; one that another run has is not ours."""
+        self._leave(name)
+        held = isinstance(error, PipelineHeld)
+        if not held:
+            self._rests[name] = time.monotonic() + REST
+        return not held
+
+    def _leave(self, name: str) -> None:
+        self._due = [other for other in self._due if other != name]
+
+    def _looked(self, taken: set[str]) -> list[str]:
+        """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
+        try:
+            seen, others = self._look(self._contracts), self._others()
+        except (LedgerAway, *STORAGE_AWAY):
+            if not taken:
+                raise
+            self._end = 0.0  # the run's own session may be gone: the next run begins afresh
+            return []
+        except BrokerAway:
+            if not taken:
+                raise
+            return self._due
+        self._one_turn, self._by_hand, self._due_in = others.one_turn, bool(others.by_hand), inf
+        if others.relieved:
+            self._end = 0.0
+            return []
+        now = time.time()
+        self._waits = remember(self._waits, seen, now)
+        resting = {name for name, until in self._rests.items() if time.monotonic() < until}
+        not_ours = others.by_hand | resting | {item.contract.pipeline for item in seen if item.status.held} - taken
+        ours = {item.contract.pipeline: item for item in seen if item.contract.pipeline not in not_ours}
+        decided = [decide(item, self._waits.get(name), now) for name, item in ours.items()]
+        self._due_in = min((due_in(item, self._waits.get(name), now) for name, item in ours.items()), default=inf)
+        due = sorted((item for item in decided if isinstance(item, Due)), key=lambda item: item.since)
+        return [item.pipeline for item in due]

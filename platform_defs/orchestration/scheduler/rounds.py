@@ -1,0 +1,83 @@
+"""Turn by turn: several pipelines in one process, a few at a time, none of them for long."""
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from typing import Protocol
+
+from platform_defs.orchestration.scheduler.goals import Goal, Turned
+
+# Turns at a time: a small batch waits as long as it works. On a large machine not more: each has sessions of its own.
+HANDS = min(os.cpu_count() or 1, 7) + 1
+GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
+
+
+class Work(Protocol):
+    """Takes turns."""
+
+    def take(self, name: str) -> Turned:
+        """A turn of one pipeline. What it raises ends the work on this pipeline alone."""
+        ...
+
+    def alone(self, name: str) -> bool:
+        """Whether the pipeline is to have its turn while no other has one: its batch may be what breaks theirs."""
+        ...
+
+    def over(self) -> bool:
+        """Return True if no turn can be taken any more, by any pipeline."""
+        ...
+
+    def stop(self) -> None:
+        """Make the turns that are being taken end early: the run itself is being ended."""
+        ...
+
+
+def in_rounds(goal: Goal, work: Work, hands: int = HANDS, glance: float | None = None) -> dict[str, Exception]:
+    """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
+
+    `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE where it is left out.
+    """
+    failures: dict[str, Exception] = {}
+    working: dict[Future[Turned], str] = {}
+    with _crew(hands, work.stop) as crew:
+        while True:
+            wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
+            for name in _next(wanted, [*working.values()], work, hands):
+                working[crew.submit(work.take, name)] = name
+            if not working:
+                return failures
+            for future in wait(working, glance or GLANCE, FIRST_COMPLETED).done:
+                _take_note(goal, working.pop(future), future, failures)
+
+
+def _next(wanted: Sequence[str], working: Sequence[str], work: Work, hands: int) -> list[str]:
+    """Who begins a turn now. No pipeline overtakes one that waits to be alone, so it is soon."""
+    chosen: list[str] = []
+    if len(working) == 1 and work.alone(working[0]):
+        return chosen
+    for name in wanted[: hands - len(working)]:
+        if work.alone(name):
+            return chosen or ([] if working else [name])
+        chosen.append(name)
+    return chosen
+
+
+def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, Exception]) -> None:
+    try:
+        goal.turned(name, turn.result())
+        failures.pop(name, None)  # tried again, and well
+    except Exception as error:  # noqa: BLE001  # one pipeline's failure, even a bug, must not stop the others
+        if goal.failed(name, error):
+            failures[name] = error
+
+
+@contextmanager
+def _crew(hands: int, stop: Callable[[], None]) -> Generator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(hands, "turn") as crew:
+        try:
+            yield crew
+        except BaseException:  # Dagster ends a run by raising in its main thread
+            crew.shutdown(wait=False, cancel_futures=True)
+            stop()
+            raise

@@ -1,0 +1,80 @@
+"""Looks at all pipelines at once: the ledger in a few statements, the brokers in four questions, over kept clients."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.errors import LedgerOutdated
+from platform_defs.orchestration.scheduler.waiting import Seen
+from resources.dagster.run_session import runs_with_session
+from resources.endpoints import Endpoints
+from resources.kafka.admin.topics import KafkaTopics
+from resources.postgres.ledger.answers import StatusAndPositions
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.kept import KeptConnections
+
+
+class Survey:
+    """What the sensor keeps from tick to tick, and a run from look to look."""
+
+    def __init__(self, endpoints: Endpoints) -> None:
+        self._kept = KeptConnections(endpoints.postgres_url)
+        self.ledger, self.topics = Ledger(endpoints.postgres_url, self._kept), KafkaTopics(endpoints.kafka_options())
+
+    def look(self, contracts: Sequence[Contract]) -> list[Seen]:
+        """Each of `contracts`. The ledger is asked first: no position is beyond the end that is seen with it.
+
+        Raises LedgerAway, LedgerTooNew, and BrokerAway where no broker answers; what is wrong with one topic is in
+        its `view`. Migrates an older ledger: a run would, but none starts before the ledger can be read.
+        """
+        known = self._known([contract.pipeline for contract in contracts])
+        unreported = self.left_unreported(contracts)
+        views = self.topics.views(contract.topic for contract in contracts)
+        return [
+            Seen(
+                contract,
+                known[contract.pipeline].status,
+                known[contract.pipeline].positions,
+                views[contract.topic],
+                contract.pipeline in unreported,
+            )
+            for contract in contracts
+        ]
+
+    def ends(self, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
+        """The last stable offsets of these partitions, by topic and partition: all that is asked between two looks.
+        Raises BrokerAway.
+        """
+        return self.topics.ends(places)
+
+    def live_runs(self, run_ids: Iterable[str]) -> set[str]:
+        """Those of these Dagster runs whose process is alive, on any machine."""
+        return runs_with_session(self.ledger, run_ids)
+
+    def left_unreported(self, contracts: Iterable[Contract]) -> set[str]:
+        """Return the pipelines with batches that a run committed and will not report, since it is not alive; without
+        pipelines whose failed report waits for its next try.
+        """
+        untold = self.ledger.untold([contract.pipeline for contract in contracts])
+        alive = self.live_runs({run_id for _, run_id in untold if run_id})
+        return {pipeline for pipeline, run_id in untold if run_id not in alive}
+
+    def close(self) -> None:
+        self._kept.close()
+
+    def _known(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
+        try:
+            return self.ledger.overview(pipelines)
+        except LedgerOutdated:
+            self.ledger.migrate()
+            return self.ledger.overview(pipelines)
+
+
+@lru_cache(maxsize=2)  # a password that changes makes another
+def _kept(postgres_url: str, bootstrap_servers: str, options: frozenset[tuple[str, str]]) -> Survey:
+    return Survey(Endpoints(postgres_url, bootstrap_servers, dict(options)))
+
+
+def kept_survey(endpoints: Endpoints) -> Survey:
+    """The survey of this process for these endpoints."""
+    return _kept(endpoints.postgres_url, endpoints.bootstrap_servers, frozenset(endpoints.librdkafka.items()))

@@ -1,0 +1,209 @@
+"""A pipeline's turn in a run: take it over, run a few batches, report them, and give it back."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import dagster as dg
+from pyspark.sql import SparkSession
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.plan.budget import Spent
+from platform_defs.engine.plan.planning import is_full
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError, TransformChanged
+from platform_defs.errors.verdicts import TRIES
+from platform_defs.operations.runs.open_run import open_run
+from platform_defs.orchestration.reporting.reporter import Reporter
+from platform_defs.orchestration.scheduler.continuous import SHARE as STAYING
+from platform_defs.orchestration.scheduler.continuous import in_small_batches
+from platform_defs.orchestration.scheduler.goals import Turned
+from resources.endpoints import Endpoints
+from resources.postgres.ledger.ledger import Ledger
+from resources.spark.session import SparkResource
+from resources.spark.warm_up import warm_up
+
+SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
+LONG = Budget(batches=20, seconds=30.0)  # the same where nobody waits: the first batch of a turn is not staged ahead
+# Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
+# all are tried again at the same time. Alone, it halts by itself, and the others go on.
+ALONE = TRIES // 2
+ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them: a turn may hang
+# Failures after which it is alone for longer: two more halt it, and one may be a death that is counted only when the
+# next run takes the pipeline over. So no batch halts for what another did beside it within that time.
+LAST = TRIES - 2
+LAST_FOR = 300.0
+EACH = 1.0  # seconds for which a run that stays has one report: its log would have no end with many pipelines
+AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
+
+
+class Turns:
+    """The pipelines of a run. Turns of several are taken at once, each in a thread."""
+
+    def __init__(
+        self,
+        context: dg.AssetExecutionContext,
+        pipelines: Sequence[Pipeline],
+        endpoints: Endpoints,
+        ledger: Ledger,
+        spark: SparkResource,
+        *,
+        stays: bool = False,
+    ) -> None:
+        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `crowded` is
+        to be set to what says whether others wait for a turn.
+        """
+        self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
+        self._stays = stays
+        self.crowded: Callable[[], bool] = lambda: True
+        self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
+        self._reporters: dict[str, Reporter] = {}
+        self._alone_since: dict[str, float] = {}
+        self._outdated = False  # a file that a transform imports has changed
+        self._starting, self._stopped, self._over = threading.Lock(), threading.Event(), threading.Event()
+        self._reports = threading.Thread(target=self._report_now_and_then, name="reports", daemon=True)
+        if stays:
+            self._reports.start()
+
+    def take(self, name: str) -> Turned:
+        """A turn. Raises what ends the run's work on the pipeline, and PipelineHeld where another run has it."""
+        pipeline, run_id = self._pipelines[name], self._context.run.run_id
+        reporter = self._reporter(pipeline)
+        self._alone_since.pop(name, None)  # it has waited: now the others do
+        try:
+            with (
+                reporter.halt_reported(),
+                open_run(
+                    pipeline, self._endpoints, self._session, run_id, ledger=self._ledger, unless_held=True
+                ) as outside,
+            ):
+                reporter.begin(self._stopped_with_the_run(outside))
+                return self._drained(pipeline, reporter)
+        except PipelineHeld:
+            time.sleep(AGAIN)
+            raise
+        except Exception as error:
+            self._outdated = self._outdated or isinstance(error, TransformChanged)
+            self._explain(name, error)
+            raise
+        finally:
+            self._alone_since.pop(name, None)
+
+    def finish(self) -> None:
+        """Report what is left to be reported at the end of the run. Nothing of it can fail the run."""
+        self._over.set()
+        if self._stays:
+            self._reports.join()
+        for reporter in self._reporters.values():
+            reporter.finish()
+
+    def alone(self, name: str) -> bool:
+        """Whether the pipeline's batch has failed so often that it is tried alone, for a while."""
+        try:
+            failures = self._ledger.batch_failures(name)
+        except TidegateError:
+            return False  # its turn will say what is wrong
+        if failures < ALONE:
+            return False
+        now = time.monotonic()
+        return now - self._alone_since.setdefault(name, now) < (ALONE_FOR if failures < LAST else LAST_FOR)
+
+    def over(self) -> bool:
+        """Return True if no turn can be taken any more: pipelines that have had no turn must not fail for another's
+        sake. Also once a file that a transform imports has changed: the next run imports it, and should begin soon.
+        """
+        return self._outdated or self._spark.has_ended()
+
+    def stop(self) -> None:
+        """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted for it."""
+        self._stopped.set()
+        self._spark.cancel_jobs()
+
+    @property
+    def taken(self) -> list[str]:
+        """The pipelines that have had a turn."""
+        return list(self._reporters)
+
+    def warm_up(self) -> None:
+        """Start Spark and a Python worker for each core, before any message waits for them."""
+        try:
+            warm_up(self._session())
+        except Exception as error:  # noqa: BLE001  # of whatever kind: the first turn meets it again, and records it
+            self._context.log.warning(f"Spark did not start: {error}")
+
+    def _report_now_and_then(self) -> None:
+        while not self._over.wait(1.0):
+            reporters = list(self._reporters.values())
+            for reporter in reporters:
+                reporter.report_collected(every=len(reporters) * EACH)
+
+    def _drained(self, pipeline: Pipeline, reporter: Reporter) -> Turned:
+        share, read = Spent(SHARE), in_small_batches(pipeline) if self._stays else pipeline
+        try:
+            with closing(drain(read, reporter.outside, self._share())) as drained:
+                for published in drained:
+                    reporter.published(published)
+                    share.begun += 1
+                    if self._stopped.is_set() or not self._goes_on(published, pipeline.contract, share):
+                        break
+        except GateFailed as failed:
+            reporter.gate_failed(failed)
+            raise
+        at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
+        reporter.turn_ended(at)
+        return Turned(share.begun, at)
+
+    def _share(self) -> Budget:
+        """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
+        crowded = self.crowded()
+        if self._stays:
+            return replace(STAYING, ahead=not crowded)
+        return SHARE if crowded else LONG
+
+    def _goes_on(self, published: Published, contract: Contract, share: Spent) -> bool:
+        """Whether the turn goes on after the batch. A long one ends where others have come to wait meanwhile, and its
+        `share` is spent.
+        """
+        if published.followed:  # of a plan that is published range by range: all of it is reported
+            return True
+        if self._stays:
+            return not self.crowded()
+        return _may_leave_more(published, contract) and (share.may_begin() or not self.crowded())
+
+    def _stopped_with_the_run(self, outside: Outside) -> Outside:
+        return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
+
+    def _reporter(self, pipeline: Pipeline) -> Reporter:
+        """The run's reporter of a pipeline: it sums up what all of its turns did."""
+        if pipeline.name not in self._reporters:
+            self._reporters[pipeline.name] = Reporter(
+                self._context, pipeline.contract, self._ledger, self._endpoints, collects=self._stays
+            )
+        return self._reporters[pipeline.name]
+
+    def _session(self) -> SparkSession:
+        with self._starting:  # two first batches at once start one session
+            return self._spark.session()
+
+    def _explain(self, name: str, error: Exception) -> None:
+        """Log at once what the run will fail with at its end."""
+        if isinstance(error, Fenced):
+            self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
+        elif isinstance(error, RunStopped):
+            self._context.log.warning(str(error))
+        else:
+            self._context.log.error(f"{name}: {error}", exc_info=not isinstance(error, TidegateError))
+
+
+def _may_leave_more(batch: Published, contract: Contract) -> bool:
+    """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
+    planned; to look at once for what has come since would make a batch of each message of a trickle. Of ranges that are
+    published one by one, the plan is what counts.
+    """
+    if batch.followed:
+        return True
+    return is_full(batch.plan or batch.ranges, contract.limits.batch_messages)

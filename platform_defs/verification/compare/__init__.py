@@ -1,0 +1,1 @@
+"""Tables against the topic: appends, upserts, accumulates and dead letters."""

@@ -1,0 +1,280 @@
+"""An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
+
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.errors.words import noun_for, plural
+from platform_defs.verification.compare.accumulates import Accumulated
+from platform_defs.verification.compare.dead_letters import (
+    LATE,
+    OTHER_BYTES,
+    DeadLetters,
+    needless,
+    no_dead_letter,
+    report_strays,
+    settled_in,
+    several,
+    skipped_in,
+)
+from platform_defs.verification.compare.differences import Difference, differences, offsets_of, places_of
+from platform_defs.verification.compare.expected import Expected
+from platform_defs.verification.compare.judged import ChunkJudge
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.skipped import SkippedRecords
+from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.source.messages import Chunk, Topic
+from platform_defs.verification.source.ordered import Ordered
+from platform_defs.verification.source.partitions import DeadLetter, Partition
+from platform_defs.verification.source.pins import Pinned
+from platform_defs.verification.source.spans import Offsets, Span, less, missing, size, spelt, within
+
+STEP = 100_000  # offsets judged together where the topic holds no messages
+
+Step: TypeAlias = Callable[[], int | None]  # reports what is wrong; how many messages were compared, if any
+
+
+@dataclass(frozen=True)
+class Era:
+    """How messages are judged by one contract, and what they become."""
+
+    judge: ChunkJudge
+    expected: Expected
+    doubt: str = ""  # behind each difference: what else it may come from
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the row table that the contract has, by their names now."""
+        return [name for name in self.expected.schema.names if name not in ("_partition", "_offset")]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a chunk's messages must have become."""
+
+    others: dict[int, NoRow]  # by offset, why messages are no rows
+    settled: set[int]  # offsets whose dead letters were settled and are pruned
+    good: int  # messages that the table must hold, before the transform
+    not_made: Offsets  # of messages of which rows cannot be made any more
+    want: pa.Table
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """What is known of a chunk's messages."""
+
+    part: Partition
+    era: Era
+    messages: Chunk
+    dead: dict[int, list[DeadLetter]]
+    made: _Made
+    found: dict[int, Difference]
+    wanted: Offsets  # ascending, those that have a row after the transform
+    places: dict[int, int]  # of messages that are looked at one by one, by offset
+
+    def is_wanted(self, offset: int) -> bool:
+        return bool(places_of(self.wanted, [offset]))
+
+
+@dataclass
+class AppendComparison:
+    """Goes through the topic and the tables side by side."""
+
+    era: Callable[[Pinned], Era]
+    rows: Ordered
+    dead: DeadLetters
+    accumulated: list[Accumulated]
+    findings: Findings
+    one_row_each: bool  # without a transform every message is exactly one row
+
+    def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
+        """What compares one partition, step by step, to be taken in order and partition after partition. What comes
+        before a step's own work is begun on `threads` when the step is taken.
+
+        `chunk` is how many messages are compared at once, `low` the first offset that the broker still holds.
+        """
+        yield self.strays(part.number, part.start)
+        first = min(max(part.start, low), part.next)
+        for start in range(part.start, first, STEP):
+            until = min(start + STEP, first)
+            yield partial(self._deleted, part, start, until, self.dead.before(part.number, until))
+        skipped = SkippedRecords(part.counted)
+        for start, until, pinned in part.by_contract(first, part.next):
+            era = self.era(pinned)
+            for read in topic.chunks(part.number, start, until, chunk):
+                messages = read.without(part.skips)
+                dead = self.dead.before(part.number, messages.until_offset)
+                made = threads.submit(_made, era, messages, dead, settled_in(part, messages, dead))
+                yield partial(self._chunk, part, era, messages, dead, made, skipped)
+        yield partial(skipped.compare, part.number, self.findings)
+
+    def strays(self, partition: int, offset: int) -> Step:
+        """Reports what is below a place and was not asked for: it is outside of every partition's [start, next)."""
+        return partial(self._strays, partition, offset, self.dead.before(partition, offset))
+
+    def _strays(self, partition: int, offset: int, dead: dict[int, list[DeadLetter]]) -> None:
+        outside = "outside the offsets that the ledger says were read"
+        rows = self.rows.before(partition, offset)
+        for number, where in zip(rows["_partition"].to_pylist(), rows["_offset"].to_pylist(), strict=True):
+            self.findings.bad("duplicated", f"a row {outside}", number, where)
+        report_strays(dead, self.findings)
+
+    def _chunk(
+        self,
+        part: Partition,
+        era: Era,
+        messages: Chunk,
+        dead: dict[int, list[DeadLetter]],
+        making: "Future[_Made]",
+        skipped: SkippedRecords,
+    ) -> int:
+        have, made = self.rows.before(part.number, messages.until_offset), making.result()
+        want, compared = made.want, have
+        if len(made.not_made):
+            self.findings.count("unverifiable", len(made.not_made))
+            compared = have.filter(pa.array(~np.isin(offsets_of(have), made.not_made)))
+        for table in self.accumulated:
+            table.add(want if compared is have and table.reads <= {*era.columns} else have)
+        self._retyped(part, era, have)
+        found = differences(want, compared.select(want.schema.names))
+        places = places_of(np.array(messages.offsets, np.int64), sorted({*dead, *made.others, *found}))
+        chunk = _Chunk(part, era, messages, dead, made, found, np.unique(offsets_of(want)), places)
+        self._count(chunk, want)
+        self.findings.partly(era.expected.not_compared, len(chunk.wanted))
+        skipped.add(messages.offsets, skipped_in(made.others, dead))
+        for offset in chunk.found:
+            self._differs(chunk, offset)
+        self.findings.count("unverifiable", len(made.settled))
+        for offset in sorted({*dead, *made.others} - made.settled):
+            self._dead_letter(chunk, offset)
+        gaps = missing(messages.offsets, messages.from_offset, messages.until_offset)
+        self._undelivered(part, gaps, have, dead)
+        return len(messages)
+
+    def _retyped(self, part: Partition, era: Era, have: pa.Table) -> None:
+        """Report columns that no longer hold what a message of their contract makes."""
+        if have.num_rows and era.expected.retyped:
+            what = f"{era.expected.retyped}, and the rows were not made again (tidegate replay makes them)"
+            self.findings.bad("wrong", what, part.number, int(offsets_of(have)[0]), have.num_rows)
+
+    def _count(self, chunk: _Chunk, want: pa.Table) -> None:
+        self.findings.count("messages", len(chunk.messages))
+        self.findings.count("rows", want.num_rows - sum(len(gone) for gone, _ in chunk.found.values()))
+        skipped = sum(row.skipped for row in chunk.made.others.values())
+        self.findings.count("filtered", chunk.made.good - len(chunk.wanted) + skipped)
+
+    def _differs(self, chunk: _Chunk, offset: int) -> None:
+        """Report why the rows of an offset are not those that its message makes."""
+
+        def bad(kind: str, what: str) -> None:
+            self.findings.bad(kind, f"{what}{chunk.era.doubt}", chunk.part.number, offset)
+
+        gone, extra = chunk.found[offset]
+        row, letters = chunk.made.others.get(offset), chunk.dead.get(offset, [])
+        if offset not in chunk.places:
+            return  # the broker does not deliver the offset: _undelivered reports it
+        if row is not None:
+            bad("wrong", f"the message is not valid ({row.reason}), but the table has a row of it")
+        elif (letters or offset in chunk.made.settled) and extra:
+            bad("duplicated", "the message has both a row and a dead letter")
+        elif letters and not any(letter.stage in LATE for letter in letters):
+            bad("wrong", needless(letters[0]))
+        elif letters:
+            return  # refused after decoding, and without rows: as it should be
+        elif gone and extra:
+            unlike = self.findings.unlike(self.findings.row_table, chunk.era.columns, extra[0], gone[0])
+            bad("wrong", f"the row differs from the message: {unlike}")
+        elif gone:
+            rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
+            bad("lost", f"{rows} missing from the table")
+        elif chunk.is_wanted(offset):
+            bad("duplicated", f"the table has {plural(len(extra), 'row')} too many of the message")
+        else:
+            bad("wrong", "the transform filters the message out, but the table has a row of it")
+
+    def _dead_letter(self, chunk: _Chunk, offset: int) -> None:
+        """Report a dead letter that is missing, wrong or one too many; `_differs` has spoken of the offset's rows."""
+        bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
+        row, letters, differs = chunk.made.others.get(offset), chunk.dead.get(offset, []), offset in chunk.found
+        if offset not in chunk.places:
+            return  # the broker does not deliver the offset: _undelivered reports it
+        if not letters and row is not None:
+            if not differs and not row.skipped:
+                bad("lost", no_dead_letter(row.reason))
+        elif len(letters) > 1:
+            bad("duplicated", several(letters))
+        elif letters[0].value != chunk.messages.values[chunk.places[offset]]:
+            bad("wrong", OTHER_BYTES)
+        elif (row is not None and not row.skipped) or letters[0].stage in LATE:
+            self.findings.count("dead_letters")
+        elif not differs and chunk.is_wanted(offset):
+            bad("duplicated", "the message has both a row and a dead letter")
+        elif not differs:
+            bad("wrong", needless(letters[0]))
+
+    def _undelivered(
+        self, part: Partition, spans: list[Span], rows: pa.Table, dead: dict[int, list[DeadLetter]]
+    ) -> None:
+        """Offsets that the broker does not deliver: the ledger declares a gap or a skip, or something is missing; those
+        that have a row or a dead letter can no longer be verified.
+        """
+        undeclared = self._undeclared(part, spans)
+        there: Any = _with_dead(rows, dead) if undeclared else None
+        for low, high in undeclared:
+            kept = int(np.count_nonzero((low <= there) & (there < high)))
+            self.findings.count("unverifiable", kept)
+            if kept < high - low:
+                what = f"{spelt(part.number, (low, high))}: the topic has no message here, the tables have no row"
+                self.findings.bad("lost", f"{what}, and the ledger records no gap", part.number, low, high - low - kept)
+
+    def _deleted(self, part: Partition, start: int, until: int, dead: dict[int, list[DeadLetter]]) -> None:
+        """Offsets that retention removed: whether each left a row can still be said, but not whether it is right."""
+        have = self.rows.before(part.number, until)
+        for table in self.accumulated:
+            table.add(have)
+        due = self._undeclared(part, [(start, until)])
+        lost: list[Span] = []
+        if self.one_row_each:
+            there = missing(_with_dead(have, dead), start, until)
+            lost = less(
+                [span for low, high in due for span in within(there, low, high)], part.settled.within(start, until)
+            )
+            extra = have.num_rows - len(np.unique(offsets_of(have)))
+            if extra:
+                what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"
+                self.findings.bad("duplicated", what, part.number, start, extra)
+        for span in lost:
+            what = f"{spelt(part.number, span)} has neither rows nor dead letters"
+            self.findings.bad("lost", what, part.number, span[0], size([span]))
+        self.findings.count("unverifiable", size(due) - size(lost))
+
+    def _undeclared(self, part: Partition, spans: list[Span]) -> list[Span]:
+        """What the ledger declares neither as a gap nor as skipped, of ascending spans; counts the rest."""
+        left = part.undeclared(spans)
+        self.findings.count("gaps", left.gaps)
+        self.findings.count("skipped", left.skipped)
+        return left.spans
+
+
+def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settled: set[int]) -> _Made:
+    """What must come of messages, but those that may be refused after they were decoded."""
+    judged, offsets = era.judge.judged(messages), np.array(messages.offsets, np.int64)
+    rows, good = judged.rows, offsets[judged.places]
+    late = [offset for offset, letters in dead.items() if any(letter.stage in LATE for letter in letters)]
+    late += settled
+    if late:
+        kept = ~np.isin(good, late)
+        rows, good = rows.filter(pa.array(kept)), good[kept]
+    others = {messages.offsets[place]: row for place, row in judged.others.items()}
+    made = era.expected.rows(messages.partition, good, rows)
+    return _Made(others, settled, len(good) - len(made.not_made), made.not_made, made.table)
+
+
+def _with_dead(rows: pa.Table, dead: Mapping[int, object]) -> Offsets:
+    """The offsets of rows and of dead letters, each once, ascending."""
+    return np.union1d(offsets_of(rows), np.array([*dead], np.int64))

@@ -1,0 +1,100 @@
+"""A chunk of messages, each of them a row or not and why: in blocks where that is the same, otherwise one by one."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.offered_columns import OFFERED
+from platform_defs.verification.compare.metadata import MetadataJudge, offered_value
+from platform_defs.verification.judge.json_blocks import BlockReader
+from platform_defs.verification.judge.judge import Judge, NoRow, Row
+from platform_defs.verification.source.messages import Chunk
+from platform_defs.verification.source.spans import Offsets
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the messages are that have a value. Both are in the order of their places in the chunk."""
+
+    rows: pa.Table  # of the fields, in the contract's order
+    places: Offsets  # of the rows, in the chunk
+    others: dict[int, NoRow]  # why the messages at other places are no rows
+
+
+class ChunkJudge:
+    """Judges the messages of one contract, many at once."""
+
+    def __init__(
+        self,
+        contract: Contract,
+        judge: Judge,
+        metadata: MetadataJudge | None = None,
+        offered: Collection[str] = (),
+    ) -> None:
+        """`metadata`: for a contract with fields of the message's metadata. `offered`: columns that rows have besides,
+        for a transform.
+        """
+        self._judge, self._blocks, self._metadata, self._offered = judge, BlockReader.of(contract), metadata, offered
+        self._schema = pa.schema([(item.name, item.type.arrow) for item in contract.fields])
+        self._metadata_schema = pa.schema([(item.name, item.type.arrow) for item in contract.metadata_fields])
+
+    def judged(self, chunk: Chunk, among: Sequence[int] | None = None) -> Judged:
+        """All messages of a chunk, or those at some of its places, ascending."""
+        found = self._of_values(chunk, among)
+        if self._metadata is not None:
+            found = self._with_metadata(chunk, found, self._metadata)
+        rows = found.rows
+        for name in self._offered:
+            values = [offered_value(name, chunk, place) for place in found.places.tolist()]
+            rows = rows.append_column(name, pa.array(values, OFFERED[name]))
+        return replace(found, rows=rows)
+
+    def _with_metadata(self, chunk: Chunk, found: Judged, metadata: MetadataJudge) -> Judged:
+        judged = [metadata.at(chunk, place) for place in found.places.tolist()]
+        others = {
+            place: row for place, row in zip(found.places.tolist(), judged, strict=True) if isinstance(row, NoRow)
+        }
+        rows = [row for row in judged if not isinstance(row, NoRow)]
+        kept = np.array([not isinstance(row, NoRow) for row in judged], np.bool_)
+        table = found.rows.filter(pa.array(kept)) if others else found.rows
+        for name, column in zip(
+            self._metadata_schema.names, row_table(self._metadata_schema, rows).columns, strict=True
+        ):
+            table = table.append_column(name, column)
+        return Judged(table, found.places[kept], found.others | others)
+
+    def _of_values(self, chunk: Chunk, among: Sequence[int] | None) -> Judged:
+        wanted = np.arange(len(chunk)) if among is None else np.array(among, np.int64)
+        found, places = self._schema.empty_table(), np.array([], np.int64)
+        if self._blocks is not None:
+            values = chunk.values if among is None else [chunk.values[place] for place in among]
+            found, chosen = self._blocks.read(values)
+            places = wanted[chosen]
+        if len(places) == len(wanted):
+            return Judged(found, places, {})
+        rows, others = self._one_by_one(chunk, np.setdiff1d(wanted, places, assume_unique=True).tolist())
+        together = pa.concat_tables([found, row_table(self._schema, [*rows.values()])])
+        places = np.concatenate([places, np.array([*rows], np.int64)])
+        order = np.argsort(places)
+        return Judged(together.take(order), places[order], others)
+
+    def _one_by_one(self, chunk: Chunk, places: Sequence[int]) -> tuple[dict[int, Row], dict[int, NoRow]]:
+        rows, others = dict[int, Row](), dict[int, NoRow]()
+        for place in places:
+            found = self._judge.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
+            if isinstance(found, NoRow):
+                others[place] = found
+            else:
+                rows[place] = found
+        return rows, others
+
+
+def row_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    """Rows, each a value for each column."""
+    columns: list[Any] = [*zip(*rows, strict=True)] or [[] for _ in schema.names]
+    arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,45 @@
+"""Messages of records that the contract skips: as many as the ledger counts of each range that a batch committed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.source.partitions import CountedRange
+from platform_defs.verification.source.spans import spelt
+
+
+@dataclass
+class SkippedRecords:
+    """Counts the messages of one partition, to compare them with the ledger's ranges, which come in ascending order."""
+
+    ranges: Sequence[CountedRange]
+    _messages: Any = field(init=False)  # numpy arrays of int64, one number for each range
+    _skipped: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._starts = np.array([item.start for item in self.ranges], np.int64)
+        self._untils = np.array([item.until for item in self.ranges], np.int64)
+        self._messages, self._skipped = np.zeros((2, len(self.ranges)), np.int64)
+
+    def add(self, offsets: Sequence[int], skipped: Sequence[int]) -> None:
+        """The offsets of messages that were judged, and of those of them that are of another record."""
+        self._count(offsets, self._messages)
+        self._count(skipped, self._skipped)
+
+    def _count(self, offsets: Sequence[int], into: Any) -> None:
+        at = np.asarray(offsets, np.int64)
+        place = np.searchsorted(self._starts, at, side="right") - 1
+        within = (place >= 0) & (at < self._untils[place]) if len(self.ranges) else np.zeros(len(at), np.bool_)
+        into += np.bincount(place[within], minlength=len(self.ranges))
+
+    def compare(self, partition: int, findings: Findings) -> None:
+        """Report ranges of which the ledger says otherwise. One whose messages are not all there cannot be compared."""
+        for item, messages, skipped in zip(self.ranges, self._messages.tolist(), self._skipped.tolist(), strict=True):
+            if messages == item.messages and skipped != item.skipped_records:
+                place = spelt(partition, (item.start, item.until))
+                says = f"{skipped} of its messages are of another record, and the ledger counts {item.skipped_records}"
+                what = f"{place}: {says} as skipped"
+                findings.bad("wrong", what, partition, item.start, abs(skipped - item.skipped_records))

@@ -1,0 +1,119 @@
+"""Accumulate tables against the rows that are new, by sums that each row changes by what it adds.
+
+Of each sum and count: the value of every group times a hash of the group, added up. What it is now must be what it was
+at the checkpoint plus what the rows since then give, all of it exact. A contribution that is missing, doubled or in
+another group changes it, and so does a value that someone has changed. A minimum or maximum has no such sum: it must
+be no worse than that of each window's rows, before the checkpoint moves past them. Which key is wrong, only the whole
+comparison says.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal, localcontext
+
+from psycopg import sql
+
+from platform_defs.contract.model.contract import Aggregate, Table
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.source.arrow_rows import names_of, table_of
+from platform_defs.verification.source.snapshot import Snapshot
+from platform_defs.verification.source.windows import FOREVER
+
+Sums = Mapping[str, str]  # by table and column, such as bank.balances.balance: a decimal number
+DIGITS = 2_000  # of a sum: 19 of a hash, 38 of a value, and some for how many there are
+
+
+def of_window(snapshot: Snapshot) -> dict[str, str]:
+    """What the rows of the window's batches add."""
+    return _of_rows(snapshot, snapshot.of_batches())
+
+
+def added(one: Sums, other: Sums) -> dict[str, str]:
+    """Both together. A table that is in one of them alone has what it has there."""
+    with localcontext(prec=DIGITS):
+        return {name: str(Decimal(one.get(name, "0")) + Decimal(other.get(name, "0"))) for name in {**one, **other}}
+
+
+def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
+    """Report every sum and count that is not `at_end`, as of the window's last batch, plus what the rows since give."""
+    after = sql.SQL("_batch_id > {} AND _batch_id <= {}").format(
+        sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
+    )
+    wanted, found = added(at_end, _of_rows(snapshot, after)), _of_tables(snapshot)
+    rows = snapshot.contract.row_table.name
+    for name, value in found.items():
+        if Decimal(value) != Decimal(wanted[name]):
+            what = f"{name} is not what it was at the last check and what the rows of {rows} since then add to it"
+            findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)")
+
+
+def compare_extremes(snapshot: Snapshot, findings: Findings) -> None:
+    """Report every minimum and maximum that is worse than that of the window's rows. Later batches only improve it."""
+    rows = snapshot.contract.row_table.name
+    for table in snapshot.contract.accumulates:
+        for item in table.aggregates:
+            if item.function in ("min", "max") and (keys := _worse(snapshot, table, item)):
+                what = f"{table.name}.{item.column} lacks the {item.function} of new rows of {rows}"
+                findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)", number=keys)
+
+
+def _of_tables(snapshot: Snapshot) -> dict[str, str]:
+    found = dict[str, str]()
+    for table in snapshot.contract.accumulates:
+        value = {a.column: sql.SQL("coalesce({}, 0)").format(sql.Identifier(a.column)) for a in _summed(table)}
+        found |= _asked(snapshot, table, value, table_of(table), sql.SQL("true"))
+    return found
+
+
+def _of_rows(snapshot: Snapshot, where: sql.Composable) -> dict[str, str]:
+    found = dict[str, str]()
+    for table in snapshot.contract.accumulates:
+        value = {a.column: _of_row(a) for a in _summed(table)}
+        found |= _asked(snapshot, table, value, table_of(snapshot.contract.row_table), where)
+    return found
+
+
+def _asked(
+    snapshot: Snapshot,
+    table: Table,
+    values: Mapping[str, sql.Composable],
+    source: sql.Composable,
+    where: sql.Composable,
+) -> dict[str, str]:
+    if not values:
+        return {}
+    group = sql.SQL("hashtextextended(ROW({})::text, 0)::numeric").format(names_of(table.group_by))
+    sums = [sql.SQL("coalesce(sum({} * {}), 0)").format(group, value) for value in values.values()]
+    query = sql.SQL("SELECT {} FROM {} WHERE {}").format(sql.SQL(", ").join(sums), source, where)
+    return {f"{table.name}.{name}": str(found) for name, found in zip(values, snapshot.ask(query), strict=True)}
+
+
+def _summed(table: Table) -> list[Aggregate]:
+    return [item for item in table.aggregates if item.function in ("sum", "count")]
+
+
+def _of_row(item: Aggregate) -> sql.Composable:
+    """What one row adds to the aggregate."""
+    if item.source is None:
+        return sql.SQL("1")
+    shape = "coalesce({}, 0)" if item.function == "sum" else "({} IS NOT NULL)::int"
+    return sql.SQL(shape).format(sql.Identifier(item.source))
+
+
+def _worse(snapshot: Snapshot, table: Table, item: Aggregate) -> int:
+    """How many keys have a minimum or maximum that is not as good as that of their rows in the window."""
+    query = sql.SQL(
+        "SELECT count(*) FROM (SELECT {keys}, {function}({source}) AS due FROM {rows} WHERE {where} "
+        "GROUP BY {keys}) AS new LEFT JOIN {table} AS t USING ({keys}) "
+        "WHERE new.due IS NOT NULL AND (t.{column} IS NULL OR t.{column} {worse} new.due)"
+    ).format(
+        keys=names_of(table.group_by),
+        function=sql.SQL("min" if item.function == "min" else "max"),
+        source=sql.Identifier(item.source or ""),
+        rows=table_of(snapshot.contract.row_table),
+        where=snapshot.of_batches(),
+        table=table_of(table),
+        column=sql.Identifier(item.column),
+        worse=sql.SQL(">" if item.function == "min" else "<"),
+    )
+    (keys,) = snapshot.ask(query)
+    return keys

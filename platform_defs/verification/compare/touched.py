@@ -1,0 +1,68 @@
+"""An upsert's rows of the keys that the messages of one window have: each is the newest message's, or a later batch's.
+
+A row that is missing may have been deleted by a batch after the window: its key waits for that batch's window.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.verification.compare.newest import Newest
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.upserts import UpsertComparison
+from platform_defs.verification.source.windows import Window
+
+KEYS = 20_000  # asked for at once
+MOST_WAITING = 100_000  # keys
+
+
+@dataclass(frozen=True)
+class TouchedKeys:
+    """`waiting`: from earlier windows, the keys without a row that a later message may have deleted, and their newest
+    message. Those that still wait after a window are added.
+    """
+
+    comparison: UpsertComparison
+    window: Window
+    waiting: dict[str, Newest]
+    findings: Findings
+
+    def compare(self, rows: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]) -> None:
+        """`rows` gives the table's rows of some keys: its columns, _key, _partition, _offset, _batch_id."""
+        newest = self.comparison.newest
+        for key in newest:
+            self.waiting.pop(key, None)
+        for keys in _in_pieces([*newest]):
+            for batch in rows(keys):
+                self._rows(batch)
+        for key, wanted in newest.items():
+            if wanted.row is not None:
+                self.waiting[key] = Newest(wanted.partition, wanted.offset, None)
+        if self.window.last:
+            for key, wanted in self.waiting.items():
+                what = f"the table has no row for key {self.findings.key(key)}"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)
+            self.waiting.clear()
+
+    def _rows(self, batch: pa.RecordBatch) -> None:
+        rows = pa.Table.from_batches([batch])
+        batches: Any = rows["_batch_id"].to_numpy()
+        newer: Any = (batches > self.window.until) & (not self.window.last)
+        here: Any = (batches > self.window.after) & ~newer
+        self.comparison.compare(rows.filter(cast("Any", pa.array(here))))
+        for place in np.flatnonzero(~here).tolist():
+            key, batch_id = rows["_key"][place].as_py(), int(batches[place])
+            wanted = self.comparison.newest.pop(key)
+            self.comparison.elsewhere.pop(key, None)
+            if not newer[place]:
+                row = f"the row of key {self.findings.key(key)}"
+                what = f"{row} is still the one of batch {batch_id}; a newer message was lost"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)
+
+
+def _in_pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(keys), KEYS):
+        yield keys[start : start + KEYS]

@@ -1,0 +1,201 @@
+"""An upsert table against its compacted topic: each key as its newest valid message says."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from platform_defs.verification.compare.appends import Step
+from platform_defs.verification.compare.dead_letters import (
+    LATE,
+    OTHER_BYTES,
+    DeadLetters,
+    needless,
+    no_dead_letter,
+    report_strays,
+    settled_in,
+    several,
+)
+from platform_defs.verification.compare.differences import places_of, python_values
+from platform_defs.verification.compare.keyed import Keyed, KeyedJudge
+from platform_defs.verification.compare.newest import NOT_COMPARED, Newest, equal_rows, without_waste
+from platform_defs.verification.compare.report import Findings
+from platform_defs.verification.compare.skipped import SkippedRecords
+from platform_defs.verification.judge.judge import NoRow, Row
+from platform_defs.verification.source.eras import Eras
+from platform_defs.verification.source.messages import Chunk, Topic
+from platform_defs.verification.source.partitions import DeadLetter, Partition
+from platform_defs.verification.source.pins import Pinned
+from platform_defs.verification.source.spans import Span, missing, size
+
+_WASTE = 500_000  # rows that messages have replaced and that are still held, above as many as there are keys
+
+
+@dataclass
+class UpsertComparison:
+    """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
+
+    eras: Eras
+    judges: Callable[[Pinned], KeyedJudge]
+    dead: DeadLetters
+    findings: Findings
+    newest: dict[str, Newest] = field(default_factory=dict[str, Newest])
+    elsewhere: dict[str, list[Newest]] = field(default_factory=dict[str, list[Newest]])  # keys that changed partition
+    gone: dict[int, list[Span]] = field(default_factory=dict[int, list[Span]])  # not delivered by the broker
+    known: dict[int, Partition] = field(default_factory=dict[int, Partition])
+    _held: int = 0  # rows in blocks
+
+    def __post_init__(self) -> None:
+        self.names = [name for name, _ in self.eras.columns]
+
+    def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
+        """What reads one partition, step by step. As AppendComparison.steps."""
+        self.known[part.number] = part
+        yield self.strays(part.number, part.start)
+        first = min(max(part.start, low), part.next)
+        if first > part.start:
+            self.dead.before(part.number, first)
+            yield partial(self._undelivered, part, [(part.start, first)])
+        skipped = SkippedRecords(part.counted)
+        for start, until, pinned in part.by_contract(first, part.next):
+            judge = self.judges(pinned)
+            for read in topic.chunks(part.number, start, until, chunk):
+                messages = read.without(part.skips)
+                dead = self.dead.before(part.number, messages.until_offset)
+                settled = settled_in(part, messages, dead)
+                judging = threads.submit(judge.judged, messages, {*dead, *settled})
+                yield partial(self._chunk, part, messages, dead, settled, judging, skipped)
+        yield partial(skipped.compare, part.number, self.findings)
+
+    def strays(self, partition: int, offset: int) -> Step:
+        """Reports dead letters below a place that were not asked for: outside of every partition's [start, next)."""
+        return partial(report_strays, self.dead.before(partition, offset), self.findings)
+
+    def _chunk(
+        self,
+        part: Partition,
+        messages: Chunk,
+        dead: dict[int, list[DeadLetter]],
+        settled: set[int],
+        judging: "Future[Keyed]",
+        skipped: SkippedRecords,
+    ) -> int:
+        self.findings.count("messages", len(messages))
+        self.findings.count("unverifiable", len(settled))
+        keyed, places = judging.result(), places_of(np.array(messages.offsets, np.int64), sorted(dead))
+        for place in sorted({*keyed.others, *places.values()}):
+            if (offset := messages.offsets[place]) in settled:
+                continue
+            self._dead_letter(part, offset, messages.values[place], keyed.others.get(place), dead.get(offset, []))
+        others = [messages.offsets[n] for n, row in keyed.others.items() if row.skipped and n not in places.values()]
+        skipped.add(messages.offsets, sorted(others))
+        for key, found in keyed.newest:
+            self._note(key, found)
+        self._held += keyed.rows
+        if self._held > 2 * len(self.newest) + _WASTE:
+            self._held = without_waste(chain(self.newest.values(), *self.elsewhere.values()))
+        self._undelivered(part, missing(messages.offsets, messages.from_offset, messages.until_offset))
+        return len(messages)
+
+    def _note(self, key: str, found: Newest) -> None:
+        before = self.newest.get(key)
+        if before is not None and before.partition != found.partition:
+            self.elsewhere.setdefault(key, []).append(before)
+        self.newest[key] = found
+
+    def _dead_letter(
+        self, part: Partition, offset: int, value: bytes | None, row: NoRow | None, letters: list[DeadLetter]
+    ) -> None:
+        """Report what is wrong with a message that has dead letters, or should have one; `row` is why it is none."""
+        bad = partial(self.findings.bad, partition=part.number, offset=offset)
+        skipped = row is not None and row.skipped
+        if not letters and skipped:
+            self.findings.count("filtered")
+        elif not letters:
+            bad("lost", no_dead_letter(row.reason if row else ""))
+        elif len(letters) > 1:
+            bad("duplicated", several(letters))
+        elif (skipped or row is None) and letters[0].stage not in LATE:
+            bad("wrong", needless(letters[0]))
+        elif letters[0].value != value:
+            bad("wrong", OTHER_BYTES)
+        else:
+            self.findings.count("dead_letters")
+
+    def _undelivered(self, part: Partition, spans: list[Span]) -> None:
+        left = part.undeclared(spans)
+        self.findings.count("gaps", left.gaps)
+        self.findings.count("skipped", left.skipped)
+        self.findings.count("compacted", size(left.spans))
+        self.gone.setdefault(part.number, []).extend(left.spans)
+
+    def table(self, batches: Iterator[pa.Table]) -> None:
+        """Compare the table's rows (contract columns, _key, _partition, _offset) with what the topic says."""
+        for batch in batches:
+            self.compare(batch)
+        for key, wanted in self.newest.items():
+            if wanted.row is not None:
+                what = f"the table has no row for key {self.findings.key(key)}"
+                self.findings.bad("lost", what, wanted.partition, wanted.offset)
+
+    def compare(self, rows: pa.Table) -> None:
+        """Compare some rows of the table with the newest messages of their keys, which are then used up: those that
+        are equal in columns, and only the others one by one.
+        """
+        own: Any = [rows[name].to_pylist() for name in ("_key", "_partition", "_offset")]
+        keys, partitions, offsets = own
+        wanted = [None if key in self.elsewhere else self.newest.get(key) for key in keys]
+        equal = equal_rows(rows.select(self.names), partitions, offsets, wanted)
+        self.findings.count("rows", int(np.count_nonzero(equal)))
+        for place in np.flatnonzero(equal).tolist():
+            if self.newest.pop(keys[place], None) is None:  # the key has come before
+                equal[place] = False
+                self.findings.count("rows", -1)
+        others = np.flatnonzero(~equal)
+        columns = [python_values(rows[name].take(others)) for name in self.names]
+        for place, *row in zip(others.tolist(), *columns, strict=True):
+            self.row(keys[place], Newest(partitions[place], offsets[place], tuple(row)))
+
+    def row(self, key: str, have: Newest) -> None:
+        """Compare the table's row of a key with the newest messages of it, which are then used up."""
+        wanted = self.newest.pop(key, None)
+        candidates = [item for item in (wanted, *self.elsewhere.pop(key, ())) if item is not None]
+        found = next((item for item in candidates if item == have), None)
+        if found is not None:
+            self.findings.count("rows")
+            values = zip(self.names, found.row or (), strict=False)
+            self.findings.partly([name for name, value in values if value is NOT_COMPARED])
+        else:
+            self._differs(key, have, next((item for item in candidates if item.partition == have.partition), None))
+
+    def _differs(self, key: str, have: Newest, newer: Newest | None) -> None:
+        """Report why a key's row is not what any of its newest messages says; `newer` is that of its partition."""
+        bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
+        part, row = self.known.get(have.partition), f"the row of key {self.findings.key(key)}"
+        if part is None or not part.start <= have.offset < part.next:
+            bad("duplicated", f"{row} comes from outside the offsets that the ledger says were read")
+        elif newer and newer.offset == have.offset:
+            bad("wrong", f"{row} {self._unlike(have.row, newer.row)}")
+        elif newer and newer.offset > have.offset:
+            what = f"{row} is still the one of offset {have.offset}; a newer message was lost"
+            self.findings.bad("lost", what, newer.partition, newer.offset)
+        elif self._is_gone(have.partition, have.offset):
+            self.findings.count("unverifiable")  # compaction removed its message, and there is no newer one
+        else:
+            bad("wrong", f"{row} comes from no message with this key")
+
+    def _unlike(self, have: Row | None, wanted: Row | None) -> str:
+        if have is None or wanted is None:
+            return "should have been deleted: its newest message is a tombstone"
+        return f"differs from the message: {self.findings.unlike(self.findings.row_table, self.names, have, wanted)}"
+
+    def _is_gone(self, partition: int, offset: int) -> bool:
+        spans = self.gone.get(partition, [])
+        place = bisect_right(spans, (offset, 2**62)) - 1
+        return place >= 0 and spans[place][0] <= offset < spans[place][1]

@@ -1,0 +1,1 @@
+"""verify's own readers of JSON, Avro and Protobuf, none of which the engine uses."""

@@ -1,0 +1,135 @@
+"""An Avro schema as verify's own types, from its JSON."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from platform_defs.verification.formats.avro_types import Array, Enum, Fixed, Map, Plain, Record, Type, Union
+from platform_defs.verification.formats.documents import MAX_DEPTH, NotTheType
+
+PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+LONGEST_NAME = 1_000  # characters, of symbols too
+LOGICAL = {  # those that say what a number or a text is, by the type that they belong to
+    "int": ("date", "time-millis"),
+    "long": (
+        "time-micros",
+        "timestamp-millis",
+        "timestamp-micros",
+        "timestamp-nanos",
+        "local-timestamp-millis",
+        "local-timestamp-micros",
+        "local-timestamp-nanos",
+    ),
+    "string": ("uuid",),
+}
+
+
+class WriterTypes:
+    """The types of a schema and of those that it refers to: read those first."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Type] = {}
+
+    def read(self, document: str) -> Type:
+        """The type that the JSON text spells. Raises NotTheType: SchemaNotCompatible, where it spells none."""
+        try:
+            bare = document.strip() in PRIMITIVES
+            return self._type(document.strip() if bare else json.loads(document), "", 0)
+        except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
+            raise NotTheType("SchemaNotCompatible") from None
+
+    def _type(self, spelt: Any, namespace: str, level: int) -> Type:
+        if level > MAX_DEPTH:
+            raise ValueError(level)
+        if isinstance(spelt, str):
+            return self._by_name(spelt, namespace)
+        if isinstance(spelt, list):
+            branches = cast("list[Any]", spelt)
+            return _union([self._type(branch, namespace, level + 1) for branch in branches])
+        kind: Any = spelt["type"]
+        match kind:
+            case "array":
+                return Array(self._type(spelt["items"], namespace, level + 1))
+            case "map":
+                return Map(self._type(spelt["values"], namespace, level + 1))
+            case "record" | "error":
+                return self._record(spelt, namespace, level)
+            case "enum":
+                return self._name(spelt, namespace, Enum(_symbols(spelt["symbols"])))
+            case "fixed":
+                return self._name(spelt, namespace, Fixed(_size(spelt["size"]), *_logical(spelt, "fixed")))
+            case _:
+                return _with_logical(self._type(kind, namespace, level + 1), spelt)
+
+    def _by_name(self, name: str, namespace: str) -> Type:
+        if name in PRIMITIVES:
+            return Plain(name)
+        local = f"{namespace}.{name}" if namespace and "." not in name else name
+        return self._named[local] if local in self._named else self._named[name]
+
+    def _record(self, spelt: Mapping[str, Any], namespace: str, level: int) -> Type:
+        record = Record(_full_name(spelt, namespace))
+        self._name(spelt, namespace, record)
+        inner = record.name.rpartition(".")[0]
+        for item in spelt["fields"]:
+            if _storable(item["name"]) in record.fields:
+                raise ValueError(item["name"])
+            record.fields[item["name"]] = self._type(item["type"], inner, level + 1)
+        return record
+
+    def _name(self, spelt: Mapping[str, Any], namespace: str, of: Type) -> Type:
+        name = _full_name(spelt, namespace)
+        if name in self._named:
+            raise ValueError(name)
+        self._named[name] = of
+        return of
+
+
+def _full_name(spelt: Mapping[str, Any], namespace: str) -> str:
+    name, own = _storable(spelt["name"]), spelt.get("namespace")
+    space = own if isinstance(own, str) else namespace
+    return _storable(f"{space}.{name}" if space and "." not in name else name)
+
+
+def _storable(name: Any) -> str:
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > LONGEST_NAME:
+        raise ValueError(name)
+    name.encode()  # a surrogate is a ValueError
+    return name
+
+
+def _symbols(symbols: Any) -> list[str]:
+    if not isinstance(symbols, list):
+        raise ValueError(symbols)
+    found = cast("list[Any]", symbols)
+    return [symbol and _storable(symbol) for symbol in found]
+
+
+def _size(size: Any) -> int:
+    if type(size) is not int or not 0 <= size < 2**31:
+        raise ValueError(size)
+    return size
+
+
+def _union(branches: list[Type]) -> Type:
+    if not branches or any(isinstance(branch, Union) for branch in branches):
+        raise ValueError(branches)
+    return Union(branches)
+
+
+def _with_logical(of: Type, spelt: Mapping[str, Any]) -> Type:
+    if not isinstance(of, Plain) or not _logical(spelt, of.kind)[0]:
+        return of
+    return Plain(of.kind, *_logical(spelt, of.kind))
+
+
+def _logical(spelt: Mapping[str, Any], kind: str) -> tuple[str, int]:
+    """The logical type and its scale; none where Avro ignores it."""
+    name: Any = spelt.get("logicalType")
+    if name == "decimal" and kind in ("bytes", "fixed"):
+        precision, scale = spelt.get("precision"), spelt.get("scale", 0)
+        right = type(precision) is int and type(scale) is int and 0 <= scale <= precision and precision > 0
+        return (name, scale) if right else ("", 0)
+    if name == "uuid" and kind == "fixed":
+        return (name, 0) if spelt["size"] == 16 else ("", 0)
+    return (name, 0) if isinstance(name, str) and name in LOGICAL.get(kind, ()) else ("", 0)

@@ -1,0 +1,184 @@
+"""A Protobuf value as a JSON document, with the schema's field names: https://protobuf.dev/programming-guides/json/.
+
+NaN and Infinity are refused; Any and FieldMask are written as their fields.
+"""
+
+import base64
+from datetime import datetime, timedelta
+from math import isfinite
+from typing import Any
+
+import numpy as np
+from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import FieldDescriptor as F
+
+from platform_defs.verification.formats.documents import Document, Long, NotTheType, Number, Pairs, check_text
+from platform_defs.verification.formats.protobuf_wire import Message
+
+_WIDE = (F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
+
+
+def said_of(message: Message, item: F) -> list[Any]:
+    """What a message says of a field, as far as it counts: of a oneof, what comes after its other members."""
+    counted: list[Any] = []
+    for said in message:
+        if said.field.number == item.number:
+            counted.append(said.value)
+        elif item.containing_oneof is not None and said.field.containing_oneof == item.containing_oneof:
+            counted = []
+    return counted
+
+
+def value_of(message: Message, item: F) -> Any:
+    """The value of a field: the last one, all of a repeated one, messages put together; None where nothing is said."""
+    counted = said_of(message, item)
+    if item.is_repeated:
+        return counted
+    if not counted:
+        return None
+    return [said for part in counted for said in part] if item.message_type is not None else counted[-1]
+
+
+def default_of(item: F) -> Any:
+    """What a field without presence has where nothing is said of it."""
+    if item.message_type is not None or item.is_repeated:
+        return []
+    return {F.TYPE_STRING: b"", F.TYPE_BYTES: b"", F.TYPE_BOOL: False, F.TYPE_DOUBLE: 0.0, F.TYPE_FLOAT: 0.0}.get(
+        item.type, 0
+    )
+
+
+def document(item: F, value: Any) -> Document:
+    """The JSON of a field's value. Raises NotTheType."""
+    if not item.is_repeated:
+        return _one(item, value)
+    of = item.message_type
+    if of is not None and of.GetOptions().map_entry:
+        return _map(of, value)
+    return [_one(item, part) for part in value]
+
+
+def message_document(of: Descriptor, message: Message) -> Pairs:
+    """The JSON of a message that is none of Protobuf's own. Raises NotTheType."""
+    return Pairs(_fields(of, message))
+
+
+def text(raw: bytes) -> str:
+    """UTF-8 that Postgres can hold. Raises NotTheType."""
+    try:
+        found = raw.decode()
+    except UnicodeDecodeError:
+        raise NotTheType("InvalidUtf8") from None
+    check_text(found)
+    return found
+
+
+def enum_names(item: F, number: int) -> list[str]:
+    """The names that the field's enum has for a number, in the schema's order."""
+    return [value.name for value in item.enum_type.values if value.number == number] if item.enum_type else []
+
+
+def seconds_and_nanos(message: Message, of: Descriptor) -> tuple[int, int]:
+    """Of a Timestamp or Duration."""
+    return _or_default(message, of, 1), _or_default(message, of, 2)
+
+
+def _or_default(message: Message, of: Descriptor, number: int) -> Any:
+    item = of.fields_by_number[number]
+    value = value_of(message, item)
+    return default_of(item) if value is None else value
+
+
+def _one(item: F, value: Any) -> Document:
+    if item.message_type is not None:
+        return _message(item.message_type, value)
+    if item.enum_type is not None:
+        return _enum(item, value)
+    if item.type == F.TYPE_STRING:
+        return text(value)
+    if item.type == F.TYPE_BYTES:
+        return base64.standard_b64encode(value).decode()
+    if item.type == F.TYPE_BOOL:
+        return value
+    if item.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
+        return _real(float(str(np.float32(value))) if item.type == F.TYPE_FLOAT else value)
+    return Long(value) if item.type in _WIDE else Number(value)
+
+
+def _enum(item: F, number: int) -> Document:
+    names = enum_names(item, number)
+    if not names:
+        raise NotTheType("InvalidEnum")
+    is_null = item.enum_type is not None and item.enum_type.full_name == "google.protobuf.NullValue"
+    return None if is_null else names[0]
+
+
+def _real(value: float) -> Number:
+    if not isfinite(value):
+        raise NotTheType("NotFinite")
+    written = repr(value)
+    return Number(written[:-2] if written.endswith(".0") else written)
+
+
+def _map(entry: Descriptor, entries: list[Message]) -> Pairs:
+    found: dict[str, Any] = {}
+    for message in entries:
+        key = _or_default(message, entry, 1)
+        spelt = text(key) if isinstance(key, bytes) else str(key).lower()
+        found[spelt] = _one(entry.fields_by_number[2], _or_default(message, entry, 2))
+    return Pairs(found.items())
+
+
+def _message(of: Descriptor, message: Message) -> Document:
+    name = of.full_name.removeprefix("google.protobuf.") if of.file.name.startswith("google/protobuf/") else ""
+    match name:
+        case "Timestamp":
+            return _timestamp(*seconds_and_nanos(message, of))
+        case "Duration":
+            return _duration(*seconds_and_nanos(message, of))
+        case "Struct":
+            return document(of.fields_by_number[1], value_of(message, of.fields_by_number[1]))
+        case "ListValue":
+            return document(of.fields_by_number[1], value_of(message, of.fields_by_number[1]))
+        case "Value":
+            return next((_one(item, value_of(message, item)) for item in of.fields if said_of(message, item)), None)
+        case "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value" | "UInt32Value":
+            return _one(of.fields_by_number[1], _or_default(message, of, 1))
+        case "BoolValue" | "StringValue" | "BytesValue":
+            return _one(of.fields_by_number[1], _or_default(message, of, 1))
+        case _:
+            return message_document(of, message)
+
+
+def _fields(of: Descriptor, message: Message) -> list[tuple[str, Document]]:
+    found: list[tuple[str, Document]] = []
+    for item in of.fields:
+        value = value_of(message, item)
+        if value is None or (not item.has_presence and not value):  # a default
+            continue
+        found.append((item.name, document(item, value)))
+    return found
+
+
+def _timestamp(seconds: int, nanos: int) -> str:
+    if not 0 <= nanos < 10**9:
+        raise NotTheType("InvalidTimestamp")
+    try:
+        whole = datetime(1970, 1, 1) + timedelta(seconds=seconds)  # noqa: DTZ001  # UTC, and printed as such
+    except OverflowError:
+        raise NotTheType("OutOfRange") from None
+    return f"{whole.isoformat()}{_decimals(nanos)}Z"
+
+
+def _duration(seconds: int, nanos: int) -> str:
+    if abs(seconds) > 315_576_000_000 or abs(nanos) >= 10**9 or (seconds < 0 < nanos) or (nanos < 0 < seconds):
+        raise NotTheType("OutOfRange")
+    sign = "-" if seconds < 0 or nanos < 0 else ""
+    return f"{sign}{abs(seconds)}{_decimals(abs(nanos))}s"
+
+
+def _decimals(nanos: int) -> str:
+    if not nanos:
+        return ""
+    places = 3 if nanos % 10**6 == 0 else 6 if nanos % 10**3 == 0 else 9
+    return "." + f"{nanos:09}"[:places]

@@ -1,0 +1,1 @@
+"""One message against its contract, in plain Python, and blocks of them."""

@@ -1,0 +1,160 @@
+"""The key of one message of an upsert, as the text that decides the row: by verify's own readers."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from operator import itemgetter
+from typing import Any, cast
+
+from google.protobuf.descriptor import Descriptor
+
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.verification.formats.avro import AvroJudge
+from platform_defs.verification.formats.documents import (
+    Document,
+    Long,
+    NotTheType,
+    Number,
+    Pairs,
+    canonical_number,
+    check_jsonb,
+    compact,
+    parse,
+)
+from platform_defs.verification.formats.protobuf import indexed_message
+from platform_defs.verification.formats.protobuf_json import message_document
+from platform_defs.verification.formats.protobuf_schema import message_types
+from platform_defs.verification.formats.protobuf_wire import Wire
+from platform_defs.verification.judge.judge import NoRow, key_text
+from platform_defs.verification.judge.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+
+Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` gives them
+_WRAPPED = "wrapped"
+
+
+class KeyJudge:
+    """Keys that are plain text."""
+
+    def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:  # noqa: ARG002
+        """A message key as an upsert table stores it, or why it cannot. `header` names its schema, if there is one."""
+        return key_text(key)
+
+
+class FramedKeyJudge(KeyJudge):
+    """Keys that name their schemas."""
+
+    def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
+        self._contract, self._schemas = contract, schemas
+        self._readers: dict[NamedSchema, AvroJudge | NoRow] = {}
+        self._types: dict[NamedSchema, Types | NoRow] = {}
+
+    def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:
+        """See `KeyJudge.at`."""
+        if key is None:
+            return NoRow("MissingKey")
+        wire = self._contract.wire
+        named = taken_apart(wire.framing, key, header, protobuf=wire.key_format == "protobuf")
+        if isinstance(named, NoRow):
+            return named
+        schema = self._schemas.at(partition, offset).get(named.key)
+        if schema is None:
+            return NoRow("UnknownSchemaId")
+        if schema.format != wire.key_format:
+            return NoRow("WrongSchemaType")
+        return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named)
+
+    def _text(self, schema: NamedSchema, named: Named) -> str | NoRow:
+        try:
+            return _spelt(self._document(schema, named))
+        except NotTheType as wrong:
+            return NoRow(str(wrong))
+
+    def _document(self, schema: NamedSchema, named: Named) -> Document:
+        match schema.format:
+            case "json":
+                return parse(named.payload)
+            case "avro":
+                return self._avro(schema, named.payload)
+            case _:
+                return _protobuf(self._types_of(schema), named)
+
+    def _types_of(self, schema: NamedSchema) -> Types:
+        """Return the message types of a Protobuf schema. Failures are cached too."""
+        if schema not in self._types:
+            try:
+                self._types[schema] = message_types(schema.document, schema.references)
+            except NotTheType as wrong:
+                self._types[schema] = NoRow(str(wrong))
+        found = self._types[schema]
+        if isinstance(found, NoRow):
+            raise NotTheType(found.reason)
+        return found
+
+    def _avro(self, schema: NamedSchema, payload: bytes) -> Document:
+        if schema not in self._readers:
+            self._readers[schema] = _avro_reader(self._contract, schema)
+        reader = self._readers[schema]
+        if isinstance(reader, NoRow):
+            raise NotTheType(reader.reason)
+        (text,) = reader.values(payload)
+        return None if text is None else parse(text.encode())
+
+
+def key_judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyJudge:
+    """The judge of an upsert's keys; `schemas` is asked only where they name any."""
+    return KeyJudge() if contract.wire.key_format == "text" else FramedKeyJudge(contract, schemas())
+
+
+def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
+    """Of a record with nothing but the key, whose encoding is the key's own."""
+    one = replace(
+        contract,
+        format="avro",
+        fields=(Field(_WRAPPED, JSON, required=False, rules=()),),
+        wire=replace(contract.wire, record=""),
+    )
+    try:
+        record = {"name": "Key", "type": "record", "fields": [{"name": _WRAPPED, "type": json.loads(schema.document)}]}
+        return AvroJudge(one, json.dumps(record), schema.references)
+    except NotTheType as wrong:
+        return NoRow(str(wrong))
+    except (ValueError, RecursionError):
+        return NoRow("SchemaNotCompatible")
+
+
+def _protobuf(types: Types, named: Named) -> Document:
+    """The message that the key says it is; the first of the schema, where a header names no other."""
+    if not types:
+        raise NotTheType("SchemaNotCompatible")
+    if named.message == b"":
+        (of,), payload, at = types[0,], named.payload, 0
+    else:
+        payload = (named.message or b"") + named.payload
+        of, at = indexed_message(payload, types)
+    return message_document(of, Wire(payload).message(of, at))
+
+
+def _spelt(document: Document) -> str:
+    """The text of a key's value."""
+    if document is None:
+        raise NotTheType("MissingKey")
+    check_jsonb(document)
+    if isinstance(document, str) and not isinstance(document, Number):
+        return document
+    return compact(_in_one_spelling(document))
+
+
+def _in_one_spelling(document: Any) -> Any:
+    """Sorted by name; numbers by their value, those that JSON writes as strings with them."""
+    match document:
+        case Pairs():
+            return Pairs((name, _in_one_spelling(inner)) for name, inner in sorted(document, key=itemgetter(0)))
+        case list():
+            return list(map(_in_one_spelling, cast("list[Any]", document)))
+        case Number():
+            return Number(canonical_number(document))
+        case Long():
+            return Number(canonical_number(Number(document)))
+        case _:
+            return document

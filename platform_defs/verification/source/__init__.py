@@ -1,0 +1,1 @@
+"""What is compared: the topic, read by a plain consumer, and one snapshot of Postgres."""

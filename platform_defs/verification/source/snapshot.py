@@ -1,0 +1,348 @@
+"""Postgres in one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.verification.formats.json_columns import AsText, canonical_columns, text_columns
+from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.source.ahead import read_ahead
+from platform_defs.verification.source.arrow_rows import (
+    arrow_connection,
+    as_typed,
+    columns_of,
+    names_of,
+    selected,
+    table_of,
+)
+from platform_defs.verification.source.eras import read_eras
+from platform_defs.verification.source.ordered import Ordered
+from platform_defs.verification.source.partitions import (
+    CountedRange,
+    DeadLetter,
+    LostHistory,
+    Partition,
+    ReadRange,
+    gaps_of,
+)
+from platform_defs.verification.source.pins import Judged, Pinned, one_after_another
+from platform_defs.verification.source.spans import ManySpans, Span, less
+from platform_defs.verification.source.windows import FOREVER, WHOLE, Window
+from resources.postgres.ledger.migrations import require_current
+from resources.postgres.session.connection import connect, database_errors, queries, session_statement, session_url
+
+VERIFY = "tidegate verify"  # the name of its sessions
+_PRINTED = {  # how values are printed that digests and sums are made of, whatever a role has set
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+}
+# Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
+# as other sessions are given, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
+_PATIENCE = {"tcp_user_timeout": "900000"}
+PORTION = 64 * 2**20  # characters of texts that are sorted at once: 256 MB at most, beside one text
+_AHEAD = 1  # batches of rows in memory, beside the one that is compared; 16 MB each
+_GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
+_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
+OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
+# contract/model/own_columns.py's: where the engine's idea of its columns changes, verify must say so
+
+
+class Snapshot:
+    """What one transaction sees of the window. Streams are ordered by (partition, offset) and are read once."""
+
+    def __init__(
+        self, connection: psycopg.Connection[Any], url: str, contract: Contract, window: Window = WHOLE
+    ) -> None:
+        self._connection, self._url, self.window = connection, url, window
+        self.eras = read_eras(connection, contract)
+        self.contract = self.eras.in_force
+        (self._id,) = connection.execute("SELECT pg_export_snapshot()").fetchone() or ("",)
+        self._open = ExitStack()
+        self.lost = [LostHistory(*row) for row in self._ask("verify_lost_history")]
+        self.partitions = self._partitions()
+
+    def close(self) -> None:
+        self._open.close()
+
+    def rows(self, table: Table) -> Ordered:
+        """The row table's rows of the log that exists now: the columns of every contract that has judged them, [_key,]
+        _partition, _offset.
+        """
+        key = [("_key", pa.string())] if table.disposition == "upsert" else []
+        schema = pa.schema([*self.eras.columns, *key, *OWN])
+        query = sql.SQL("SELECT {} FROM {} WHERE {} AND {} ORDER BY _partition, _offset").format(
+            selected(schema.names, self.eras.as_text), table_of(table), self._of_this_log(), self.of_batches()
+        )
+        return Ordered(self._batches(query, schema, table.name, self.eras.as_text), schema)
+
+    def rows_of_keys(self, table: Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """An upsert's rows of these keys: the columns of `rows`, _batch_id."""
+        schema = pa.schema([*self.eras.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
+        query = sql.SQL("SELECT {} FROM {} WHERE _key = ANY({}) AND {}").format(
+            selected(schema.names, self.eras.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
+        )
+        return self._batches(query, schema, table.name, self.eras.as_text)
+
+    def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """An accumulate table's rows, in any order."""
+        schema = pa.schema(columns_of(table))
+        query = sql.SQL("SELECT {} FROM {}").format(selected(schema.names, text_columns(table)), table_of(table))
+        return self._batches(query, schema, table.name, text_columns(table))
+
+    def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
+        """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
+        _offset.
+        """
+        schema = pa.schema([*columns_of(table), *OWN])
+        query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
+            selected(schema.names, text_columns(table)), table_of(table), self._of_this_log()
+        )
+        return self._batches(query, schema, table.name, text_columns(table)) if self.lost else iter(())
+
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        """The pipeline's dead letters of the log that exists now, ordered by (partition, offset)."""
+        ids = [item.topic_id for item in self.partitions.values()]
+        query = sql.SQL(
+            'SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
+            'WHERE pipeline = {} AND topic_id = ANY({}) AND {} ORDER BY partition, "offset"'
+        ).format(sql.Literal(self.contract.pipeline), sql.Literal(ids), self._of_offsets())
+        cursor = self._open.enter_context(closing(self._connection.cursor("dead_letters")))
+        cursor.itersize = 500  # a value may take megabytes
+        cursor.execute(query)
+        return (DeadLetter(*row) for row in cursor)
+
+    def schemas(self) -> KnownSchemas:
+        """The schemas that messages name, by the ranges whose tasks knew them."""
+        known, found = KnownSchemas(), dict[tuple[Any, ...], NamedSchema]()
+        for *place, key, kind, document, references, encrypted in self._ask("verify_schemas"):
+            listed = tuple((name, text) for name, text in references)
+            found[*place, key] = NamedSchema(key, kind, document, listed, encrypted)
+        for partition, start, stop, *place in self._ask("verify_named_schemas"):
+            known.add(partition, start, stop, found[tuple(place)])
+        return known
+
+    def digest(self) -> str:
+        """A digest of every table's contents, the same however batches were cut."""
+        whole = sha256()
+        for table in self.contract.tables:
+            own = [] if table.disposition == "accumulate" else [name for name, _ in OWN]
+            names = names_of([*(column.name for column in table.columns), *own])
+            query = sql.SQL("SELECT count(*), sum(hashtextextended(ROW({})::text, 0)::numeric) FROM {}").format(
+                names, table_of(table)
+            )
+            whole.update(f"{table.name}{self._connection.execute(query).fetchone()}".encode())
+        return whole.hexdigest()[:32]
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that was read, whatever the contract names by now; None before the first batch."""
+        return next((name for _, name, *_ in self._ask("verify_positions")), None)
+
+    def exists(self, table: Table) -> bool:
+        (found,) = self._connection.execute("SELECT to_regclass(%s) IS NOT NULL", [table.name]).fetchone() or (False,)
+        return found
+
+    def _partitions(self) -> dict[int, Partition]:
+        ranges: dict[int, list[ReadRange]] = {}
+        any_gaps = False
+        for number, low, high, batch_id, has_gaps, pruned, *by in self._ask("verify_ranges"):
+            ranges.setdefault(number, []).append(ReadRange(low, high, batch_id, Pinned(*by), pruned))
+            any_gaps |= has_gaps
+        gaps = self._gaps() if any_gaps else {}
+        counted: dict[int, list[CountedRange]] = {}
+        for number, low, high, batch_id, *counts in self._ask("verify_skipped_records"):
+            if less([(low, high)], self._lost_of(number, batch_id)) == [(low, high)]:
+                counted.setdefault(number, []).append(CountedRange(low, high, *counts))
+        skips: dict[int, list[Span]] = {}
+        for number, start, until in self._ask("verify_skips"):
+            skips.setdefault(number, []).append((start, until))
+        settled: dict[int, list[Span]] = {}
+        for number, start, until in self._ask("verify_settled"):
+            settled.setdefault(number, []).append((start, until))
+        return {
+            number: replace(
+                self.window.of(
+                    self._partition(number, topic_id, start, until, ranges.get(number, []), skips.get(number, []))
+                ),
+                gaps=gaps.get(number, ManySpans()),
+                counted=tuple(counted.get(number, ())),
+                settled=ManySpans(*zip(*settled.get(number, ()), strict=True)),
+            )
+            for number, _, topic_id, start, until in self._ask("verify_positions")
+        }
+
+    def _partition(
+        self, number: int, topic_id: str, start: int, until: int, ranges: Sequence[ReadRange], skips: list[Span]
+    ) -> Partition:
+        covered: list[Span] = []
+        judged: list[Judged] = []
+        forgotten = 0
+        for item in ranges:
+            kept = less([(item.from_offset, item.until_offset)], self._lost_of(number, item.batch_id))
+            covered += kept
+            judged += [(low, high, item.pinned) for low, high in kept]
+            forgotten = max([forgotten, *(high for _, high in kept if item.pruned)])
+        pinned = one_after_another(judged)
+        return Partition(
+            number, topic_id, start, until, covered, ManySpans(), skips, judged=pinned, forgotten=forgotten
+        )
+
+    def _gaps(self) -> dict[int, ManySpans]:
+        """What the broker never delivered of the log that exists now, by partition. A topic of transactions has an
+        offset for the end of each: they are read as columns.
+        """
+        query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._asked)
+        batches = self._streamed(query, _GAPS, "tidegate.batch_range", {})
+        columns = pa.Table.from_batches([*batches], _GAPS)
+        return gaps_of(columns, self.lost)
+
+    def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
+        """What a batch committed of a log that no longer exists."""
+        return [
+            (item.from_offset, item.until_offset)
+            for item in self.lost
+            if item.partition == partition and batch_id <= item.until_batch
+        ]
+
+    def _of_this_log(self) -> sql.Composable:
+        """A condition on rows: their messages were in the log that exists now."""
+        clauses = [
+            sql.SQL("NOT (_partition = {} AND _offset >= {} AND _offset < {} AND _batch_id <= {})").format(
+                item.partition, item.from_offset, item.until_offset, item.until_batch
+            )
+            for item in self.lost
+        ]
+        return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
+
+    def of_batches(self) -> sql.Composable:
+        """A condition on rows: they are of the window's batches."""
+        if self.window.whole:
+            return sql.SQL("true")
+        until = FOREVER if self.window.last else self.window.until
+        return sql.SQL("_batch_id > {} AND _batch_id <= {}").format(sql.Literal(self.window.after), sql.Literal(until))
+
+    def _of_offsets(self) -> sql.Composable:
+        """A condition on dead letters: they are in the window; above its end, too, where nothing is after it."""
+        if self.window.whole:
+            return sql.SQL("true")
+        parts = [
+            sql.SQL('(partition = {} AND "offset" >= {} AND "offset" < {})').format(
+                sql.Literal(part.number),
+                sql.Literal(part.start),
+                sql.Literal(FOREVER if self.window.last else part.next),
+            )
+            for part in self.partitions.values()
+        ]
+        return sql.SQL("({})").format(sql.SQL(" OR ").join(parts))
+
+    def left_after(self, batch: int) -> int:
+        """How many messages the batches after this one have read."""
+        asked = {"pipeline": self.contract.pipeline, "after": batch}
+        (messages,) = self._connection.execute(queries()["verify_left"], asked).fetchone() or (0,)
+        return messages
+
+    def indexed_by_batch(self, table: Table) -> bool:
+        """Whether rows of some batches are found without reading all of them."""
+        (found,) = self._connection.execute(queries()["indexed_by_batch"], {"table": table.name}).fetchone() or (False,)
+        return found
+
+    def ask(self, query: sql.Composed) -> tuple[Any, ...]:
+        """The one row of a query of aggregates."""
+        return self._connection.execute(query).fetchone() or ()
+
+    def in_order(self, table: Table, column: str, texts: Sequence[str]) -> list[str]:
+        """The texts, distinct, as Postgres sorts them by the collation of a column of the table.
+
+        They are parameters: no view of running statements shows them. Of more than PORTION characters,
+        each part between two of the texts is sorted by itself: Postgres takes no array above 1 GB.
+        """
+        of_column = sql.SQL(
+            "(SELECT {} FROM {} WHERE false UNION ALL SELECT unnest(%s::text[])) AS texts (text)"
+        ).format(sql.Identifier(column), table_of(table))
+
+        def ordered(some: Sequence[str]) -> list[str]:
+            query = sql.SQL("SELECT text FROM {} ORDER BY text").format(of_column)
+            return [text for (text,) in self._connection.execute(query, [[*some]]).fetchall()]
+
+        portions = [*_portions(texts)]
+        if len(portions) < 2:
+            return ordered(texts)
+        edges = ordered([portion[0] for portion in portions])
+        query = sql.SQL("SELECT width_bucket(text, %s::text[]), text FROM {}").format(of_column)
+        parts = [list[str]() for _ in range(len(edges) + 1)]
+        for portion in portions:
+            found: list[tuple[int, str]] = self._connection.execute(query, [edges, portion]).fetchall()
+            for place, text in found:
+                parts[place].append(text)
+        if len(texts) in map(len, parts):  # a collation for which they are all equal
+            return ordered(texts)
+        return [text for part in parts for text in self.in_order(table, column, part)]
+
+    def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
+        """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
+        return self._streamed(query.as_string(self._connection), schema, table, as_text)
+
+    def _streamed(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
+        found = read_ahead(self._read(query, schema, table, as_text), _AHEAD)
+        self._open.callback(found.close)
+        return found
+
+    def _read(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Generator[pa.RecordBatch]:
+        connection: Any = arrow_connection(session_url(self._url, VERIFY))
+        with connection, connection.cursor() as cursor:
+            cursor.execute(session_statement(self._url, VERIFY, _PATIENCE))
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute(f"SET TRANSACTION SNAPSHOT '{self._id}'")
+            for setting in _AS_TEXT:
+                cursor.execute(f"SET LOCAL {setting}")
+            cursor.execute(query)
+            for batch in cursor.fetch_record_batch():
+                yield canonical_columns(as_typed(batch, schema, table), as_text)
+
+    def _ask(self, name: str) -> list[tuple[Any, ...]]:
+        return self._connection.execute(queries()[name], self._asked).fetchall()
+
+    @property
+    def _asked(self) -> dict[str, Any]:
+        bounds = {"after": self.window.after, "until": self.window.until}
+        return {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **bounds}
+
+
+def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
+    """Cut into lists of at least PORTION characters each, but the last one."""
+    portion, characters = list[str](), 0
+    for text in texts:
+        portion.append(text)
+        characters += len(text)
+        if characters >= PORTION:
+            yield portion
+            portion, characters = [], 0
+    if portion:
+        yield portion
+
+
+@contextmanager
+def take_snapshot(
+    url: str, contract: Contract, choose: Callable[[psycopg.Connection[Any]], Window] = lambda _: WHOLE
+) -> Generator[Snapshot]:
+    """Open the one transaction in which everything is read; `choose` says of which batches, asked in it.
+
+    Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
+    """
+    with database_errors(), closing(connect(url, VERIFY, {**_PRINTED, **_PATIENCE})) as connection:
+        require_current(connection)
+        connection.autocommit = False
+        connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.read_only = True
+        snapshot = Snapshot(connection, url, contract, choose(connection))
+        with closing(snapshot):
+            yield snapshot

@@ -1,0 +1,174 @@
+"""What a run asks Kafka: what a topic looks like now, and its offsets at a time."""
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_END,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from platform_defs.engine.ports.leader_epochs import LeaderEpochs
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, verdicts
+from platform_defs.errors.verdicts import Verdict
+from platform_defs.offsets import PartitionView, TopicView
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, to_describe, to_run
+
+ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # the answer of a broker without topic ids (KIP-516)
+
+
+class _Transient(Exception):  # inside this module only: try again
+    """The broker could not answer just now."""
+
+
+@dataclass(frozen=True)
+class KafkaBroker:
+    """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    timeout: float = 30.0  # seconds, over all tries of one question
+
+    def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
+        """The topic's ids, low watermarks and last stable offsets (of those `partitions` alone), and if `configured`
+        whether its cleanup policy compacts, which takes the right DescribeConfigs.
+
+        Raises BrokerAway when no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
+        """
+        retrying = Retrying(
+            retry=retry_if_exception_type(_Transient),
+            stop=stop_after_delay(self.timeout),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+            reraise=True,
+        )
+        try:
+            return retrying(self._describe, topic, partitions, configured=configured)
+        except _Transient as error:
+            raise BrokerAway(
+                f"Kafka at {self.options['bootstrap.servers']} returned no metadata for topic {topic} "
+                f"within {self.timeout:.0f} s: {error}. Nothing was changed. The next run will retry. Is the broker up "
+                "(`tidegate stack status`)?"
+            ) from error
+
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        """Reads single messages of the topic, for their leader epochs (operations/settlements/settled_log.py)."""
+        from resources.kafka.data.epochs import (
+            leader_epochs,  # a consumer's module: who only describes does not need it
+        )
+
+        return leader_epochs(self.options, topic)
+
+    def _describe(self, topic: str, wanted: Collection[int] | None, *, configured: bool) -> TopicView:
+        needed = to_run(topic) if configured else to_describe(topic)
+        asked = _Asked(admin_client(self.options), self.options, f"to describe {topic}", (needed,))
+        admin = asked.client
+        cluster = asked.answer(admin.describe_cluster(request_timeout=5))
+        described = asked.answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        topic_id = str(described.topic_id)
+        if topic_id == ZERO_ID or not cluster.cluster_id:
+            raise BadInput(
+                "the broker returns no topic ids, so a recreated topic cannot be distinguished from the old one. "
+                "Use Kafka 3.1 or later, with topic ids",
+                field=topic,
+            )
+        numbers = [item.id for item in described.partitions if wanted is None or item.id in wanted]
+        partitions = [TopicPartition(topic, number) for number in numbers]
+        compacted = configured and _compacts(asked, topic)
+        return TopicView(topic, cluster.cluster_id, topic_id, _watermarks(asked, partitions), compacted)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A client that is asked something, and which rights that takes."""
+
+    client: Any  # admin_client
+    options: Mapping[str, str] = field(repr=False)  # as of KafkaBroker
+    place: str
+    needed: Sequence[Right]
+
+    def answer(self, future: "Future[Any]", topic: str | None = None) -> Any:
+        """The answer to a question. Raises _Transient, and what `refusal` says of; TopicMissing where one about `topic`
+        says so.
+        """
+        try:
+            return future.result(timeout=10)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if topic and reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissing.named(topic) from error
+            raise self.failure(reason) from error
+        except TimeoutError as error:
+            raise _Transient("no answer within 10 s") from error
+
+    def failure(self, reason: KafkaError) -> TidegateError | _Transient:
+        """The error to raise for one of Kafka's."""
+        return refusal(self._why(reason), self.place, self.needed, self.options) or _Transient(reason.str())
+
+    def _why(self, reason: KafkaError) -> KafkaError:
+        """Why there was no answer, where brokers have said it."""
+        return self.client.denied or reason if verdicts.of_kafka(reason.name()) is Verdict.AWAY else reason
+
+
+def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
+    """By partition: low watermark, last stable offset and high watermark.
+
+    A run is due by the last stable offset: by the high watermark, empty runs would start behind an open transaction.
+    """
+    if not partitions:  # the answer was of a broker that is behind; a question about none is refused
+        return {}
+    latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
+    earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
+    admin = asked.client
+    ends = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=5)
+    highs = admin.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=5)
+    lows = admin.list_offsets(earliest, request_timeout=5)
+    end = {p.partition: _found(asked, p, future) for p, future in ends.items()}
+    high = {p.partition: _found(asked, p, future).offset for p, future in highs.items()}
+    low = {p.partition: _found(asked, p, future).offset for p, future in lows.items()}
+    return {p: PartitionView(low[p], end[p].offset, end[p].leader_epoch, high[p]) for p in low}
+
+
+def _found(asked: _Asked, place: TopicPartition, future: "Future[Any]", least: int = 0) -> Any:
+    """The answer about a partition's offset. Where its leader died just now, librdkafka gives OFFSET_INVALID (-1001)
+    and no error: taken for an offset, it would be a log that was cut.
+    """
+    answer = asked.answer(future)
+    if answer.offset < least:
+        raise _Transient(f"partition {place.partition} of {place.topic} has no leader that answers")
+    return answer
+
+
+def _compacts(asked: _Asked, topic: str) -> bool:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    config = asked.answer(asked.client.describe_configs([resource], request_timeout=5)[resource])
+    return "compact" in config["cleanup.policy"].value
+
+
+def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
+    """By partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
+
+    Raises TopicMissing, and BrokerAway when no answer came.
+    """
+    admin = admin_client(options)
+    asked = _Asked(admin, options, f"to list offsets of {topic}", (to_describe(topic),))
+    try:
+        described = asked.answer(admin.describe_topics(TopicCollection([topic]), request_timeout=5)[topic], topic)
+        places = [TopicPartition(topic, item.id) for item in described.partitions]
+        found = admin.list_offsets(dict.fromkeys(places, OffsetSpec.for_timestamp(milliseconds)), request_timeout=5)
+        at = {place.partition: _found(asked, place, future, least=OFFSET_END).offset for place, future in found.items()}
+        ends = {number: held.end for number, held in _watermarks(asked, places).items()}
+    except _Transient as error:
+        raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error
+    return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}

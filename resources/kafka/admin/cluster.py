@@ -1,0 +1,328 @@
+"""What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
+
+The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
+connection of its own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import cycle
+from threading import Thread
+from typing import Any
+
+import confluent_kafka
+from kafka import errors
+from kafka.admin import KafkaAdminClient
+from kafka.net import manager
+from kafka.net.compat import KafkaNetClient
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.structs import TopicPartition
+
+from platform_defs.cluster.observed import Broker, Moving, Quorum, Voter
+from platform_defs.errors import BadInput, BrokerAway, TidegateError
+from platform_defs.kafka.groups import Group
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, on_cluster
+from resources.kafka.client.second_client import second_options
+from resources.kafka.client.tokens import NoToken
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
+TRIES = 3  # that the time limit has room for, where nobody answers
+PAUSE = 0.1  # seconds between two
+
+
+@dataclass(frozen=True)
+class Replica:
+    """A replica in a log folder: bytes, messages behind, and whether it moves here from another folder."""
+
+    topic: str
+    partition: int
+    size: int
+    lag: int
+    moves_here: bool
+
+
+@dataclass(frozen=True)
+class LogDir:
+    """A log folder of a broker. Bytes are None where the broker does not say; `error` is Kafka's name of what is wrong
+    with it (KAFKA_STORAGE_ERROR).
+    """
+
+    broker: int
+    path: str
+    total_bytes: int | None
+    usable_bytes: int | None
+    error: str | None
+    replicas: tuple[Replica, ...]
+
+
+@dataclass(frozen=True)
+class KafkaCluster:
+    """Asks and tells the controller. `options` are librdkafka's, with `bootstrap.servers`.
+
+    Each method raises BrokerAway where no answer came within `timeout` seconds, and BadInput for what only a person can
+    help: rights, certificates, an option that kafka-python does not have (resources/kafka/client/second_client.py).
+    """
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    timeout: float = 15.0
+
+    def quorum(self) -> Quorum:
+        """The leader and the voters of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
+
+        DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is asked nowhere.
+        """
+        said = self._ask("to describe the quorum", lambda admin: admin.describe_metadata_quorum())
+        (partition,) = said["topics"][0]["partitions"]
+        if partition["error"] is not None:
+            raise self._away("to describe the quorum", partition["error"])
+        return _quorum(partition)
+
+    def brokers(self) -> tuple[Broker, ...]:
+        """Every broker that is registered, fenced ones as well, by id. Whether they answer is not tried here. `fenced`
+        needs Kafka 4.0; before, those are left out.
+        """
+        said = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
+        found = (
+            Broker(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"], bool(one.get("is_fenced")))
+            for one in said["brokers"]
+        )
+        return tuple(sorted(found, key=lambda one: one.id))
+
+    def log_dirs(self, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | TidegateError]:
+        """The log folders of each broker. What is wrong with one broker is its own answer, and hides no other.
+
+        Needs the ACL Describe on the cluster.
+        """
+
+        place = "to describe the log folders of broker {}"
+
+        def answer(broker: int) -> tuple[LogDir, ...] | TidegateError:
+            try:
+                said = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
+            except TidegateError as error:
+                return error
+            if not said[0]["log_dirs"]:  # every broker has one; kafka-python leaves out the error of the whole answer
+                denied = _code(confluent_kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+                refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
+                return refused or self._away(place.format(broker), denied.str())
+            return tuple(_log_dir(broker, one) for one in said[0]["log_dirs"])
+
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(brokers, pool.map(answer, brokers), strict=True))
+
+    def groups(self) -> dict[str, Group]:
+        """The groups of any protocol that this user may describe, without members, by name (ListGroups). `type` is the
+        protocol: consumer, share, streams, connect; empty for one that only has committed offsets.
+
+        librdkafka lists those of consumers alone.
+        """
+        said = self._ask("to list groups", lambda admin: admin.list_groups())
+        return {
+            one["group_id"]: Group(
+                name=one["group_id"], type=one["protocol_type"], state=one.get("group_state") or "Unknown"
+            )
+            for one in said
+        }
+
+    def reassignments(self) -> tuple[Moving, ...]:
+        """The reassignments under way, by topic and partition."""
+        said = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
+        found = (
+            Moving(
+                at.topic,
+                at.partition,
+                tuple(one["replicas"]),
+                tuple(one["adding_replicas"]),
+                tuple(one["removing_replicas"]),
+            )
+            for at, one in said.items()
+        )
+        return tuple(sorted(found, key=lambda one: (one.topic, one.number)))
+
+    def reassign(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> dict[tuple[str, int], str | None]:
+        """Begin to move partitions, by topic and number, to these brokers, the preferred leader first; None cancels.
+
+        Kafka's answer for each: None where it has begun, else the name of its error (INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so look at each. To ask again changes nothing.
+        """
+        told = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
+        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told), "Alter")
+        return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
+
+    def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:
+        """The answer to the question, of whichever bootstrap server gives one. Raises as the class says.
+
+        `operation`: the ACL on the cluster that it takes.
+        """
+        needed = on_cluster(operation)
+        given, said = _with_tokens(second_options(self.options)), ""
+        until = time.monotonic() + self.timeout
+        for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
+            if (left := until - time.monotonic()) <= 0:
+                break
+            try:
+                return _within(min(left, self.timeout / TRIES), {**given, "bootstrap_servers": server}, question)
+            except errors.KafkaError as error:
+                if (refused := _refused(error, place, needed, self.options)) is not None:
+                    raise refused from error
+                said = said if said and isinstance(error, errors.KafkaTimeoutError) else str(error)
+            time.sleep(PAUSE)
+        raise self._away(place, said)
+
+    def _away(self, place: str, why: str) -> BrokerAway:
+        servers = self.options.get("bootstrap.servers", "")
+        return BrokerAway(
+            f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers "
+            "up, and most of its controllers (`tidegate stack status`)?"
+        )
+
+
+Read = tuple[bytes, errors.KafkaConnectionError | None]  # and what ended the connection
+
+
+def _answer_first(received: bytes, end: errors.KafkaConnectionError | None) -> Read:
+    """kafka-python 3.0.12 throws away what it reads together with the end of a connection. A broker that refuses a
+    password says so and closes at once, so that the reason would be lost wherever this process wakes up a moment later.
+    Here the end is read again, after the answer.
+    """
+    return received, None if received else end
+
+
+class PlainTransport(KafkaTCPTransport):
+    def _sock_recv(self) -> Read:
+        return _answer_first(*super()._sock_recv())
+
+
+class TlsTransport(KafkaSSLTransport):
+    def _sock_recv(self) -> Read:
+        return _answer_first(*super()._sock_recv())
+
+
+manager.KafkaTCPTransport, manager.KafkaSSLTransport = PlainTransport, TlsTransport
+
+
+class Tokens(AbstractTokenProvider):
+    """The same tokens as librdkafka's, one for each connection: `give` is asked for it."""
+
+    def __init__(self, give: Callable[[], tuple[Any, ...]]) -> None:
+        self._give = give
+
+    def token(self) -> str:  # pyright: ignore[reportIncompatibleMethodOverride]  # kafka-python's has no type
+        try:
+            return self._give()[0]
+        except NoToken as error:
+            raise errors.SaslAuthenticationFailedError(str(error)) from error
+
+
+def _with_tokens(options: Mapping[str, Any]) -> dict[str, Any]:
+    give = options.get("sasl_oauth_token_provider")
+    return {**options, "sasl_oauth_token_provider": Tokens(give)} if give else dict(options)
+
+
+def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any]) -> Any:
+    """The answer of a client of its own, which is closed. Raises kafka-python's errors; KafkaTimeoutError after so many
+    seconds.
+
+    In a thread, because the client itself waits without a limit for a TLS handshake and for the lookup of a name.
+    """
+    answer, clients = Future[Any](), list[Any]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(_answer(seconds, options, question, clients))
+        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits for the answer
+            answer.set_exception(error)
+
+    Thread(target=ask, name="kafka-python", daemon=True).start()
+    try:
+        return answer.result(timeout=seconds)
+    except TimeoutError as error:
+        for client in clients:
+            client._net.stop(timeout_ms=0)  # wakes the thread, which then closes the client
+        raise errors.KafkaTimeoutError(f"no answer within {seconds:.1f} s") from error
+
+
+def _answer(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any], clients: list[Any]) -> Any:
+    """Every client that was made, also for a connection that failed, is in `clients` before it connects."""
+
+    def make(**given: Any) -> Any:
+        clients.append(client := KafkaNetClient(**given))
+        _connect(client)
+        return client
+
+    limit = int(seconds * 1000)
+    limits: dict[str, Any] = {"request_timeout_ms": limit, "bootstrap_timeout_ms": limit}
+    try:
+        return question(KafkaAdminClient(**options, **limits, kafka_client=make))
+    except RuntimeError as error:  # kafka-python's, where it was stopped or found no controller
+        raise errors.KafkaConnectionError(str(error)) from error
+    finally:
+        for client in clients:
+            with suppress(RuntimeError):  # it was stopped and has not ended yet
+                client.close()
+
+
+def _connect(client: Any) -> None:
+    """Raises what is in the way of a connection: without this the client tries again until its time is over, whatever
+    it is, and does not say why.
+    """
+
+    async def connected() -> None:
+        (server, *_) = client.cluster.bootstrap_brokers()
+        await client._manager.get_connection(server.node_id, pop_on_close=False, refresh_metadata_on_err=False)
+
+    client._net.start()
+    client._net.run(connected)
+
+
+def _refused(error: errors.KafkaError, place: str, needed: Right, options: Mapping[str, str]) -> TidegateError | None:
+    """As `refusal`, of an error of kafka-python's."""
+    if isinstance(error, errors.KafkaConfigurationError):
+        return BadInput(f"kafka-python cannot use the options of Kafka: {error}")
+    number = getattr(error, "errno", None)
+    if not isinstance(number, int) or number <= 0:
+        return None
+    return refusal(_code(number), place, (needed,), options)
+
+
+def _code(number: int) -> confluent_kafka.KafkaError:
+    return confluent_kafka.KafkaError(number)
+
+
+def _quorum(said: Mapping[str, Any]) -> Quorum:
+    """A voter's silence is counted from the latest fetch of any of them: all times are of the leader's clock."""
+    found = sorted(said["current_voters"], key=lambda one: one["replica_id"])
+    ends = {one["replica_id"]: one["log_end_offset"] for one in found}
+    end = ends.get(said["leader_id"], said["high_watermark"])
+    now = max((one["last_fetch_timestamp"] for one in found), default=0)
+    return Quorum(said["leader_id"], said["leader_epoch"], tuple(_voter(one, end, now) for one in found))
+
+
+def _voter(said: Mapping[str, Any], end: int, now: int) -> Voter:
+    """A voter that never fetched has the time -1."""
+    fetched = said["last_fetch_timestamp"]
+    silent_ms = now - fetched if fetched >= 0 else None
+    return Voter(said["replica_id"], max(0, end - said["log_end_offset"]), silent_ms)
+
+
+def _log_dir(broker: int, said: Mapping[str, Any]) -> LogDir:
+    replicas = (
+        Replica(topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], one["is_future_key"])
+        for topic in said["topics"]
+        for one in topic["partitions"]
+    )
+    total, usable, code = said.get("total_bytes", -1), said.get("usable_bytes", -1), said["error_code"]
+    return LogDir(
+        broker=broker,
+        path=said["log_dir"],
+        total_bytes=total if total >= 0 else None,
+        usable_bytes=usable if usable >= 0 else None,
+        error=_code(code).name() if code else None,
+        replicas=tuple(sorted(replicas, key=lambda one: (one.topic, one.partition))),
+    )

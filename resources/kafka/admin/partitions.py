@@ -1,0 +1,248 @@
+"""What the brokers say of topics and of themselves, each asked itself whether it answers; and elections.
+
+librdkafka sends what it asks of an administrator to DescribeCluster's controller, which in KRaft is any broker that was
+alive when it was named (apache/kafka#14306), and waits for that one. So what a look at an unhealthy cluster needs comes
+from metadata, which any broker gives; the rest is asked again, by a new client, which may be sent to another broker.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from confluent_kafka import (
+    ElectionType,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin._resource import ResourceType
+
+from platform_defs.cluster.observed import Broker, Partition
+from platform_defs.errors import BrokerAway, TidegateError, TopicMissing, verdicts
+from platform_defs.errors.verdicts import Verdict
+from platform_defs.kafka.topic_description import Setting, Source
+from platform_defs.offsets import PartitionView
+from resources.kafka.admin.throttles import FOLLOWER, LEADER
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, on_cluster, to_describe
+
+ANSWER = 3.0  # seconds in which a broker answers, or is silent
+AT_ONCE = 16  # brokers that are asked at the same time
+TRIES = 3
+ELECTION = 20.0  # seconds
+MINIMUM = "min.insync.replicas"
+
+
+@dataclass(frozen=True)
+class Topics:
+    """The partitions of topics, as a broker describes them; `min_in_sync` of them is not known yet. `brokers` are those
+    that live, as far as the controller has noticed.
+    """
+
+    cluster_id: str
+    brokers: tuple[Broker, ...]
+    partitions: tuple[Partition, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item.topic for item in self.partitions))
+
+
+@dataclass(frozen=True)
+class KafkaPartitions:
+    """Asks a cluster. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each question.
+
+    Raises BrokerAway where no broker answers in time, BadInput where Kafka refuses.
+    """
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    timeout: float = 8.0
+
+    def topics(self, names: Iterable[str] | None = None, needed: Right | None = None) -> Topics:
+        """These topics, or all of them. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
+        may not describe; the error names the right `needed`, without it Describe.
+        """
+        said = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
+        wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
+        if missing := [name for name in wanted if name not in said.topics]:
+            self.topic_ids(missing[:1], needed)  # metadata leaves out what may not be described; this is refused
+            raise TopicMissing.named(missing[0])
+        return Topics(
+            said.cluster_id,
+            tuple(Broker(one.id, f"{one.host}:{one.port}") for _, one in sorted(said.brokers.items())),
+            tuple(
+                _partition(name, item) for name in wanted for _, item in sorted(said.topics[name].partitions.items())
+            ),
+        )
+
+    def asked(self, brokers: Sequence[Broker]) -> tuple[Broker, ...]:
+        """The brokers, each with whether it answers at the address that it advertises."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            answers = list(pool.map(self._answers, brokers))
+        return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
+
+    def limits(self, topics: Sequence[str]) -> dict[str, tuple[int, bool]]:
+        """Return min.insync.replicas, and True where copies of replicas are throttled, of each topic that exists and
+        whose settings this user may see.
+        """
+        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        if not resources:
+            return {}
+
+        def ask(client: Any) -> dict[str, tuple[int, bool]]:
+            asked = client.describe_configs(resources, request_timeout=self._each)
+            found = {at.name: _unless(_HIDDEN, future) for at, future in asked.items()}
+            return {
+                name: (int(config[MINIMUM].value), any(config[f"{one}.replicas"].value for one in (LEADER, FOLLOWER)))
+                for name, config in found.items()
+                if config is not None
+            }
+
+        return self._answer(f"to describe topics ({MINIMUM})", ask)
+
+    def settings(self, topic: str) -> tuple[Setting, ...]:
+        """Return every setting that holds for a topic, by name. Needs the ACL DescribeConfigs on the topic."""
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        needed = to_describe(topic, configured=True)
+        place = f"to describe the settings of {topic}"
+
+        def ask(client: Any) -> tuple[Setting, ...]:
+            entries = client.describe_configs([resource], request_timeout=self._each)[resource].result()
+            return tuple(
+                Setting(name=name, value=entry.value, source=_source(entry.source))
+                for name, entry in sorted(entries.items())
+            )
+
+        return self._answer(place, ask, needed)
+
+    def bounds(self, partitions: Sequence[Partition], needed: Right) -> dict[int, PartitionView | TidegateError]:
+        """Return low watermark, last stable offset and high watermark of partitions of one topic, by number; BrokerAway
+        for one whose leader does not answer. `needed`: the right that the error names where it is missing.
+        """
+        found: dict[int, PartitionView | TidegateError] = {
+            item.number: BrokerAway(f"{item} has no leader at the moment") for item in partitions
+        }
+        left: list[Any] = [TopicPartition(item.topic, item.number) for item in partitions if item.leader is not None]
+        each = {"request_timeout": self._each}
+
+        def ask(client: Any) -> dict[int, PartitionView | TidegateError]:
+            latest: dict[TopicPartition, Any] = dict.fromkeys(left, OffsetSpec.latest())
+            earliest: dict[TopicPartition, Any] = dict.fromkeys(left, OffsetSpec.earliest())
+            ends = client.list_offsets(latest, isolation_level=IsolationLevel.READ_COMMITTED, **each)
+            highs = client.list_offsets(latest, isolation_level=IsolationLevel.READ_UNCOMMITTED, **each)
+            lows = client.list_offsets(earliest, **each)
+            return {at.partition: _view(at, lows[at], ends[at], highs[at]) for at in left}
+
+        for _ in range(TRIES):  # a leader may have moved just now
+            if left:
+                found |= self._answer(f"to list offsets of {left[0].topic}", ask, needed)
+                left = [at for at in left if isinstance(found[at.partition], TidegateError)]
+        return found
+
+    def topic_ids(self, topics: Sequence[str], needed: Right | None = None) -> dict[str, str]:
+        """The id of each topic that exists. Raises AccessDenied for one that this user may not describe."""
+        if not topics:
+            return {}
+
+        def ask(client: Any) -> dict[str, str]:
+            asked = client.describe_topics(TopicCollection(list(topics)), request_timeout=self._each)
+            found = {name: _unless(_MISSING, future) for name, future in asked.items()}
+            return {name: str(item.topic_id) for name, item in found.items() if item is not None}
+
+        return self._answer("to describe topics", ask, needed or to_describe(topics[0]))
+
+    def elect(self, partitions: Sequence[Partition], *, unclean: bool) -> dict[tuple[str, int], str]:
+        """Let the first replica of each lead, or with `unclean` any replica there is; what Kafka refuses, with why.
+
+        A partition that needs no election is not among the refused.
+        """
+        if not partitions:
+            return {}
+        kind = ElectionType.UNCLEAN if unclean else ElectionType.PREFERRED
+        wanted = [TopicPartition(item.topic, item.number) for item in partitions]
+        patient = {"socket.timeout.ms": str(int(ELECTION * 1000))}  # confluent-kafka 2.16 takes no other limit
+
+        def ask(client: Any) -> Any:
+            return client.elect_leaders(kind, wanted).result()
+
+        found = self._answer("to elect leaders", ask, on_cluster("Alter"), patient)
+        errors = {(at.topic, at.partition): error for at, error in found.items() if error is not None}
+        return {at: error.str() for at, error in errors.items() if error.code() != KafkaError.ELECTION_NOT_NEEDED}
+
+    @property
+    def _each(self) -> float:
+        return self.timeout / TRIES
+
+    def _client(self, options: Mapping[str, str] | None = None) -> Any:
+        """One that logs nothing: what it finds is an answer."""
+        return admin_client({**self.options, "log_level": "0", **(options or {})})
+
+    def _answers(self, broker: Broker) -> bool:
+        """By a client that knows this address alone, so that its metadata can come from there only."""
+        try:
+            return bool(self._client({"bootstrap.servers": broker.address}).list_topics(timeout=ANSWER).brokers)
+        except KafkaException:
+            return False
+
+    def _answer(
+        self, place: str, ask: Callable[[Any], Any], needed: Right | None = None, more: Mapping[str, str] | None = None
+    ) -> Any:
+        """The answer, of whichever broker a client is sent to."""
+        said = ""
+        for _ in range(TRIES):
+            client = self._client(more)  # held while it answers: the futures of one that is collected are cancelled
+            try:
+                return ask(client)
+            except KafkaException as error:
+                reason: KafkaError = client.denied or error.args[0]
+                if (refused := refusal(reason, place, [needed] if needed else (), self.options)) is not None:
+                    raise refused from error
+                said = reason.str()
+        raise BrokerAway(
+            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {said}. "
+            "Are its brokers up (`tidegate stack status`)?"
+        )
+
+
+_MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART,)
+_HIDDEN = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+
+
+def _unless(codes: Sequence[int], future: Any) -> Any:
+    """None where the answer is one of these errors."""
+    try:
+        return future.result()
+    except KafkaException as error:
+        if error.args[0].code() in codes:
+            return None
+        raise
+
+
+def _source(number: int) -> Source:
+    if number == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
+        return "topic"
+    return "default" if number == ConfigSource.DEFAULT_CONFIG.value else "broker"  # dynamic or in its file
+
+
+def _view(place: TopicPartition, low: Any, end: Any, high: Any) -> PartitionView | TidegateError:
+    """Return what the leader answers; BrokerAway where it does not. Raises KafkaException for a refusal."""
+    try:
+        first, last, written = low.result(), end.result(), high.result()
+    except KafkaException as error:
+        if verdicts.of_kafka(error.args[0].name()) is not Verdict.AWAY:
+            raise
+        return BrokerAway(f"the leader of {place.topic}[{place.partition}] does not answer: {error.args[0].str()}")
+    if min(first.offset, last.offset, written.offset) < 0:  # OFFSET_INVALID: the leader died just now
+        return BrokerAway(f"the leader of {place.topic}[{place.partition}] does not answer")
+    return PartitionView(first.offset, last.offset, last.leader_epoch, written.offset)
+
+
+def _partition(topic: str, item: Any) -> Partition:
+    leader = None if item.leader < 0 else item.leader
+    return Partition(topic, item.id, leader, tuple(item.replicas), tuple(item.isrs))

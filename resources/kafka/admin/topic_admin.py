@@ -1,0 +1,291 @@
+"""Topics as they are, and the steps that change them: create, configure, add partitions, delete.
+
+A step has happened once a description shows it: a broker answers before the others have heard. Configuration is set by
+IncrementalAlterConfigs alone: AlterConfigs would take every override away that is not named.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin._config import ConfigResource, ConfigSource
+from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, verdicts
+from platform_defs.errors.verdicts import Verdict
+from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
+from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
+from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.client.admin_client import override
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import Right, on_cluster
+
+SHOWN = 60.0  # seconds within which what was done is in every description
+BETWEEN = 0.1  # seconds between two descriptions
+ANSWER = 10.0  # seconds that a producer waits for a description
+ASKED = 30.0  # seconds for one request that changes something
+Show = Callable[[str], None]
+
+
+@dataclass
+class TopicAdmin(KafkaTopics):
+    """Looks at topics, as KafkaTopics, and changes them. Raises BrokerAway, and BadInput for what Kafka refuses."""
+
+    timeout: float = 15.0
+
+    def observe(self, topics: Iterable[str]) -> Observed:
+        """The cluster with those of `topics` that exist. Raises for a topic that may not be described."""
+        observed, refused = self.observe_all(topics)
+        if refused:
+            raise next(iter(refused.values()))
+        return observed
+
+    def observe_all(self, topics: Iterable[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
+        """As `observe`, with what is wrong with those of `topics` that may not be described."""
+        observed, refused = self.observe_each(list(dict.fromkeys(topics)))
+        names = frozenset({*self.names(), *observed.topics})
+        return replace(observed, names=names, defaults=self._defaults(min(observed.brokers))), refused
+
+    def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
+        """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
+        admin = self._admin()
+        cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
+        admin.forget()
+        brokers = {node.id: node.rack for node in cluster.nodes}
+        found, refused = self._each(topics)
+        return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
+
+    def rehearse(self, steps: Sequence[Step]) -> None:
+        """Let Kafka check the steps, but for reassignments, without doing them. Raises BadInput for one that it would
+        refuse.
+        """
+        for kind in (Create, SetConfig, AddPartitions):
+            self._ask([step for step in steps if isinstance(step, kind)], check=True)
+
+    def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
+        """Do the steps but for reassignments (platform_defs/operations/cluster/topic_moves.py), in their order, and
+        wait until each is seen. What was done stays done if one fails.
+        """
+        for kind in (Create, SetConfig, AddPartitions):
+            chosen = [step for step in steps if isinstance(step, kind)]
+            self._ask(chosen, check=False)
+            self._await_all(chosen, show)
+
+    def made(self, wanted: Create) -> int:
+        """How many partitions the topic has. It is created as `wanted` where it is missing."""
+        if there := self._partitions(wanted.topic):
+            return there
+        try:
+            self.apply([wanted])
+        except _MadeJustNow:
+            if not self._partitions(wanted.topic):
+                raise
+        return self._partitions(wanted.topic)
+
+    def topic_id(self, topic: str) -> str | None:
+        """The topic's id; None if there is no such topic. Needs Describe alone. Raises AccessDenied."""
+        there = self._topics([topic], configured=False).get(topic)
+        return there and there.topic_id
+
+    def _partitions(self, topic: str) -> int:
+        there = self._topics([topic], configured=False).get(topic)
+        return len(there.partitions) if there else 0
+
+    def delete(self, topic: str, topic_id: str) -> None:
+        """Delete the topic of that id, and wait until it is gone."""
+        there = self._topics([topic]).get(topic)
+        if there is None or there.topic_id != topic_id:
+            raise TopicMissing.named(topic)
+        admin = self._admin()
+        self._done(admin.delete_topics([topic], operation_timeout=ASKED, request_timeout=ASKED)[topic], topic, "delete")
+        self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
+
+    def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
+        """Those that exist, by name. Raises what is wrong with one otherwise than that it is not there.
+
+        Not `configured`: without settings, which need a right of their own.
+        """
+        found, refused = self._each(names, configured=configured)
+        if refused:
+            raise next(iter(refused.values()))
+        return found
+
+    def _each(
+        self, names: Sequence[str], *, configured: bool = True
+    ) -> tuple[dict[str, ObservedTopic], dict[str, TidegateError]]:
+        """Those that exist, by name, and what is wrong with others, unless that they are not there."""
+        if not names:
+            return {}, {}
+        described = self._described(list(names))
+        there = [name for name, item in described.items() if not _failed(item)]
+        wanted = [ConfigResource(ResourceType.TOPIC, name) for name in there] if configured else []
+        settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}
+        answers = {name: item if _failed(item) else settings[name] for name, item in described.items()}
+        found = {name: _observed(described[name], said) for name, said in answers.items() if not _failed(said)}
+        wrong = {name: said for name, said in answers.items() if _failed(said) and not isinstance(said, TopicMissing)}
+        return found, wrong
+
+    def names(self) -> Iterable[str]:
+        """The name of every topic that this user may describe."""
+        try:
+            return self._admin().list_topics(timeout=self.timeout).topics
+        except KafkaException as error:
+            raise self._refused(error.args[0], "the cluster's topics") from error
+
+    def _defaults(self, broker: int) -> dict[str, str]:
+        """A broker's settings; none where this user may not ask for them."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        try:
+            (found,) = self._configured([resource]).values()
+        except BrokerAway:
+            return {}
+        if isinstance(found, TidegateError):
+            return {}
+        return {name: entry.value for name, entry in found.items() if entry.value is not None}
+
+    def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
+        """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
+        if not steps:
+            return
+        failed = list[TidegateError]()
+        for step, future in self._asked(steps, check):
+            try:
+                self._done(future, step.topic, "change" if not isinstance(step, Create) else "create")
+            except TidegateError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def _asked(self, steps: Sequence[Step], check: bool) -> list[tuple[Step, "Future[Any]"]]:
+        admin, how = self._admin(), {"request_timeout": ASKED, "validate_only": check}
+        first, by_topic = steps[0], {step.topic: step for step in steps}
+        if isinstance(first, Create):
+            found = admin.create_topics([_new_topic(step) for step in steps if isinstance(step, Create)], **how)
+        elif isinstance(first, SetConfig):
+            wanted = [_resource(step) for step in steps if isinstance(step, SetConfig)]
+            answers = admin.incremental_alter_configs(wanted, **how)
+            found = {resource.name: future for resource, future in answers.items()}
+        else:
+            wanted = [_new_partitions(step) for step in steps if isinstance(step, AddPartitions)]
+            found = admin.create_partitions(wanted, **how)
+        return [(by_topic[name], future) for name, future in found.items()]
+
+    def _done(self, future: "Future[Any]", topic: str, what: str) -> None:
+        try:
+            future.result(timeout=2 * ASKED)
+        except KafkaException as error:
+            reason: KafkaError = error.args[0]
+            if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _MadeJustNow(
+                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                ) from error
+            if verdicts.of_kafka(reason.name()) is Verdict.DENIED:
+                needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
+                raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
+            if reason.name() in REFUSALS:
+                raise BadInput(
+                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                ) from error
+            raise BrokerAway(
+                f"Kafka did not {what} {topic}: {reason.str()}. To go on, run the command again"
+            ) from error
+        except TimeoutError as error:
+            raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
+
+    def _await_all(self, steps: Sequence[Create | SetConfig | AddPartitions], show: Show) -> None:
+        for step in steps:
+            self._await(step)
+            show(f"{step.topic}: {step.sentence()}")
+
+    def _await(self, step: Create | SetConfig | AddPartitions) -> None:
+        said = f"{step.topic}: {step.sentence()}"
+        whole = isinstance(step, SetConfig)
+        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said)
+
+    def _until(self, seen: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + SHOWN
+        while not seen():
+            if time.monotonic() > deadline:
+                raise BrokerAway(
+                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go "
+                    "on, run the command again"
+                )
+            time.sleep(BETWEEN)
+
+
+def made_topic(options: Mapping[str, str], wanted: Create) -> int:
+    """How many partitions the topic has; for a producer. Raises BrokerAway soon, and once, where nobody answers."""
+    return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
+
+
+NEEDED = {  # by what is done to the topic
+    "create": ("Create", "Describe"),
+    "change": ("Alter", "AlterConfigs", "DescribeConfigs"),
+    "delete": ("Delete", "Describe"),
+}
+REFUSALS = {
+    *("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "TOPIC_DELETION_DISABLED"),
+    *("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT", "INVALID_CONFIG"),
+    *("INVALID_REQUEST", "POLICY_VIOLATION", "REASSIGNMENT_IN_PROGRESS", "UNSUPPORTED_VERSION", "_INVALID_ARG"),
+}
+
+
+def _remedy(reason: KafkaError) -> str:
+    if reason.name() == "TOPIC_ALREADY_EXISTS":
+        return ". It was made just now, or this user may not describe it (ACL Describe)"
+    return ""
+
+
+def _failed(answer: Any) -> bool:
+    return isinstance(answer, TidegateError)
+
+
+def _observed(described: Any, config: Mapping[str, Any]) -> ObservedTopic:
+    ids = sorted(described.partitions, key=lambda item: item.id)
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return ObservedTopic(
+        str(described.topic_id),
+        tuple(_partition(item) for item in ids),
+        {name: entry.value for name, entry in config.items() if entry.source == own and entry.value is not None},
+        {name: entry.value for name, entry in config.items() if entry.value is not None},
+    )
+
+
+def _partition(item: Any) -> PartitionState:
+    replicas, in_sync = (tuple(node.id for node in nodes) for nodes in (item.replicas, item.isr))
+    return PartitionState(replicas, in_sync, item.leader and item.leader.id)
+
+
+def _new_topic(step: Create) -> NewTopic:
+    """-1: the cluster's default (KIP-464)."""
+    return NewTopic(step.topic, step.partitions or -1, step.replication_factor or -1, config=dict(step.config))
+
+
+def _resource(step: SetConfig) -> ConfigResource:
+    entries = [override(name, value.becomes) for name, value in step.config.items()]
+    return ConfigResource(ResourceType.TOPIC, step.topic, incremental_configs=entries)
+
+
+def _new_partitions(step: AddPartitions) -> NewPartitions:
+    if step.replicas is None:
+        return NewPartitions(step.topic, step.becomes)
+    return NewPartitions(step.topic, step.becomes, [list(one) for one in step.replicas])
+
+
+def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None) -> bool:
+    """Whether the topic, as it is described, is as the step makes it."""
+    if there is None or not there.partitions:
+        return False
+    if isinstance(step, SetConfig):
+        return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
+    led = all(partition.leader is not None for partition in there.partitions)
+    wanted = step.partitions if isinstance(step, Create) else step.becomes
+    return led and wanted in (None, len(there.partitions))
+
+
+class _MadeJustNow(BadInput):
+    """The topic exists, though it was not described."""

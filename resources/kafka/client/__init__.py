@@ -1,0 +1,1 @@
+"""Clients of Kafka: options, logins, consumers, and what errors mean."""

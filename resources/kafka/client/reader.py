@@ -1,0 +1,58 @@
+"""librdkafka's consumer, as everything here makes it."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from resources.kafka.client.heard import Heard
+
+# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
+# would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
+LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
+LIBRDKAFKA.addHandler(logging.NullHandler())
+
+QUIET = 1 / 6  # of its user's patience: a consumer that got nothing for so long makes way for a Follower
+
+
+class Reader(Consumer):
+    """A consumer that knows why it got no messages."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        self.heard = Heard()
+        super().__init__({**conf, "error_cb": self.heard}, logger=LIBRDKAFKA)
+
+
+class Follower(Reader):
+    """A consumer of one partition that knows how far it has fetched, also where the log holds no messages for it.
+
+    librdkafka skips aborted transactions without a message or an end of partition, for as long as there are any. Only
+    its statistics show the progress (https://github.com/confluentinc/librdkafka/blob/master/STATISTICS.md). They cost a
+    line for each partition of the topic twice a second, so a Follower takes over where no messages come.
+    """
+
+    def __init__(self, conf: Mapping[str, Any], place: TopicPartition) -> None:
+        """Assigned to `place` for good: after a second assignment, librdkafka would show where the first had got to."""
+        self.fetched = -1
+        self._topic, self._partition = place.topic, str(place.partition)
+        super().__init__({**conf, **_SHOWN, "stats_cb": self._note})
+        self.assign([place])
+
+    def _note(self, statistics: str) -> None:
+        """Set `fetched`: consume() has given all messages below it once it has waited in vain after this call.
+
+        The thread that fetches puts a response's messages into the queue, and only then moves `next_offset` past them
+        (rd_kafka_msgset_reader_run). An error in place of messages is in the queue as well, and moves it too.
+        """
+        topic = json.loads(statistics)["topics"].get(self._topic, {})
+        self.fetched = topic.get("partitions", {}).get(self._partition, {}).get("next_offset", -1)
+
+
+_SHOWN: Mapping[str, Any] = {
+    "statistics.interval.ms": 500,
+    # Also bounds a response, unless `fetch.max.bytes` is set. What is skipped shows as progress only when a response
+    # has arrived, and librdkafka doubles what it asks for each time that one has no messages.
+    "queued.max.messages.kbytes": 1_024,
+}

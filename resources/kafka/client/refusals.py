@@ -1,0 +1,70 @@
+"""What Kafka's errors mean, in the project's own words (platform_defs/errors/verdicts.py has the table)."""
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+
+from platform_defs.errors import AccessDenied, BadInput, InternalError, TidegateError, verdicts
+from platform_defs.errors.verdicts import Verdict
+from resources.kafka.client.rights import KINDS, PAGE, Right, commands
+
+REMEDY = "Correct TIDEGATE_KAFKA_* (options, certificates), or the topic's name"
+LOG_IN = (
+    "Correct TIDEGATE_KAFKA_SASL_USERNAME, TIDEGATE_KAFKA_SASL_PASSWORD and TIDEGATE_KAFKA_SASL_MECHANISM, or what "
+    "gives the token; tidegate doctor says what the brokers offer"
+)
+ENCRYPT = (
+    "Correct TIDEGATE_KAFKA_SSL_CA_LOCATION (the authority that signed the brokers' certificates) and what else there "
+    "is of TIDEGATE_KAFKA_SSL_*; tidegate doctor says what is wrong"
+)
+NO_OPTIONS: Mapping[str, Any] = {}
+
+
+def refusal(
+    reason: KafkaError, place: str, needed: Iterable[Right] = (), options: Mapping[str, Any] = NO_OPTIONS
+) -> TidegateError | None:
+    """The error of ours where nothing but a person can help; None where Kafka may answer differently later.
+
+    `place` says what was asked of Kafka, `needed` which rights that takes; `options` are librdkafka's.
+    """
+    said = f"{reason.str()} ({reason.name()})"
+    match verdicts.of_kafka(reason.name()):
+        case Verdict.DENIED:
+            grants = commands(reason.name(), needed, options)
+            how = _remedy(reason.name(), grants, options)
+            return AccessDenied(f"Kafka refuses {place}: {said}. {how}", grants=grants)
+        case Verdict.BAD_INPUT:
+            return BadInput(f"Kafka refuses {place}: {said}. {REMEDY}")
+        case Verdict.BUG:
+            return InternalError.of(place, said)
+        case _:
+            return None
+
+
+def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, Any]) -> str:
+    """What to do about an error by which Kafka denies something; nothing about any other."""
+    if verdicts.of_kafka(reason.name()) is not Verdict.DENIED:
+        return ""
+    return _remedy(reason.name(), commands(reason.name(), needed, options), options)
+
+
+def _remedy(code: str, grants: Iterable[str], options: Mapping[str, Any]) -> str:
+    if code not in KINDS:
+        failed = getattr(options.get("oauth_cb"), "failure", None)  # tokens.TokenCallback
+        return failed or (ENCRYPT if code == "_SSL" else LOG_IN)
+    listed = " && ".join(grants)
+    how = f": {listed}" if listed else ""
+    return f"Let an administrator of Kafka grant the right{how} ({PAGE} lists all of them)"
+
+
+@contextmanager
+def refusing(place: str, options: Mapping[str, Any] = NO_OPTIONS) -> Generator[None]:
+    """Raises BadInput or InternalError for what `refusal` says of; what may pass stays a KafkaException."""
+    try:
+        yield
+    except KafkaException as error:
+        if (refused := refusal(error.args[0], place, (), options)) is not None:
+            raise refused from error
+        raise

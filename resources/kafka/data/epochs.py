@@ -1,0 +1,68 @@
+"""The leader epochs of a topic's messages, read one by one: for what a person settles, not for what runs."""
+
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import cast
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from platform_defs.engine.ports.leader_epochs import MessageEpoch
+from platform_defs.errors import BrokerAway, verdicts
+from platform_defs.errors.verdicts import Verdict
+from resources.kafka.client.reader import Reader
+from resources.kafka.client.refusals import refusal, refusing
+from resources.kafka.client.rights import to_run
+from resources.kafka.data.source import READING
+
+SECONDS = 30.0  # for one message
+# Messages of aborted transactions have their leader's epoch as well; and one message is all that is wanted.
+ONE_BY_ONE = {"isolation.level": "read_uncommitted", "queued.min.messages": 1, "queued.max.messages.kbytes": 1_024}
+
+
+@dataclass(frozen=True)
+class KafkaLeaderEpochs:
+    """See engine.leader_epochs.LeaderEpochs. `options` are librdkafka's."""
+
+    consumer: Reader
+    topic: str
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+
+    def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
+        """The first message at or past `offset`; None where the log holds none. Raises BrokerAway."""
+        self.consumer.assign([TopicPartition(self.topic, partition, offset)])
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = self.consumer.poll(1.0)
+            if message is None:
+                self.consumer.heard.refuse_too_large(f"{self.topic}[{partition}] at offset {offset}")
+                continue
+            if (error := message.error()) is None:
+                epoch = message.leader_epoch()
+                return MessageEpoch(cast("int", message.offset()), -1 if epoch is None else epoch)
+            if error.code() == KafkaError._PARTITION_EOF:
+                return None
+            self._insist(error, partition, offset)
+            if error.code() == KafkaError._AUTO_OFFSET_RESET or error.fatal():
+                raise BrokerAway(f"{self.topic}[{partition}] cannot be read at offset {offset}: {error.str()}")
+        if (denied := self.consumer.heard.denied) is not None:
+            self._insist(denied, partition, offset)
+        raise BrokerAway(f"no message received from {self.topic}[{partition}] at offset {offset} for {SECONDS:.0f} s")
+
+    def _insist(self, error: KafkaError, partition: int, offset: int) -> None:
+        """Raise AccessDenied where this user may not read, whatever its groups."""
+        if verdicts.of_kafka(error.name()) is Verdict.DENIED and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            place = f"to read {self.topic}[{partition}] at {offset}"
+            raise refusal(error, place, (to_run(self.topic),), self.options) or BrokerAway(error.str())
+
+
+@contextmanager
+def leader_epochs(options: Mapping[str, str], topic: str) -> Generator[KafkaLeaderEpochs]:
+    """A consumer of its own, for as long as the block runs. `options` are librdkafka's."""
+    with refusing("a consumer", options):
+        consumer = Reader({**options, **READING, **ONE_BY_ONE})
+    try:
+        yield KafkaLeaderEpochs(consumer, topic, options)
+    finally:
+        consumer.close()

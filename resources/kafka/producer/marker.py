@@ -1,0 +1,77 @@
+"""A note that Kafka keeps with a transaction: there if the transaction was committed, and not otherwise.
+
+It is the committed offset of a consumer group of its own, which nobody reads by: `TxnOffsetCommit` puts it into the
+transaction of the messages, and no topic gets a record more. Brokers forget it a week after it was written
+(offsets.retention.minutes).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
+
+from platform_defs.errors import BrokerAway
+from resources.kafka.client.reader import Reader
+from resources.kafka.client.refusals import refusal, refusing
+from resources.kafka.client.rights import Right
+from resources.kafka.producer.producer import Producer
+from resources.kafka.producer.producer_client import QUIET
+
+ANSWER = 30.0  # seconds
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The note of `group` about `topic`. `options` are librdkafka's, with `bootstrap.servers`."""
+
+    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    group: str
+    topic: str
+
+    def read(self) -> str | None:
+        """What was noted by the last transaction that was committed. Raises BrokerAway, BadInput without the right."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or has just been chosen
+            stop=stop_after_delay(ANSWER),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+            reraise=True,
+        )
+        client = self._client()
+        try:
+            return retrying(self._read, client)
+        finally:
+            client.close()
+
+    def write(self, producer: Producer, note: str, messages: int) -> None:
+        """Note it in the transaction that `producer` is in. `messages` is what tools show as the group's offset."""
+        client = self._client()
+        try:
+            at = [TopicPartition(self.topic, 0, messages, note)]
+            producer.note(at, self.group, client.consumer_group_metadata())
+        finally:
+            client.close()
+
+    def _read(self, client: Any) -> str | None:
+        try:
+            (found,) = client.committed([TopicPartition(self.topic, 0)], timeout=ANSWER / 3)
+        except KafkaException as error:
+            raise self._refused(client, error) from error
+        return None if found.offset < 0 else found.metadata
+
+    def _client(self) -> Any:
+        """A consumer that never joins its group."""
+        with refusing("a client for committed offsets", self.options):
+            conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
+            return Reader(conf)
+
+    def _refused(self, client: Any, error: KafkaException) -> Exception:
+        """Why there was no answer is told apart from it: where the group is hidden, to who reads messages."""
+        said = client.poll(0)
+        reason = (said and said.error()) or client.heard.denied or error.args[0]
+        servers = self.options["bootstrap.servers"]
+        away = f"Kafka at {servers} did not say whether this run has written to {self.topic}: {reason.str()}"
+        needed = (Right("group", self.group, ("Read",)), Right("topic", self.topic, ("Read",)))
+        refused = refusal(reason, f"to read the offsets of group {self.group}", needed, self.options)
+        return refused or BrokerAway(f"{away}. Nothing was sent")

@@ -1,0 +1,69 @@
+"""librdkafka's producer, made of what was configured and what a preset chose."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import KafkaException
+
+from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
+from platform_defs.producing.options import OPTIONS, own_name
+from resources.kafka.client.admin_client import admin_client
+from resources.kafka.client.heard import Heard
+from resources.kafka.client.refusals import refusal
+from resources.kafka.client.rights import to_write
+
+QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
+ANSWER = 10  # seconds that Kafka may take to describe a topic
+
+
+class ListeningProducer(confluent_kafka.Producer):
+    """A producer that knows why it could not deliver: polled often, it hears in time."""
+
+    def __init__(self, conf: Mapping[str, Any]) -> None:
+        self.heard = Heard()
+        super().__init__({**conf, "error_cb": self.heard})
+
+
+def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
+    """How many partitions the topic has. Raises TopicMissing, BrokerAway, AccessDenied."""
+    admin = admin_client({**connection_options(options), **QUIET})
+    try:
+        found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
+    except KafkaException as error:
+        reason = admin.denied or error.args[0]
+        servers = str(options.get("bootstrap.servers", ""))
+        away = BrokerAway(f"Kafka at {servers} did not answer: {reason.str()}. Nothing was sent")
+        raise refusal(reason, f"to describe {topic}", (to_write(topic),), options) or away from error
+    if found is None or not found.partitions:
+        hidden = found and found.error and refusal(found.error, f"to describe {topic}", (to_write(topic),), options)
+        raise hidden or TopicMissing.named(topic)
+    return len(found.partitions)
+
+
+def connection_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a configuration that say where Kafka is and who asks, and not how messages are produced."""
+    return {name: value for name, value in options.items() if own_name(name) not in OPTIONS}
+
+
+def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
+    """Raises BadInput where librdkafka does not take the configuration."""
+    try:
+        return ListeningProducer(conf)
+    except KafkaException as error:  # what choose() does not know of: a certificate that is not there, say
+        if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
+            raise refused from error
+        said = error.args[0].str().strip()
+        raise BadInput(f"librdkafka makes no producer of preset {preset}: {said}") from error
+
+
+def warn_of(names: Iterable[str], preset: str) -> None:
+    """Log which options of the environment were not used."""
+    for name in names:
+        logging.getLogger("tidegate").warning(
+            "%s is not taken from TIDEGATE_KAFKA_*: it would change what preset %s promises. Set it in the contract's "
+            "producerOptions, or with --option",
+            name,
+            preset,
+        )

@@ -1,0 +1,73 @@
+"""Sends messages again that were not delivered before, each with its own id, to the partition that it was meant for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from platform_defs.errors import NotDelivered
+from platform_defs.producing.chosen import choose
+from platform_defs.producing.message import ID, Delivered, Message
+from platform_defs.producing.options import PROMISED, Value
+from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
+from platform_defs.producing.presets import DEFAULT
+from platform_defs.producing.unsent import UnsentMessage
+from resources.kafka.producer.producer import Producer
+
+SECONDS = 30.0  # in which a message is acknowledged or has failed
+
+
+class Resender:
+    """A producer of the preset asynchronous: what it sends is neither lost, doubled nor reordered while it lives."""
+
+    seconds = SECONDS
+
+    def __init__(self, options: Mapping[str, Any], topic: str, given: Mapping[str, Value], client_id: str) -> None:
+        """`given` are the options of the contract: its partitioner is for messages that had no partition yet.
+
+        Raises BadInput, TopicMissing, BrokerAway.
+        """
+        tuned = {name: value for name, value in given.items() if name not in PROMISED}
+        partitioner = given.get("partitioner", OF_TOPICS_THAT_EXIST)
+        own = {"message.timeout.ms": int(SECONDS * 1_000), "partitioner": partitioner}
+        chosen = choose(DEFAULT, contract=tuned, environment=options, given=own)
+        self._told: dict[int, Delivered | NotDelivered] = {}  # by Python's id of the message
+        self._producer = Producer(options, topic, chosen, client_id=client_id, ids=False, on_delivery=self._note)
+
+    def send(self, messages: Sequence[UnsentMessage]) -> dict[UUID, tuple[int, int] | NotDelivered]:
+        """What became of each: its partition and offset, or the error."""
+        self._told.clear()
+        again = [_message(message) for message in messages]
+        for message in again:
+            self._send(message)
+        self._flush()
+        told = zip(messages, (self._told[id(message)] for message in again), strict=True)
+        return {message.unsent_id: _place(found) for message, found in told}
+
+    def _send(self, message: Message) -> None:
+        try:
+            self._producer.send(message)
+        except NotDelivered as error:  # librdkafka did not take it
+            self._told[id(message)] = error
+
+    def _flush(self) -> None:
+        try:
+            self._producer.flush()
+        except NotDelivered:
+            return  # each has its own
+
+    def _note(self, message: Message, found: Delivered | NotDelivered) -> None:
+        self._told[id(message)] = found
+
+
+def _message(unsent: UnsentMessage) -> Message:
+    """As it was, with an id where it had none: if this is interrupted, it is found by that."""
+    named = (ID, unsent.tidegate_id)
+    headers = unsent.headers if named in unsent.headers else (*unsent.headers, named)
+    return Message(unsent.value, unsent.key, headers, unsent.partition, unsent.timestamp_ms)
+
+
+def _place(found: Delivered | NotDelivered) -> tuple[int, int] | NotDelivered:
+    if isinstance(found, NotDelivered):
+        return found
+    assert found.offset is not None  # noqa: S101  # acks=all
+    return found.partition, found.offset

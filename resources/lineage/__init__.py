@@ -1,0 +1,1 @@
+"""Lineage events: sent to a server, or kept in a file."""

@@ -1,0 +1,186 @@
+"""OpenLineage: an event for each batch, stored with it in the ledger's outbox and sent from there, in order.
+
+Where to: OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of JSON
+lines in TIDEGATE_HOME (resources/lineage/file.py). At least once: a receiver recognizes repeats by the run id, which is
+derived from the batch id.
+
+A receiver that is away is waited for. An event that it refuses holds back those of its own pipeline for a few tries.
+"""
+
+import json
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from openlineage.client import OpenLineageClient
+from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
+from openlineage.client.facet_v2 import data_quality_assertions_dataset, output_statistics_output_dataset
+from openlineage.client.serde import Serde
+
+from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.engine.ports.publication_ports import Staged
+from resources.lineage.file import lineage_file
+from resources.postgres.ledger.answers import LineageEvent
+from resources.postgres.ledger.lineage_outbox import LineageOutbox, outbox
+
+PAGE = 100  # events that are sent before it is asked for more
+LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds for which a receiver that is away is left alone
+# What a receiver says of an event, whoever sends it. Of the others, 401, 403 and 404 say that it is not set up right,
+# and 408, 425 and 429 that it has no time: no event is given up for those.
+REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
+PRODUCER = "https://pypi.org/project/tidegate"
+logging.getLogger("openlineage.client").setLevel(logging.INFO)  # below, it logs the address with the password in it
+_LOGIN = re.compile(r"(?<=://)[^/\s]*@")  # of an address: a client's error quotes all of it
+_PARAMETERS = re.compile(r"\?\S+?=\S*")
+
+
+class OpenLineageEvents:
+    """Makes events (engine.ports.LineageEvents). `kafka` and `postgres` name the datasets' systems: host:port."""
+
+    def __init__(self, kafka: str, postgres: str) -> None:
+        self.kafka, self.postgres = f"kafka://{kafka.split(',')[0]}", f"postgres://{postgres}"
+
+    def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
+        """The COMPLETE event of a batch: the topic with its assertions, and the tables with the rows written."""
+        batch_id = staged.pending.batch_id
+        event = RunEvent(
+            eventType=RunState.COMPLETE,
+            eventTime=datetime.now(UTC).isoformat(),
+            run=Run(runId=str(run_id(contract.pipeline, batch_id))),
+            job=Job(namespace="tidegate", name=contract.pipeline),
+            producer=PRODUCER,
+            inputs=[
+                InputDataset(self.kafka, contract.topic, inputFacets={"dataQualityAssertions": _assertions(checks)})
+            ],
+            outputs=[
+                OutputDataset(self.postgres, table.name, outputFacets=_statistics(table.name, contract, staged))
+                for table in contract.tables
+            ],
+        )
+        return json.loads(Serde.to_json(event))
+
+
+def run_id(pipeline: str, batch_id: int) -> UUID:
+    """The OpenLineage run id of a batch: always the same one."""
+    return uuid5(NAMESPACE_URL, f"tidegate/{pipeline}/{batch_id}")
+
+
+@dataclass
+class Receiver:
+    """Whether the receiver was there lately, as this process knows it: two hundred pipelines do not each wait for it
+    to answer.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    failures: int = 0  # in a row
+    asked_again: float = field(default=0.0)  # when
+
+    @property
+    def away(self) -> bool:
+        return self.failures > 0 and self.clock() < self.asked_again
+
+    def failed(self) -> float:
+        """It did not answer; the seconds until it is asked again."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
+        self.failures, self.asked_again = self.failures + 1, self.clock() + pause
+        return pause
+
+
+RECEIVER = Receiver()
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """What became of the events that waited."""
+
+    sent: int = 0
+    problem: str | None = None  # why those that still wait do, or what was given up
+
+
+def emit_waiting(url: str, pipeline: str, home: Path, receiver: Receiver = RECEIVER) -> Emitted:
+    """Send the pipeline's events that wait in the outbox of the ledger at `url`, in order; up to the first that cannot
+    be sent, or for LONGEST seconds. Nothing where another run is sending them. Raises LedgerAway.
+    """
+    if receiver.away:
+        return Emitted()
+    until, client, sent = receiver.clock() + LONGEST, None, 0
+    while receiver.clock() < until:
+        with outbox(url, pipeline) as waiting:
+            events = waiting.waiting(PAGE) if waiting else []
+            if waiting is None or not events:
+                break
+            client = client or _client(home)
+            done, problem = _send(client, waiting, events, receiver, until)
+        sent += done
+        if problem or done < PAGE:
+            return Emitted(sent, problem)
+    return Emitted(sent)
+
+
+def _send(
+    client: OpenLineageClient,
+    waiting: LineageOutbox,
+    events: Sequence[LineageEvent],
+    receiver: Receiver,
+    until: float,
+) -> tuple[int, str | None]:
+    """How many left, and why the next one did not."""
+    for count, item in enumerate(events):
+        if receiver.clock() >= until:
+            return count, None
+        try:
+            client.transport.emit(_Stored(item.event))  # pyright: ignore[reportArgumentType]  # see _Stored
+        except Exception as error:  # noqa: BLE001  # of whichever transport is configured
+            return count, _not_sent(waiting, item, error, receiver)
+        receiver.failures = 0
+        waiting.sent(item.sequence)
+    return len(events), None
+
+
+def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
+    said = _without_secrets(str(error))[:1000]
+    if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
+        pause = receiver.failed()
+        waiting.put_off(item.sequence, said, pause)
+        return f"the receiver of lineage events is asked again in {pause:.0f} s: {said}"
+    receiver.failures = 0
+    what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
+    return f"{what} for good: {said}" if waiting.refused(item.sequence, said) else f"{what}: {said}"
+
+
+def _without_secrets(said: str) -> str:
+    """What a client says, without the user, password and parameters of an address: it is kept in the ledger."""
+    return _PARAMETERS.sub("?***", _LOGIN.sub("***@", said))
+
+
+class _Stored(dict[str, Any]):
+    """An event as it was stored: the transports serialize mappings as they are."""
+
+
+def _client(home: Path) -> OpenLineageClient:
+    if os.environ.get("OPENLINEAGE_URL") or os.environ.get("OPENLINEAGE_CONFIG") or Path("openlineage.yml").exists():
+        return OpenLineageClient()
+    return OpenLineageClient(transport=lineage_file(home))
+
+
+def _assertions(checks: Sequence[CheckResult]) -> Any:
+    kind = data_quality_assertions_dataset
+    return kind.DataQualityAssertionsDatasetFacet(
+        [kind.Assertion(assertion=item.name, success=item.passed) for item in checks]
+    )
+
+
+def _statistics(table: str, contract: Contract, staged: Staged) -> Any:
+    if table != contract.row_table.name:
+        return {}
+    return {
+        "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=staged.rows)
+    }

@@ -1,0 +1,1 @@
+"""A batch in Postgres: lease, staging, audit and the publishing transaction."""

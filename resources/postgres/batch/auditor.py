@@ -1,0 +1,174 @@
+"""Batch rules judged by Great Expectations, through SQL: the engine's Auditor (engine/ports/run_ports.py).
+
+Importing Great Expectations takes seconds, so this file imports it where a rule is judged and nowhere else: no
+command, no sensor and no pipeline without batch rules pays for it.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from math import isfinite, isnan
+from typing import Any
+
+from platform_defs.contract.model.contract import BatchRule, CheckResult, Contract
+from platform_defs.engine.commit.audit import SAMPLES
+from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.errors import BadInput, LedgerAway
+from resources.postgres.session.connection import session_uri
+from resources.postgres.session.sqlalchemy_sessions import with_sessions
+from resources.process.imports import import_at_first_use, uncollected
+
+
+def warm_up(contracts: Iterable[Contract]) -> None:
+    """Where one of the contracts has batch rules, import Great Expectations in the background, while Spark starts."""
+    if any(contract.batch_rules for contract in contracts):
+        threading.Thread(target=load, name="import great_expectations", daemon=True).start()
+
+
+@dataclass(frozen=True)
+class GreatExpectationsAuditor:
+    """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
+
+    url: str = field(repr=False)  # it holds the password
+
+    def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        """See engine.ports.Auditor."""
+        if not rules:
+            return []
+        with _judging:
+            return self._judged(rules, view)
+
+    def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
+        try:
+            source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
+            asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
+        except ConnectionError as error:  # Great Expectations' TestConnectionError
+            said = str(error).partition("\n")[0]
+            raise LedgerAway(
+                f"the audit could not read {view.schema}.{view.name}: {said}. The next run will retry."
+            ) from error
+        try:
+            batch = asset.add_batch_definition_whole_table("whole").get_batch()
+            return _judge_all(batch, rules)
+        finally:
+            source.delete_asset(view.name)
+
+
+# One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.
+_judging = threading.Lock()
+
+
+def _judge_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
+    """What becomes of each rule, in their order."""
+    expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
+    found = _at_once(batch, expectations)
+    if any(_exception(one.exception_info) is not None for one in found):  # of many at once it may blame any of them
+        found = [batch.validate(one, result_format=_format(one)) for one in expectations]
+    return [_judge(batch, *one) for one in zip(rules, expectations, found, strict=True)]
+
+
+def _at_once(batch: Any, expectations: Sequence[Any]) -> list[Any]:
+    """What Great Expectations finds of each. It asks for all in one query, where they are of a kind that can be."""
+    found: dict[int, Any] = {}
+    for per_row in (False, True):
+        if some := [one for one in expectations if _per_row(one) is per_row]:
+            suite = load().ExpectationSuite(name="rules", expectations=some)
+            results = batch.validate(suite, result_format=_format(some[0])).results  # in another order
+            found |= {one.expectation_config.meta[_NUMBER]: one for one in results}
+    return [found[number] for number in range(len(expectations))]
+
+
+def _format(expectation: Any) -> str:
+    return "BOOLEAN_ONLY" if _per_row(expectation) else "SUMMARY"
+
+
+def _judge(batch: Any, rule: BatchRule, expectation: Any, result: Any) -> CheckResult:
+    if not result.success and _per_row(expectation) and _exception(result.exception_info) is None:
+        result = batch.validate(expectation, result_format=_SAMPLED)  # only now is it worth asking which rows
+    if (exception := _exception(result.exception_info)) is not None:
+        raise BadInput(f"rule {rule.name} cannot be evaluated: {exception}", field=f"{rule.table}.{rule.name}")
+    observed = {"rule": rule.description, **_observed(result.result)}
+    return CheckResult(rule.name, rule.table, rule.severity, bool(result.success), observed)
+
+
+_NUMBER = "tidegate_rule"
+
+
+def _expectation(rule: BatchRule, number: int) -> Any:
+    """The expectation, which knows its number among the rules."""
+    kind = getattr(load().expectations, rule.expectation, None)
+    if kind is None:
+        raise BadInput(f"Great Expectations has no {rule.expectation}", field=f"{rule.table}.{rule.name}")
+    try:
+        return kind(**{**rule.arguments, "meta": {_NUMBER: number}})
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",
+            field=f"{rule.table}.{rule.name}",
+        ) from error
+
+
+def _per_row(expectation: Any) -> bool:
+    """Whether the expectation maps over rows, and so can name the rows that failed."""
+    return type(expectation).__name__.startswith("ExpectColumnValues") or "Pair" in type(expectation).__name__
+
+
+_SAMPLED = {
+    "result_format": "SUMMARY",  # COMPLETE fetches each failing value, to show ten places
+    "unexpected_index_column_names": ["_partition", "_offset"],
+    "partial_unexpected_count": SAMPLES,
+    "return_unexpected_index_query": False,
+}
+
+
+def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
+    """JSON of what was seen: the value, or how many rows failed with samples by partition and offset."""
+    seen: dict[str, Any] = {}
+    if "observed_value" in result:
+        seen["observed_value"] = _plain(result["observed_value"])
+    if "unexpected_count" in result:
+        seen["failed"] = result["unexpected_count"]
+        places: Sequence[Mapping[str, Any]] = result.get("partial_unexpected_index_list") or []
+        seen["samples"] = [
+            {name.removeprefix("_"): _plain(place[name]) for name in place} for place in places[:SAMPLES]
+        ]
+    return seen
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON has it. NaN and the infinities, which JSON has not, as Postgres writes them."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _exception(info: Mapping[str, Any] | None) -> str | None:
+    """A broken rule does not raise in Great Expectations: it is reported in exception_info, flat or by metric."""
+    if not info:
+        return None
+    nested = [info] if "raised_exception" in info else list(info.values())
+    return next((str(item.get("exception_message")) for item in nested if item.get("raised_exception")), None)
+
+
+@cache
+def load() -> Any:
+    """The package great_expectations, imported when this is first called."""
+    os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+    with uncollected():
+        import_at_first_use("scipy.stats")  # a quarter of it all, and two kinds of rule use it
+        import great_expectations
+
+    return great_expectations
+
+
+@cache
+def _source(url: str) -> Any:
+    """One ephemeral context and one datasource for each process and database."""
+    context = load().get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    # It is asked to save itself with each asset: as YAML, to memory, which takes longer than to judge a small batch.
+    context.variables.save = lambda: None
+    # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
+    return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

@@ -1,0 +1,156 @@
+"""A run takes its tables: each is created, or is the one that the pipeline has filled up to its last batch, in the same
+way as the contract fills it now.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from psycopg import sql
+from psycopg.rows import class_row, dict_row
+
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.errors import BadInput
+from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.tables.tables import check_target, create_target, identifier
+
+
+def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool = False) -> None:
+    """Create `table` if this pipeline never had it, and make it the pipeline's own.
+
+    Raises BadInput where it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay
+    is `rebuilding` all its rows: they may be behind, made in another way, or of other columns.
+    """
+    _refuse_missing_rights(connection, table, "usage")
+    owned = _owner(connection, pipeline, table)
+    filled = {"table": table.name, "pipeline": pipeline, "definition": table.definition}
+    if owned is None:
+        _refuse_missing_rights(connection, table, "create")
+        create_target(connection, table)
+        connection.execute(queries()["own_output"], {**filled, "disposition": table.disposition})
+        check_target(connection, pipeline, table)
+        _refuse_history(connection, pipeline, table, rebuilding=rebuilding)
+        return
+    connection.execute(queries()["name_output"], filled)
+    check_target(connection, pipeline, table, columns=not rebuilding)
+    if not rebuilding:
+        owned.refuse_outdated(table)
+
+
+def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
+    """Create the tables of `contracts` that are missing, for runs whose role may create none; their names. One that a
+    pipeline has claimed is not created again: it would lack rows.
+
+    Raises BadInput where that requires a right, LedgerAway.
+    """
+    created = list[str]()
+    with connect(url) as connection, database_errors(), connection.transaction():
+        for pipeline, table in [(each.pipeline, table) for each in contracts for table in each.tables]:
+            _refuse_missing_rights(connection, table, "usage")
+            if _owner(connection, pipeline, table) is None:
+                _refuse_missing_rights(connection, table, "create")
+                created += [table.name] if create_target(connection, table) else []
+    return created
+
+
+@dataclass(frozen=True)
+class Output:
+    """A table that a pipeline owns, as the ledger has it."""
+
+    pipeline: str
+    definition: str | None  # None: an earlier version of Tidegate claimed it
+    batch_id: int | None  # the last one that wrote to it
+    newest_batch: int | None  # of the pipeline
+
+    def filled_otherwise(self, table: Table) -> bool:
+        """Whether it was filled in another way than the contract fills `table`."""
+        return self.definition not in (None, table.definition)
+
+    @property
+    def behind(self) -> bool:
+        """Whether batches were published without it."""
+        return (self.batch_id or 0) < (self.newest_batch or 0)
+
+    def refuse_outdated(self, table: Table) -> None:
+        """Raise BadInput where the existing rows do not fit those that the next batch would add."""
+        replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
+        if self.filled_otherwise(table):
+            raise BadInput(
+                f"table {table.name} was filled as {self.definition}, and the contract now says {table.definition}: "
+                f"what it holds and what comes do not fit together. {replay}",
+                field=table.name,
+            )
+        if self.behind:
+            last = f"batch {self.batch_id}" if self.batch_id else "no batch"
+            raise BadInput(
+                f"table {table.name} was last written by {last}, and {self.pipeline} has published up to batch "
+                f"{self.newest_batch} while the contract did not name it: it lacks those rows. {replay}",
+                field=table.name,
+            )
+
+
+def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None:
+    """The output that this table is. Raises BadInput where that is another pipeline's."""
+    with connection.cursor(row_factory=class_row(Output)) as cursor:
+        asked = {"table": table.name, "pipeline": pipeline}
+        owned = cursor.execute(queries()["output_owner"], asked).fetchone()
+    if owned is not None and owned.pipeline != pipeline:
+        raise BadInput(
+            f"table {table.name} belongs to pipeline {owned.pipeline}; a table has one owner. (After a restore, "
+            f"{owned.pipeline} takes its own tables first: tidegate adopt {owned.pipeline})",
+            field=table.name,
+        )
+    return owned
+
+
+def _refuse_missing_rights(connection: Connection, table: Table, right: Literal["usage", "create"]) -> None:
+    """Raise BadInput, with all that has to be granted, where the table cannot be found (`usage`), or is missing and
+    cannot be made (`create`).
+    """
+    schema, _, name = table.name.partition(".")
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(queries()["schema_rights"], {"schema": schema, "name": name}).fetchone()
+    assert row is not None  # noqa: S101  # it is of no table
+    needed = {"usage": row["schema_there"], "create": not row["table_there"]}
+    lacking = [name for name, is_needed in needed.items() if is_needed and not row[f"may_{name}"]]
+    if right not in lacking:
+        return
+    where = f"schema {schema}" if row["schema_there"] else f"database {row['database']}"
+    granted = f"grant {', '.join(lacking)} on {where} to {row['role']}"
+    raise BadInput(
+        f"{row['role']} cannot use or create {table.name}: {granted}{_otherwise(row)}",
+        field=table.name,
+    )
+
+
+def _otherwise(row: Mapping[str, Any]) -> str:
+    """What else would help: where the table is missing, its owner may create it."""
+    if row["table_there"]:
+        return ""
+    return "; or create it as the ledger's owner (tidegate migrate --tables) and grant what tidegate rights prints"
+
+
+def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:
+    """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
+    published = connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone()
+    if published and not rebuilding:
+        raise BadInput(
+            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
+            f"{_remedy(pipeline, table)}",
+            field=table.name,
+        )
+    if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
+        raise BadInput(
+            f"table {table.name} holds rows that {pipeline} has not written; give the pipeline a table of its own, or "
+            "empty this one",
+            field=table.name,
+        )
+
+
+def _remedy(pipeline: str, table: Table) -> str:
+    if table.disposition == "accumulate":
+        return (
+            f"To have it created and then filled from the log: tidegate contract apply {pipeline} --yes, and tidegate "
+            f"replay {pipeline}"
+        )
+    return "Give the contract a new id and new tables, so that it reads from the beginning"

@@ -1,0 +1,187 @@
+"""Direct publication, as a task sees it: a transaction that holds a range's rows, and then all that makes it a batch.
+
+The rows are COPYed first, while the range is read, and nobody sees them; the pipeline's row is locked only once they
+are there, for the few statements that are left. So tasks of one batch do not wait for each other, and whoever was
+fenced meanwhile finds no row to lock. engine/commit/direct_task.py has the order.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+from psycopg.types.json import Jsonb
+
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.column_types import JSON
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.ports import crash_points
+from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
+from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.errors import Fenced
+from platform_defs.offsets import OffsetRange, PendingBatch
+from platform_defs.recent import Recent
+from resources.postgres.batch.binary_copy import copy_rows
+from resources.postgres.batch.publish_statements import Holder, PostgresPublication
+from resources.postgres.batch.row_writing import Written
+from resources.postgres.batch.staging import faults_of
+from resources.postgres.session.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    Connection,
+    application_name,
+    connect,
+    database_errors,
+    queries,
+)
+from resources.postgres.tables.tables import check_target, identifier, lock_target
+
+# The proof of a range commits in another session while this transaction is open, and other ranges move the pipeline's
+# row: each statement has to see the latest, whatever isolation the role or the database begins with.
+BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+# A task that was stopped with its rows written would keep Postgres from tidying up, and tables from being altered.
+IDLE = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
+IDLE_LOCKED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"  # with the pipeline's row, which others wait for
+
+
+@dataclass(frozen=True)
+class PostgresDirect:
+    """What the tasks of one try at a plan write to (engine.task_ports.DirectArea). Picklable."""
+
+    url: str = field(repr=False)  # it holds the password
+    contract: Contract
+    holder: Holder
+    plan: PendingBatch
+    batch_ids: tuple[int, ...]  # of its ranges, in their order
+    staging_id: int
+
+    @cached_property
+    def ids(self) -> Mapping[OffsetRange, int]:
+        """By range, the id of its batch: looked up for each of perhaps thousands."""
+        return dict(zip(self.plan.ranges, self.batch_ids, strict=True))
+
+    @contextmanager
+    def session(self) -> Generator["DirectSession"]:
+        """See engine.task_ports.DirectArea."""
+        name = application_name(self.holder.pipeline, self.holder.owner)
+        with closing(connect(self.url, name, settings={"lock_timeout": LOCK_WAIT})) as connection:
+            yield DirectSession(self, connection)
+
+
+@dataclass(frozen=True)
+class DirectSession:
+    """See engine.task_ports.DirectSession."""
+
+    area: PostgresDirect
+    connection: Connection
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.area.contract).any
+
+    def is_published(self, wanted: OffsetRange) -> bool:
+        """See engine.task_ports.DirectSession."""
+        batch_id, holder = self._batch_id(wanted), self.area.holder
+        with database_errors():
+            row = self.connection.execute(queries()["range_state"], {**holder.key, "batch_id": batch_id}).fetchone()
+        published, ours = row or (False, False)
+        if not published and not ours:
+            raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
+        return published
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """See engine.ports.CountsFaults."""
+        return faults_of(self.connection, staged)
+
+    @contextmanager
+    def transaction(self, wanted: OffsetRange) -> Generator["DirectTransaction"]:
+        """See engine.task_ports.DirectSession."""
+        try:
+            with database_errors(hides=self.hides):
+                for statement in (BEGIN, DURABLE, IDLE):
+                    self.connection.execute(statement)
+                yield DirectTransaction(self, wanted, self._batch_id(wanted))
+                crash_points.reach("in_publish")
+                self.connection.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _batch_id(self, wanted: OffsetRange) -> int:
+        return self.area.ids[wanted]
+
+    def _roll_back(self) -> None:
+        try:
+            self.connection.execute("ROLLBACK")
+        except psycopg.Error:  # the session is gone, and with it the transaction
+            self.connection.close()
+
+
+@dataclass(frozen=True)
+class DirectTransaction:
+    """See engine.task_ports.DirectTransaction."""
+
+    session: DirectSession
+    wanted: OffsetRange
+    batch_id: int
+
+    def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
+        """See engine.task_ports.DirectTransaction."""
+        connection, contract = self.session.connection, self.session.area.contract
+        with database_errors(hides=self.session.hides):
+            lock_target(connection, contract.row_table)
+            check_target(connection, contract.pipeline, contract.row_table)
+        with database_errors("table", hides=self.session.hides):
+            table = contract.row_table
+            jsonb = [column.name for column in table.columns if column.type == JSON]
+            return copy_rows(connection, identifier(table.name), batches, schema, jsonb)
+
+    def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
+        """See engine.task_ports.DirectTransaction."""
+        area = self.session.area
+        alone = replace(area.plan, batch_id=self.batch_id, ranges=(self.wanted,))
+        return Staged(alone, area.staging_id, {coverage.attempt: rows}, (coverage,), registry)
+
+    def publication(self, staged: Staged) -> "DirectPublication":
+        """See engine.task_ports.DirectTransaction."""
+        area = self.session.area
+        return DirectPublication(self.session.connection, area.holder, area.contract, staged, area.plan.batch_id)
+
+
+@dataclass
+class DirectPublication(PostgresPublication):
+    """What makes a batch of the rows that were COPYed in this transaction (engine.ports.Publication)."""
+
+    plan_id: int
+
+    def lock_as_owner(self) -> None:
+        """As its owner, the pipeline's row; and from it how many dead letters there were lately, other ranges of the
+        plan included. Raises Fenced, and StagingLost where the try has been forgotten.
+        """
+        self.connection.execute(IDLE_LOCKED)
+        super().lock_as_owner()
+        _ = self.table_id  # of a try that has been forgotten, nothing says by which contract it judged
+        _, recent = self._fetch("pending", **self.holder.key)[0]
+        self.staged = replace(self.staged, pending=replace(self.staged.pending, recent=Recent.from_json(recent)))
+
+    def write_rows(self) -> None:
+        """They are there: as many as were decoded, and as the table's constraints allow."""
+        with database_errors("table", hides=self.hides):
+            self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        decoded = sum(item.rows for item in self.staged.coverage)
+        Written(decoded, decoded, self.staged.rows).refuse_fewer(self.contract.row_table)
+
+    def _clear_pending(self, counted: Mapping[str, Any]) -> None:
+        """The plan goes on without this range."""
+        (done,) = self.staged.pending.ranges
+        names = ("topic", "partition", "from_offset", "until_offset")
+        span = Jsonb({name: getattr(done, name) for name in names})
+        cleared = self.connection.execute(
+            queries()["clear_range"], {**self.holder.key, **counted, "plan_id": self.plan_id, "range": span}
+        )
+        if cleared.rowcount != 1:
+            raise Fenced.not_planned(self.holder.pipeline, done)

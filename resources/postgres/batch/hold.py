@@ -1,0 +1,381 @@
+"""A run's hold on one pipeline: everything that it writes, always under its epoch and owner."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.types.json import Jsonb
+
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.ports import crash_points
+from platform_defs.engine.ports.pauses import LONG, Counts, Pause
+from platform_defs.engine.ports.publication_ports import DirectArea, FaultGroup, Publication, Staged
+from platform_defs.engine.ports.run_ports import AuditView, Published, RefusedRow
+from platform_defs.engine.ports.task_ports import Coverage
+from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
+from platform_defs.errors.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing
+from platform_defs.formats.blocks.excerpt import printable
+from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
+from platform_defs.recent import Recent
+from resources.postgres.batch import staging_tables
+from resources.postgres.batch.claims import claim
+from resources.postgres.batch.direct import PostgresDirect
+from resources.postgres.batch.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
+from resources.postgres.batch.refused_rows import find_first_refused, find_refused
+from resources.postgres.batch.staging import PostgresStaging, coverage_of, faults_of
+from resources.postgres.batch.take_over import TakenOver, refuse_held, take_over
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.ledger.pinning import pin
+from resources.postgres.ledger.positions import positions_of
+from resources.postgres.session.connection import (
+    DURABLE,
+    LOCK_WAIT,
+    Connection,
+    application_name,
+    as_ours,
+    connect,
+    database_errors,
+    queries,
+    show_alive,
+    state_of,
+)
+from resources.postgres.tables import tables
+
+LOCKED = "55P03"  # lock_not_available: the session is as it was
+
+
+def acquire(
+    url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
+) -> "PostgresHold":
+    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
+
+    Raises Halt where the pipeline is halted, or is halted now since run after run has died of its batch; LedgerAway
+    where its row cannot be locked, BadInput where a table is not what the contract says, or the ledger is another
+    version's. With `unless_held` an owner that is alive is not fenced: PipelineHeld is raised instead.
+    """
+    name, owner = contract.pipeline, uuid4()
+    connection = _session(url, name, owner)
+    try:
+        with database_errors():
+            if unless_held:
+                refuse_held(connection, name)  # before the row is locked: its owner may be publishing
+            taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
+        held = PostgresHold(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
+        _halt_where_runs_die(held, taken)
+        _claim_tables(held, rebuilding=rebuilding)
+    except BaseException:
+        connection.close()
+        raise
+    return held
+
+
+@dataclass
+class PostgresHold:
+    """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
+
+    url: str = field(repr=False)  # it holds the password
+    contract: Contract
+    holder: Holder
+    connection: psycopg.Connection[tuple[Any, ...]]
+    contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
+    transform_digest: str | None = None  # of what makes rows of them (contract/model/digest.py); None: it is not known
+
+    @property
+    def hides(self) -> bool:
+        """Whether no error may quote a row: values of the contract are classified."""
+        return classified(self.contract).any
+
+    def ping(self) -> None:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            self.connection.execute("SELECT 1")
+
+    def positions(self) -> list[Position]:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            return positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
+
+    def pending(self) -> PendingBatch | None:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
+        return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
+
+    def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
+        """See engine.ports.PipelineHold. Those `added` are of one log."""
+        key = {**self.holder.key, "topic": self.contract.topic}
+        noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
+        with self._owned():
+            self.connection.execute(queries()["note_ends"], {**key, **noted})
+            if not added:
+                return
+            log = {"cluster_id": added[0].cluster_id, "topic_id": added[0].topic_id, "late": len(added) < len(every)}
+            places = {f"{n}s": [getattr(p, n) for p in added] for n in ("partition", "next_offset", "seen_end")}
+            if self.connection.execute(queries()["add_positions"], {**key, **log, **places}).rowcount != len(added):
+                raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, added[0].partition)
+
+    def has_failed(self) -> bool:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
+
+    def row_local(self) -> str | None:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            row = self.connection.execute(queries()["row_local"], self.holder.key).fetchone()
+        return row[0] if row else None
+
+    def note_row_local(self, key: str) -> None:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            self.connection.execute(queries()["note_row_local"], {"pipeline": self.holder.pipeline, "key": key})
+
+    def new_batch_id(self) -> int:
+        """See engine.ports.PipelineHold."""
+        with database_errors():
+            (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
+        return batch_id
+
+    def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            number = self.new_batch_id() if batch_id is None else batch_id
+            pending = PendingBatch(number, view.cluster_id, view.topic_id, tuple(ranges))
+            stored = {**self.holder.key, "pending": Jsonb(pending.to_json())}
+            (recent,) = self.connection.execute(queries()["store_pending"], stored).fetchone() or ([],)
+        return replace(pending, recent=Recent.from_json(recent))
+
+    def open_staging(self, pending: PendingBatch) -> PostgresStaging:
+        """A staging table for one try at `pending`, which no other try uses meanwhile."""
+        pipeline = self.holder.pipeline
+        with self._owned():
+            (staging_id,) = self.connection.execute(queries()["next_staging_id"]).fetchone() or (0,)
+            table_id = staging_tables.take(self.connection, self.contract, pipeline, staging_id)
+            pinned = {"contract_digest": self.contract_digest, "transform_digest": self.transform_digest}
+            of_try = {"staging_id": staging_id, "table_id": table_id, "batch_id": pending.batch_id}
+            self.connection.execute(queries()["open_staging"], {**self.holder.key, **pinned, **of_try})
+        name, table = application_name(pipeline, self.holder.owner), staging_tables.rows_name(table_id)
+        return PostgresStaging(self.url, name, staging_id, table, self.hides)
+
+    def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
+        ids = tuple(number for (number,) in found)
+        return PostgresDirect(self.url, self.contract, self.holder, pending, ids, staging_id)
+
+    def published_directly(self, area: DirectArea) -> list[Published]:
+        """See engine.ports.PipelineHold."""
+        assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
+        return Ledger(self.url).committed(self.contract, area.batch_ids)
+
+    def coverage(self, staging_id: int) -> list[Coverage]:
+        """Every complete attempt of a try; a range may have several."""
+        with database_errors():
+            rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
+        return [coverage_of(self.contract.topic, row) for row in rows]
+
+    def faults(self, staged: Staged) -> list[FaultGroup]:
+        """See engine.ports.CountsFaults."""
+        return faults_of(self.connection, staged)
+
+    def audit_view(self, staged: Staged) -> AuditView | None:
+        """A view of the rows that publish would write, before anyone sees them; None where there are none."""
+        with self._owned():
+            return staging_tables.view_of_winners(self.connection, staged)
+
+    @contextmanager
+    def publication(self, staged: Staged) -> Generator[Publication]:
+        """The publishing transaction: commits when the block ends without an error.
+
+        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be established now. If the
+        connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered.
+        """
+        batch_id = staged.pending.batch_id
+        try:
+            self._begin()
+            yield PostgresPublication(self.connection, self.holder, self.contract, staged)
+            crash_points.reach("in_publish")
+            self.connection.execute("COMMIT")
+        except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
+            if not self.connection.closed:
+                self._roll_back()
+                raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
+            if not self._committed(batch_id):
+                said = f"the connection died before batch {batch_id} was in the ledger: {error}"
+                raise LedgerAway(said, sqlstate=state_of(error)) from error
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
+        """See engine.ports.PipelineHold."""
+        # One transaction each: what the first search wrote must be gone before the second writes the batch again.
+        for search in (find_refused, find_first_refused):
+            with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
+                if found := search(PostgresPublication(self.connection, self.holder, self.contract, staged)):
+                    return found
+        return ()
+
+    def fenced(self) -> bool:
+        """See engine.ports.PipelineHold."""
+        try:
+            with connect(self.url) as connection, database_errors():
+                row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
+        except TidegateError:
+            return False
+        return row is None or row[0] != self.holder.owner
+
+    def note_red_gate(self, gate: GateRed) -> int:
+        """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
+        with database_errors():
+            (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
+        return tries
+
+    def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
+        """See engine.ports.PipelineHold."""
+        with self._owned():
+            marked = {**self.holder.key, "batch_id": batch_id, "marks": Jsonb(dict(marks))}
+            self.connection.execute(queries()["mark_pending"], marked)
+
+    def note_suspects(self, suspects: Sequence[Suspect]) -> float:
+        """See engine.ports.PipelineHold."""
+        noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
+        with self._owned():
+            (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
+        return waited
+
+    def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
+        """See engine.ports.PipelineHold."""
+        given = {"first": pause.first, "longest": pause.longest, "counts": counts, "error": printable(error)}
+        given |= {"hides": sorted(classified(self.contract).names)}
+        row = self._even_so("back_off", given)
+        return row[0] if row else 0
+
+    def halt(self, detail: HaltDetail) -> None:
+        """See engine.ports.PipelineHold."""
+        if self.hides and isinstance(detail, AccumulateRefused | KeepsFailing):
+            detail = replace(detail, quotes_nothing=True)
+        halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
+        with database_errors():
+            self.connection.execute(queries()["halt"], halted)
+
+    def sweep(self, *, keep: int | None = None) -> None:
+        """See engine.ports.PipelineHold."""
+        self._forget(lambda staging_id: staging_id != keep)
+
+    def discard(self, staging_id: int) -> None:
+        """See engine.ports.PipelineHold."""
+        self._forget(lambda tried: tried == staging_id)
+
+    def _forget(self, chosen: Callable[[int], bool]) -> None:
+        """Delete what tries left in staging. A fenced run deletes nothing: its successor may have the table by now.
+        What a stopped zombie still locks is left for the next sweep.
+        """
+        with database_errors():
+            found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
+        for staging_id, table_id in [one for one in found if chosen(one[0])]:
+            with database_errors(), suppress(psycopg.errors.LockNotAvailable), self.connection.transaction():
+                if not is_owner(self.connection, self.holder):
+                    return
+                staging_tables.empty(self.connection, staging_id, table_id)
+
+    def close(self) -> None:
+        """Give the pipeline back and end the session. Where Postgres cannot be asked, the next run takes over.
+
+        Whatever an interrupt left open on it is rolled back, never committed.
+        """
+        with closing(self.connection), suppress(TidegateError):
+            if self.connection.info.transaction_status != TransactionStatus.IDLE:
+                self._roll_back()
+            self._even_so("release", {})
+
+    def _even_so(self, query: str, given: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """The row that a statement returns, over another session where the run's own is gone, as may be found now."""
+        values = {**self.holder.key, **given}
+        try:
+            if not self.connection.closed:
+                with database_errors():
+                    return _one_row(self.connection, query, values)
+        except LedgerAway:
+            if not self.connection.closed:
+                raise
+        with connect(self.url) as connection, database_errors():
+            return _one_row(connection, query, values)
+
+    @contextmanager
+    def _owned(self) -> Generator[None]:
+        with database_errors(), self.connection.transaction():
+            lock_as_owner(self.connection, self.holder)
+            yield
+
+    def _begin(self) -> None:
+        for statement in ("BEGIN", DURABLE, "SET LOCAL idle_in_transaction_session_timeout = '60s'"):
+            self.connection.execute(statement)
+
+    def _roll_back(self) -> None:
+        """End the transaction. Where the session is gone, Postgres has done so; the error before is what matters."""
+        with suppress(psycopg.Error):
+            self.connection.execute("ROLLBACK")
+
+    def _committed(self, batch_id: int) -> bool:
+        """Whether a batch whose COMMIT was not answered happened. Asked under the row lock: nothing is in flight."""
+        try:
+            self.connection = _session(self.url, self.holder.pipeline, self.holder.owner)
+            with database_errors(), self.connection.transaction():
+                locked = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone()
+                row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
+        except TidegateError as error:
+            raise OutcomeUnknown.of_batch(batch_id, error) from error
+        owner = locked[1] if locked else None
+        if row is None and owner != self.holder.owner:
+            raise Fenced.in_commit(self.holder.pipeline, batch_id)
+        return row == (self.holder.epoch, self.holder.owner)
+
+
+def _session(url: str, pipeline: str, owner: UUID) -> Connection:
+    """A session of this owner's, by which it is alive, and which waits for no lock for longer than LOCK_WAIT."""
+    name = application_name(pipeline, owner)
+    connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
+    try:
+        show_alive(connection, name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:
+    if (found := taken.halt) is None:
+        return
+    held.halt(found)
+    held.close()
+    raise Halt(held.holder.pipeline, found, found.error)
+
+
+def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
+    """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
+    contract = held.contract
+    try:
+        with database_errors(), held.connection.transaction():
+            lock_as_owner(held.connection, held.holder)
+            held.contract_digest = pin(held.connection, contract, held.holder.run_id, rebuilding=rebuilding)
+            for table in contract.tables:
+                claim(held.connection, contract.pipeline, table, rebuilding=rebuilding)
+            tables.refuse_unique(held.connection, contract)
+    except (BadInput, LedgerAway) as error:
+        if isinstance(error, BadInput) or error.sqlstate == LOCKED:
+            held.back_off(str(error), counts=Counts.NEVER)  # no batch has failed
+            held.close()
+        raise
+
+
+def _one_row(connection: Connection, query: str, values: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    cursor = connection.execute(queries()[query], values)
+    return cursor.fetchone() if cursor.description else None

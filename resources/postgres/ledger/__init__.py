@@ -1,0 +1,1 @@
+"""The schema `tidegate`: questions and statements, a module for each subject."""

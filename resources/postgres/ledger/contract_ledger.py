@@ -1,0 +1,238 @@
+"""The contracts that the ledger keeps of a pipeline, and the statements that make its tables what a contract says."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import class_row, dict_row
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.reader.odcs import load
+from platform_defs.contract.reader.written import contract_digest, text
+from platform_defs.errors import BadInput
+from platform_defs.evolution.renames import left_columns, repeated
+from platform_defs.evolution.statements import NOT_NULL, ColumnShape, Shapes, Statement
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from resources.postgres.ledger.schema_ledger import schema_of
+from resources.postgres.session.connection import Connection, queries, refusal
+from resources.postgres.tables.tables import closed_list, identifier
+
+REFUSED = (
+    psycopg.NotSupportedError,
+    psycopg.ProgrammingError,
+    psycopg.IntegrityError,
+    psycopg.DataError,
+    psycopg.errors.DependentObjectsStillExist,
+)
+SHORT_WAIT = "2s"  # for any one lock: what asks for the table meanwhile queues behind a lock that is waited for
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A contract as the ledger has it."""
+
+    digest: str
+    version: str
+    document: str
+    applied_at: datetime
+    applied_by: str
+    by_command: bool
+    schema_text: str
+    unnumbered: int | None  # the application of its batches that name none; None where it is not known
+
+    def contract(self, pipeline: str) -> Contract:
+        """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
+        return _read(f"{pipeline} {self.version} in tidegate.contract", self.document, self.schema_text)
+
+
+@lru_cache(maxsize=512)  # a run asks for each pipeline and batch, and a document takes milliseconds
+def _read(name: str, document: str, schema_text: str) -> Contract:
+    return replace(load(Path(name), document, lambda _: schema_text, accepted=True), path=None)
+
+
+@dataclass(frozen=True)
+class ContractLedger:
+    """What the ledger knows of one pipeline's contracts. Statements of an open transaction, where they change it."""
+
+    connection: Connection
+    pipeline: str
+
+    def in_force(self) -> str | None:
+        """The digest of the contract in force; None before the first was recorded."""
+        row = self.connection.execute(queries()["in_force"], self._key).fetchone()
+        return row[0] if row else None
+
+    def applied(self) -> Applied | None:
+        """The contract in force."""
+        return next(iter(self._contracts("applied_contract")), None)
+
+    def every(self) -> list[Applied]:
+        """All that the pipeline has had, the first one first."""
+        return self._contracts("contracts_of")
+
+    def applications(self) -> list[tuple[int, str, Sequence[str], str, str, str]]:
+        """Return (number, digest, columns that the row table lost, version, document, schema text) of each application
+        of a contract, in order.
+        """
+        return self.connection.execute(queries()["applications_of"], self._key).fetchall()
+
+    def lock(self) -> None:
+        """Lock the pipeline's row, where there is one."""
+        self.connection.execute(queries()["lock_contract"], self._key)
+
+    def newest_batch(self) -> int | None:
+        """The newest batch that the pipeline has published."""
+        row = self.connection.execute(queries()["newest_batch"], self._key).fetchone()
+        return row[0] if row else None
+
+    def shapes(self, contract: Contract) -> Shapes:
+        """The tables of `contract` that are there and the pipeline's, without Tidegate's own columns."""
+        found = {table.name: (table, self._columns(table.name)) for table in contract.tables}
+        return {
+            name: {column: shape for column, shape in columns.items() if column not in dict(target_columns(table))}
+            for name, (table, columns) in found.items()
+            if columns
+        }
+
+    def left_columns(self, contract: Contract) -> list[str]:
+        """The columns of an upsert that earlier contracts left in its table, except those with a default: that marks a
+        column as the operator's own. None of another table, whose rows are not written again.
+        """
+        table = contract.row_table
+        if table.disposition != "upsert":
+            return []
+        shape = self.shapes(contract).get(table.name, {})
+        own = {column.name for column in table.columns}
+        others = [name for name, there in shape.items() if name not in own and not there.has_default]
+        if not others:
+            return []
+        # `contract` comes last: it may not be recorded yet.
+        left = left_columns([*((then, dropped) for _, _, then, dropped in self.of_kind(contract)), (contract, ())])
+        return [name for name in others if name in left]
+
+    def of_kind(self, contract: Contract) -> Iterator[tuple[int, str, Contract, Sequence[str]]]:
+        """The applications by which the row table was of the kind that it is by `contract`, in order: number, digest,
+        contract and the columns that were dropped then.
+        """
+        for number, digest, dropped, version, document, schema_text in self.applications():
+            then = _read(f"{self.pipeline} {version} in tidegate.contract_application", document, schema_text)
+            if then.row_table.disposition == contract.row_table.disposition:
+                yield number, digest, then, dropped
+
+    def _repeated(self, contract: Contract, digest: str) -> list[int]:
+        """Applications of `contract` that the log can lose when it is applied again."""
+        if sum(of == digest for _, of, *_ in self.applications()) < 2:  # the usual case: no document is read
+            return []
+        try:
+            return repeated(self.of_kind(contract), digest)
+        except BadInput:  # a document that this version of Tidegate cannot read: all rows are kept
+            return []
+
+    def nulls(self, statement: Statement) -> int:
+        """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""
+        if statement.column not in self._columns(statement.table):
+            return 0
+        query = sql.SQL("SELECT count(*) FROM {} WHERE {} IS NULL")
+        asked = query.format(identifier(statement.table), sql.Identifier(statement.column))
+        (count,) = self.connection.execute(asked).fetchone() or (0,)
+        return count
+
+    def schemas_in_use(self) -> list[WriterSchema]:
+        """Return the schemas that values named in the last seven days, and in the last batch that named any."""
+        return [
+            schema_of(*row) for row in self.connection.execute(queries()["schemas_of_values"], self._key).fetchall()
+        ]
+
+    def unknown_fields(self) -> int:
+        """Return how many messages of the newest hundred batches had fields that the contract did not name."""
+        (count,) = self.connection.execute(queries()["unknown_fields"], self._key).fetchone() or (0,)
+        return count
+
+    def open_dead_letters(self, rules: Sequence[str]) -> dict[str, int]:
+        """How many open dead letters broke each of these row rules."""
+        asked = {**self._key, "rules": list(rules)}
+        return dict(self.connection.execute(queries()["open_dead_letters"], asked).fetchall())
+
+    def record(self, contract: Contract, who: str, *, by_command: bool, dropped: Sequence[str] = ()) -> str:
+        """From now on `contract` judges what is published; its digest. `dropped`: columns that its row table lost."""
+        made = contract_digest(contract)
+        row = {
+            "digest": made,
+            "version": contract.version,
+            "document": text(contract),
+            "schema_text": contract.wire.schema_text,
+            "applied_by": who,
+            "by_command": by_command,
+            "dropped": list(dropped),
+            "repeated": [] if dropped else self._repeated(contract, made),
+        }
+        self.connection.execute(queries()["record_contract"], {**self._key, **row})
+        return made
+
+    def fence(self) -> None:
+        """A run from before publishes nothing more."""
+        self.connection.execute(queries()["fence_for_contract"], self._key)
+
+    @property
+    def _key(self) -> dict[str, Any]:
+        return {"pipeline": self.pipeline}
+
+    def _contracts(self, query: str) -> list[Applied]:
+        with self.connection.cursor(row_factory=class_row(Applied)) as cursor:
+            return cursor.execute(queries()[query], self._key).fetchall()
+
+    def _columns(self, table: str) -> dict[str, ColumnShape]:
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            asked = {**self._key, "table": table, "check": NOT_NULL}
+            rows = cursor.execute(queries()["table_shape"], asked).fetchall()
+        return {row.pop("name"): ColumnShape(**row) for row in rows}
+
+
+def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:
+    """Execute one after the other, each yielded when it is done. Raises BadInput, with what Postgres says of it."""
+    for item in statements:
+        with _explained(item):
+            connection.execute(closed_list(item.sql))
+        yield item
+
+
+@contextmanager
+def _explained(statement: Statement) -> Generator[None]:
+    """What Postgres refuses to do with a table is a user's to settle: BadInput, with the statement."""
+    try:
+        yield
+    except psycopg.errors.LockNotAvailable:
+        raise
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise BadInput(
+            f"Postgres refuses {statement.sql}: {error.diag.message_primary}. Only a table's owner may change it: "
+            "run tidegate contract apply as its owner, or let the owner's role be granted to this one. Nothing was "
+            "changed",
+            field=statement.table,
+        ) from error
+    except REFUSED as error:
+        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from None
+
+
+def _refused(statement: Statement, error: psycopg.Error) -> str:
+    return (
+        f"Postgres refuses {statement.sql}: {_said(error)}. Change what is in the way, such as a view of the column, "
+        "and apply again. Nothing was changed"
+    )
+
+
+def _said(error: psycopg.Error) -> str:
+    """What Postgres says, with what depends on a column; of a row in the way nothing that quotes it."""
+    of_rows = (error.sqlstate or "")[:2]
+    if of_rows in ("22", "P0"):
+        return refusal(error, hides=True)
+    details = f" ({' '.join(error.diag.message_detail.split())})" if error.diag.message_detail else ""
+    details = "" if of_rows == "23" else details
+    return f"{error.diag.message_primary}{details}"

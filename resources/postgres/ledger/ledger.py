@@ -1,0 +1,272 @@
+"""The ledger: what the schema `tidegate` remembers. `Ledger` asks, a method for each question, as sql/ has them.
+
+What a run writes is in hold.py, which is imported only where a run opens: a command that asks does not wait for Arrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, suppress
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from psycopg.rows import dict_row
+
+from platform_defs.contract.model.contract import CheckResult, Contract
+from platform_defs.errors import LedgerMissing
+from platform_defs.offsets import OffsetRange, Position
+from resources.postgres.ledger.answers import (
+    DeadLetterCount,
+    DeadLetterLine,
+    EpochRead,
+    LineageBacklog,
+    PipelineProgress,
+    PipelineStatus,
+    StartedPosition,
+    StatusAndPositions,
+    StoredDeadLetter,
+    UsedSchema,
+    status_of,
+)
+from resources.postgres.ledger.migrations import LedgerVersion, is_current, migrate, reading, version
+from resources.postgres.ledger.positions import positions_of
+from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.session.kept import KeptConnections
+
+if TYPE_CHECKING:
+    from platform_defs.engine.ports.run_ports import Published
+    from platform_defs.engine.ports.schema_ports import SchemaCount
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger in the database at `url` (a libpq URI). Where there is none yet, its answers are empty.
+
+    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's. Each has
+    a connection of its own, unless they are `kept`.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    kept: KeptConnections | None = None
+
+    def migrate(self) -> tuple[str, ...]:
+        """Create the ledger or bring it up to date (resources/postgres/ledger/migrations.py): when a run opens, and by
+        `tidegate migrate`; the migrations applied, by file name. What only reads does not need it: where there is no
+        ledger yet, its answers are empty.
+        """
+        with self._connection() as connection, database_errors():
+            if is_current(connection):
+                return ()
+        return migrate(self.url)
+
+    def version(self) -> LedgerVersion | None:
+        """Which migrations the ledger has had; None where there is none yet."""
+        with self._connection() as connection, database_errors():
+            return version(connection)
+
+    # A pipeline
+
+    def status(self, pipeline: str) -> PipelineStatus:
+        """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
+        return status_of(pipeline, self._row("status", pipelines=[pipeline]))
+
+    def batch_failures(self, pipeline: str) -> int:
+        """How often in a row its pending batch has failed though every system was there."""
+        row = self._row("batch_failures", pipeline=pipeline)
+        return row["batch_failures"] if row else 0
+
+    def seconds_since_commit(self, pipelines: Sequence[str]) -> float:
+        """Seconds since any of these last committed a batch; infinite where none has, or the clock was set back."""
+        row = self._row("seconds_since_commit", pipelines=list(pipelines))
+        seconds = row["seconds"] if row else None
+        return inf if seconds is None or seconds < 0 else seconds
+
+    def positions(self, pipeline: str) -> list[Position]:
+        """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
+        the one that was read, whatever the contract names by now.
+        """
+        with suppress(LedgerMissing), reading(self._connection()) as connection:
+            return positions_of(connection, [pipeline]).get(pipeline, [])
+        return []
+
+    def overview(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
+        """Each of `pipelines`, all as of one moment, whatever commits meanwhile."""
+        rows: list[dict[str, Any]] = []
+        positions: Mapping[str, list[Position]] = {}
+        with suppress(LedgerMissing), reading(self._connection()) as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            with connection.cursor(row_factory=dict_row) as cursor:
+                rows = cursor.execute(queries()["status"], {"pipelines": list(pipelines)}).fetchall()
+            positions = positions_of(connection, pipelines)
+        found = {row["pipeline"]: row for row in rows}
+        return {
+            name: StatusAndPositions(status_of(name, found.get(name)), positions.get(name, [])) for name in pipelines
+        }
+
+    def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
+        """By partition, where the pipeline is and the batch that moved it there."""
+        rows = self._rows("progress", pipeline=pipeline, topic=topic)
+        return {row["partition"]: PipelineProgress(**row) for row in rows}
+
+    def started_positions(self, pipeline: str) -> list[StartedPosition]:
+        """Where each partition was started and where it is, by partition."""
+        return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline)]
+
+    def read_before(self, pipeline: str, topic_id: str) -> dict[int, int]:
+        """By partition, up to where batches of the pipeline have read this log, at whatever time that was."""
+        rows = self._rows("read_before", pipeline=pipeline, topic_id=topic_id)
+        return {row["partition"]: row["until_offset"] for row in rows}
+
+    def epochs_read(self, pipeline: str, topic_id: str, partition: int, low: int) -> list[EpochRead]:
+        """What was read of a partition from `low` on, by its end: the leader epochs that batches have recorded."""
+        rows = self._rows("epochs_read", pipeline=pipeline, topic_id=topic_id, partition=partition, low=low)
+        return [EpochRead(**row) for row in rows]
+
+    def sessions_alive(self, names: Collection[str]) -> set[str]:
+        """Those of `names` under which a session shows that it is there (`connection.show_alive`).
+
+        Asks the database, not the ledger: the first run of all has its session before there is a ledger.
+        """
+        with self._connection() as connection, database_errors():
+            rows = connection.execute(queries()["runs_alive"], {"names": list(names)}).fetchall()
+        return {name for (name,) in rows}
+
+    # Batches
+
+    def unreported(self, contract: Contract) -> list[Published]:
+        """Committed batches that Dagster has not heard of, oldest first."""
+        return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
+
+    def untold(self, pipelines: Collection[str]) -> set[tuple[str, str | None]]:
+        """Pipeline and run of committed batches of which Dagster has not heard, of these pipelines."""
+        return {(row["pipeline"], row["run_id"]) for row in self._rows("untold", pipelines=list(pipelines))}
+
+    def put_off_reports(self, batch_ids: Sequence[int]) -> None:
+        """Postpone the next run that reports these batches, for longer each time."""
+        self._execute("put_off_reports", batch_ids=list(batch_ids))
+
+    def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
+        """Those of these batches that have committed, by id; asked over one connection."""
+        with closing(KeptConnections(self.url)) as kept:
+            one = replace(self, kept=kept)
+            return [one._published(contract, row) for row in one._rows("committed", batch_ids=list(batch_ids))]
+
+    def mark_reported(self, batch_id: int) -> None:
+        """Note that Dagster has heard of the batch."""
+        self._execute("mark_reported", batch_id=batch_id)
+
+    def newest_transform(self, pipeline: str) -> tuple[int, str] | None:
+        """Return the id of the pipeline's newest batch and the digest of the transform that made its rows, empty
+        without one; None where there is no batch, or its transform is not known.
+        """
+        for row in self._rows("newest_transform", pipeline=pipeline):
+            if row["transform_digest"] is not None:
+                return row["batch_id"], row["transform_digest"]
+        return None
+
+    def rows_so_far(self, pipeline: str, batch_id: int) -> int:
+        """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
+        return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0
+
+    # Schemas that messages name
+
+    def schemas_used(self, pipelines: Sequence[str]) -> list[UsedSchema]:
+        """Those of all `pipelines`, in one question."""
+        return [UsedSchema(**row) for row in self._rows("schemas_used", pipelines=list(pipelines))]
+
+    def first_named(self, batch: Published) -> list[SchemaCount]:
+        """Those of a batch's schemas that no message of the pipeline named before it."""
+        if not batch.schemas:
+            return []
+        keys = [item.key for item in batch.schemas]
+        asked = {"pipeline": batch.pipeline, "registry": batch.registry, "keys": keys, "batch_id": batch.batch_id}
+        found = {(row["generation"], row["key"], row["part"]) for row in self._rows("first_named_in", **asked)}
+        return [item for item in batch.schemas if (item.generation, item.key, item.part) in found]
+
+    # Dead letters
+
+    def dead_letter_counts(self, pipeline: str, reason: str | None) -> list[DeadLetterCount]:
+        """How many there are by reason, most first; only of one error class where `reason` names it."""
+        return [DeadLetterCount(**row) for row in self._rows("dead_letter_counts", pipeline=pipeline, reason=reason)]
+
+    def dead_letters(self, pipeline: str, reason: str | None, limit: int) -> list[DeadLetterLine]:
+        """At most `limit` of them, those of the newest batch first."""
+        rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
+        return [DeadLetterLine(**row) for row in rows]
+
+    def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:
+        """The one at this place; of several logs of one name, that of the newest."""
+        found = self._row("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
+        if not found:
+            return None
+        names: list[str] = found.pop("header_names") or []
+        values: list[bytes | None] = found.pop("header_values") or []
+        return StoredDeadLetter(**found, headers=tuple(zip(names, values, strict=True)))
+
+    # The lineage outbox (resources/postgres/ledger/lineage_outbox.py sends it)
+
+    def lineage_backlog(self, pipelines: Sequence[str]) -> dict[str, LineageBacklog]:
+        """By pipeline, the events that have not left; of those that have some."""
+        return {row["pipeline"]: LineageBacklog(**row) for row in self._rows("lineage_backlog", pipelines=[*pipelines])}
+
+    # How a statement of sql/ is run
+
+    def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:
+        with (
+            suppress(LedgerMissing),
+            reading(self._connection()) as connection,
+            connection.cursor(row_factory=dict_row) as cursor,
+        ):
+            return cursor.execute(queries()[query], parameters).fetchall()
+        return []
+
+    def _row(self, query: str, **parameters: Any) -> dict[str, Any] | None:
+        return next(iter(self._rows(query, **parameters)), None)
+
+    def _value(self, query: str, **parameters: Any) -> Any:
+        return next(iter((self._row(query, **parameters) or {}).values()), None)
+
+    def _execute(self, query: str, **parameters: Any) -> None:
+        with reading(self._connection()) as connection:
+            connection.execute(queries()[query], parameters)
+
+    def _connection(self) -> AbstractContextManager[Connection]:
+        return self.kept.one() if self.kept else connect(self.url)
+
+    def _published(self, contract: Contract, row: Row) -> Published:
+        from platform_defs.engine.ports.run_ports import Published
+
+        ranges = [OffsetRange(**item) for item in self._rows("ranges_of", batch_id=row["batch_id"])]
+        checks = [
+            CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
+            for c in self._rows("checks_of", batch_id=row["batch_id"])
+        ]
+        return Published(
+            row["batch_id"],
+            contract.pipeline,
+            tuple(ranges),
+            row["messages"],
+            row["rows"],
+            row["dead_letters"],
+            row["unknown_fields"],
+            tuple(checks),
+            row["timings"],
+            None,
+            row["contract_version"],
+            row["contract_digest"],
+            *self._schemas_of(contract, row["batch_id"]),
+            row["skipped_records"],
+            run_id=row.get("run_id"),  # of one that is reported late
+        )
+
+    def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
+        """The registry whose schemas the messages of a batch name, and how many name each."""
+        from platform_defs.engine.ports.schema_ports import SchemaCount
+
+        rows = self._rows("schemas_of_batch", batch_id=batch_id) if contract.wire.framed else []
+        registry = rows[0]["registry"] if rows else ""
+        counts = [SchemaCount(row["generation"], row["key"], row["messages"], row["part"]) for row in rows]
+        return registry, tuple(counts)

@@ -1,0 +1,197 @@
+"""The ledger's schema by version: the numbered files of sql/, each applied once, in order.
+
+`migrate` applies them, when a run opens and by `tidegate migrate`. Everything else only reads, and `reading` gives it a
+connection to a ledger that this version of Tidegate understands, or says why there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg import sql
+from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
+
+from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
+from resources.postgres.session.connection import SQL, Connection, connect, database_errors, lock_timeout, queries
+
+SHORT_WAIT = "1s"  # for any one lock of a migration
+PATIENCE = 60.0  # seconds for which a migration is tried
+KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
+
+
+@dataclass(frozen=True)
+class LedgerVersion:
+    """The migrations that a ledger has had, by file name, beside those that this version of Tidegate knows."""
+
+    applied: tuple[str, ...]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Known here and not applied: the ledger is older than the code."""
+        return tuple(name for name in KNOWN if name not in self.applied)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Applied and not known here: the ledger is newer than the code."""
+        return tuple(name for name in self.applied if name not in KNOWN)
+
+    def refuse_newer(self) -> None:
+        """Raise LedgerTooNew where this version of Tidegate could misread the ledger."""
+        if self.unknown:
+            raise LedgerTooNew.by(self.unknown)
+
+
+def migrate(url: str) -> tuple[str, ...]:
+    """Create the ledger, or bring it up to date; the file names of the migrations that it took, none where it was.
+
+    Of several processes at once, one does it and the others wait. Runs of the version before are fenced: they publish
+    nothing more by its rules.
+
+    Where it is up to date, only the right to read it is needed. Raises LedgerTooNew where a newer version of
+    Tidegate migrated it, BadInput where the database's user may not change it or its encoding is not UTF8, LedgerAway;
+    also where another session has held a table of the ledger for longer than PATIENCE.
+    """
+    with connect(url, settings={"lock_timeout": SHORT_WAIT}) as connection, database_errors():
+        return () if is_current(connection) else _in_turn(connection)
+
+
+def is_current(connection: Connection) -> bool:
+    """Whether there is nothing to migrate. Raises LedgerTooNew, and BadInput as `migrate` does."""
+    _require_utf8(connection)
+    found = version(connection)
+    if found is None or found.missing:
+        return False
+    found.refuse_newer()
+    return True
+
+
+def _in_turn(connection: Connection) -> tuple[str, ...]:
+    """Migrate, tried again while other sessions hold what that needs. What a publication asks for queues behind a lock
+    that is waited for: hence short waits, with pauses between them.
+    """
+
+    def once() -> tuple[str, ...]:
+        with _rights_explained(connection), connection.transaction():
+            connection.execute(lock_timeout(SHORT_WAIT))
+            return _migrate(connection)
+
+    locked = retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected))
+    retrying = Retrying(retry=locked, stop=stop_after_delay(PATIENCE), wait=wait_random(0.2, 1.0))
+    try:
+        return retrying(once)
+    except RetryError as error:
+        raise LedgerAway(
+            f"the ledger could not be upgraded: for {PATIENCE:.0f} s other sessions held locks on its tables (a long "
+            "query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed; the next run "
+            "tries again, or: tidegate migrate",
+            sqlstate="55P03",
+        ) from error
+
+
+def _require_utf8(connection: Connection) -> None:
+    """Raise BadInput for a database that cannot hold every text: messages would be refused for their letters."""
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise BadInput(
+            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot hold every text of a "
+            "message. Create one with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+            field="TIDEGATE_POSTGRES_URL",
+        )
+
+
+def version(connection: Connection) -> LedgerVersion | None:
+    """What the ledger has had, or None where the database has no ledger. Changes nothing.
+
+    Raises BadInput where the database's user may not read the ledger.
+    """
+    with _rights_explained(connection):
+        if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
+            # A ledger whose list of migrations has another name is older than every version that this code knows.
+            return LedgerVersion(()) if _has_older_ledger(connection) else None
+        rows = connection.execute("SELECT name FROM tidegate.migration ORDER BY name").fetchall()
+    return LedgerVersion(tuple(name for (name,) in rows))
+
+
+@contextmanager
+def reading(opened: AbstractContextManager[Connection]) -> Generator[Connection]:
+    """The connection (autocommit) that `opened` gives, to a ledger that this version of Tidegate understands.
+
+    Raises LedgerMissing where there is none yet, LedgerOutdated or LedgerTooNew where it is another version's, and
+    LedgerAway.
+    """
+    with opened as connection, database_errors():
+        require_current(connection)
+        yield connection
+
+
+def require_current(connection: Connection) -> None:
+    """Raise LedgerMissing, LedgerOutdated or LedgerTooNew unless the ledger is this version's."""
+    found = version(connection)
+    if found is None:
+        raise LedgerMissing.of_database(connection.info.dbname)
+    found.refuse_newer()
+    if found.missing:
+        raise LedgerOutdated.by(found.missing)
+
+
+def _has_older_ledger(connection: Connection) -> bool:
+    asked = "SELECT to_regclass('public.tidegate_migration'), to_regclass('tidegate.tidegate_migration')"
+    return connection.execute(asked).fetchone() != (None, None)
+
+
+def _migrate(connection: Connection) -> tuple[str, ...]:
+    connection.execute("SELECT pg_advisory_xact_lock(hashtext('tidegate migrations'))")
+    if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
+        _create_schemas(connection)
+        # A ledger from before this table had its name keeps it.
+        connection.execute("ALTER TABLE IF EXISTS public.tidegate_migration SET SCHEMA tidegate")
+        connection.execute("ALTER TABLE IF EXISTS tidegate.tidegate_migration RENAME TO migration")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
+        )
+    found = version(connection) or LedgerVersion(())  # asked again under the lock: another process may have been first
+    found.refuse_newer()
+    for name in found.missing:
+        connection.execute((SQL / name).read_bytes())
+        connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [name])
+    if found.missing:
+        connection.execute(queries()["fence_all"])
+    return found.missing
+
+
+def _create_schemas(connection: Connection) -> None:
+    """Where an administrator has created them, nothing needs the right to: IF NOT EXISTS alone would ask for it."""
+    for name in ("tidegate", "tidegate_staging"):
+        if connection.execute("SELECT to_regnamespace(%s)", [name]).fetchone() == (None,):
+            connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+
+
+@contextmanager
+def _rights_explained(connection: Connection) -> Generator[None]:
+    """Where Postgres refuses for want of a right, raise BadInput, which says who has to do what."""
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _not_allowed(connection, str(error).strip()) from error
+
+
+def _not_allowed(connection: Connection, said: str) -> BadInput:
+    """What to do where Postgres refuses (`said`): the database's owner grants, or the ledger's owner migrates."""
+    user, database = connection.info.user, connection.info.dbname
+    asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
+    (owner,) = connection.execute(asked).fetchone() or (None,)
+    if owner is not None and owner != user:
+        return BadInput(
+            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. As {owner}: "
+            f"tidegate migrate, then execute what tidegate rights --owner {owner} --publisher {user} prints (or, for "
+            f"who only looks, --reader {user})",
+            field="TIDEGATE_POSTGRES_URL",
+        )
+    return BadInput(
+        f"{user} may not create the ledger in {database} ({said}). As an administrator: "
+        f'GRANT CREATE, TEMPORARY ON DATABASE "{database}" TO "{user}"; or, in place of CREATE, let it own the '
+        f'schemas: CREATE SCHEMA tidegate AUTHORIZATION "{user}", and tidegate_staging likewise',
+        field="TIDEGATE_POSTGRES_URL",
+    )

@@ -1,0 +1,56 @@
+"""Which contract a run goes by: the one that the ledger has, or a changed one that it takes by itself.
+
+What a run may take is decided in evolution/unattended.py; here the ledger is asked, the tables are altered and the
+contract is recorded.
+"""
+
+from platform_defs.contract.model.classified import classified
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.reader.written import contract_digest
+from platform_defs.engine.plan.replay_plan import SUFFIX as REPLAY
+from platform_defs.engine.ports import crash_points
+from platform_defs.evolution.plan import ChangePlan, plan
+from platform_defs.evolution.unattended import refuse_attended, refuse_declassified, refuse_version
+from platform_defs.formats.writer_fit import writer_changes
+from resources.postgres.ledger.contract_ledger import SHORT_WAIT, ContractLedger, run
+from resources.postgres.session.connection import LOCK_WAIT, Connection, lock_timeout
+
+
+def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebuilding: bool) -> str | None:
+    """The digest of the contract that judges this run's messages; None for a replay that is being built, whose batches
+    get the digest of the pipeline that they become a part of.
+
+    In a transaction, as the pipeline's owner. Raises BadInput where a person has to apply the contract first. A replay
+    that is `rebuilding` records it when it is put in place.
+    """
+    if contract.pipeline.endswith(REPLAY):
+        return None
+    ledger, wanted = ContractLedger(connection, contract.pipeline), contract_digest(contract)
+    applied = ledger.applied()
+    if applied is not None:
+        was = applied.contract(contract.pipeline)
+        if applied.digest == wanted:
+            if classified(was) == classified(contract):
+                return wanted
+            refuse_declassified(plan(was, contract))  # the digest has no classification in it
+        else:
+            of_writers = writer_changes(was, contract, ledger.schemas_in_use())
+            found = plan(was, contract, ledger.shapes(contract), of_writers=of_writers)
+            refuse_version(found, applied.applied_by, by_command=applied.by_command)
+            if rebuilding:
+                refuse_declassified(found)
+            else:
+                _evolve(ledger, found)
+    if rebuilding:
+        return wanted
+    return ledger.record(contract, f"run {run_id}" if run_id else "a run", by_command=False)
+
+
+def _evolve(ledger: ContractLedger, found: ChangePlan) -> None:
+    """Make the tables what the changed contract says, where a run may. Raises BadInput where it may not."""
+    published = ledger.newest_batch() is not None
+    refuse_attended(found, published=published, unknown_fields=ledger.unknown_fields())
+    ledger.connection.execute(lock_timeout(SHORT_WAIT))
+    for _ in run(ledger.connection, found.statements):
+        crash_points.reach("apply_altered")
+    ledger.connection.execute(lock_timeout(LOCK_WAIT))

@@ -1,0 +1,201 @@
+"""What `tidegate prune` asks of one pipeline's ledger and removes from it, page by page: sql/prune.sql.
+
+Each page is one short transaction under the pipeline's row lock, which every publication, settlement and replay takes
+first: so none sees half of it, and a prune that ends anywhere has done the pages before.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from resources.postgres.ledger.migrations import reading
+from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
+
+PAGE = 500  # batches, dead letters or messages in one transaction
+NEWEST = 100  # batches of a pipeline that are kept whatever their age: what it does now is judged by them
+WAIT = "10s"  # for a publication that holds the pipeline's row
+
+
+@dataclass(frozen=True)
+class ReadLog:
+    """The log that a pipeline reads."""
+
+    topic: str
+    topic_id: str
+    cluster_id: str
+
+
+@dataclass(frozen=True)
+class OldBatch:
+    """A batch that is older than the retention. `kept_by`: replay, unreported, newest, dead_letters, held (the topic
+    still has messages of it), unknown (the broker did not say); None where nothing keeps it.
+    """
+
+    batch_id: int
+    messages: int
+    replaced: bool
+    kept_by: str | None
+
+
+@dataclass(frozen=True)
+class Details:
+    """Of batches up to `until_batch`, what goes before they do: checks that passed, and lineage events."""
+
+    until_batch: int
+    batches: int
+    checks: int
+    events: int
+    never_sent: int  # of `events`
+
+
+@dataclass(frozen=True)
+class SettledLetter:
+    """A dead letter that was settled longer ago than the retention; `gone`: the log no longer has its message."""
+
+    topic_id: str
+    partition: int
+    offset: int
+    gone: bool
+
+
+@dataclass(frozen=True)
+class PruneLedger:
+    """One pipeline's part of the ledger at `url`. `seconds`: the retention. `lows`: by partition, the first offset that
+    the log of `topic_id` still has; empty where that is not known.
+
+    Every method raises LedgerMissing, LedgerOutdated, LedgerTooNew and LedgerAway.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    pipeline: str
+    seconds: float
+    topic_id: str | None = None
+    lows: Mapping[int, int] = field(default_factory=dict[int, int])
+    known: bool = False  # whether the lows are
+
+    # What there is
+
+    def log(self) -> ReadLog | None:
+        """The log that the pipeline reads; None where it has read nothing."""
+        rows = self._rows("prune_log")
+        return ReadLog(**rows[0]) if rows else None
+
+    def batches(self, after: int) -> list[OldBatch]:
+        """The next ones that are older than the retention, at most PAGE."""
+        return [OldBatch(**row) for row in self._rows("judged_batches", after=after)]
+
+    def pruned_until(self) -> int:
+        """The last batch whose details are removed."""
+        rows = self._rows("checks_pruned_until")
+        return rows[0]["checks_pruned_until"] if rows else 0
+
+    def details(self, after: int) -> Details | None:
+        """Of the next batches that are older than the retention; None where there are none."""
+        (row,) = self._rows("passed_checks", after=after)
+        return Details(**row) if row["until_batch"] else None
+
+    def settled(self, after: SettledLetter | None) -> list[SettledLetter]:
+        """The next settled dead letters, at most PAGE."""
+        place = (after.topic_id, after.partition, after.offset) if after else ("", -1, -1)
+        names = ("topic_after", "partition_after", "offset_after")
+        rows = self._rows("settled_dead_letters", **dict(zip(names, place, strict=True)))
+        return [SettledLetter(**row) for row in rows]
+
+    def settled_unsent(self) -> int:
+        """How many messages of producers were settled longer ago than the retention."""
+        return self._rows("settled_unsent")[0]["messages"]
+
+    def remove_unsent(self) -> int:
+        """Remove at most PAGE of them; how many there were. A producer needs no pipeline whose row could be locked."""
+        return self._rows("prune_unsent")[0]["messages"]
+
+    # One page of it
+
+    @contextmanager
+    def page(self) -> Generator["PrunePage | None"]:
+        """A transaction that holds the pipeline's row; None where the pipeline reads another log by now. Raises
+        LedgerAway where a publication holds the row for longer than WAIT.
+        """
+        with reading(connect(self.url, "tidegate prune")) as connection, connection.transaction():
+            connection.execute(lock_timeout(WAIT))
+            row = connection.execute(queries()["prune_lock"], self.key).fetchone()
+            yield PrunePage(connection, self) if row == (self.topic_id,) else None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What every statement is given."""
+        return {
+            "pipeline": self.pipeline,
+            "seconds": self.seconds,
+            "topic_id": self.topic_id,
+            "partitions": list(self.lows),
+            "lows": list(self.lows.values()),
+            "known": self.known,
+            "newest": NEWEST,
+            "most": PAGE,
+        }
+
+    def _rows(self, query: str, **more: Any) -> list[dict[str, Any]]:
+        with reading(connect(self.url, "tidegate prune")) as connection:
+            return fetched(connection, query, {**self.key, **more})
+
+
+@dataclass(frozen=True)
+class PrunePage:
+    """One transaction of it. Only what is removed here is asked again here, under the lock."""
+
+    connection: Connection
+    ledger: PruneLedger
+
+    def batches(self, after: int) -> list[OldBatch]:
+        """See PruneLedger.batches."""
+        return [OldBatch(**row) for row in fetched(self.connection, "judged_batches", self._key(after=after))]
+
+    def ranges(self, batches: Sequence[int]) -> list[dict[str, Any]]:
+        """What these read, in the order of their ids, as operations.prune_ranges.PrunedRange has it."""
+        return fetched(self.connection, "ranges_to_prune", self._key(batches=list(batches)))
+
+    def newest_ranges(self) -> list[dict[str, Any]]:
+        """Of each partition, the range that was pruned last."""
+        return fetched(self.connection, "newest_pruned", self._key())
+
+    def lost_after(self) -> list[int]:
+        """The batches up to which history has been recorded as lost, ascending."""
+        return [row["until_batch"] for row in fetched(self.connection, "lost_boundaries", self._key())]
+
+    def write_ranges(self, batches: Sequence[int], ranges: Sequence[Mapping[str, Any]]) -> None:
+        """What is left of these batches, before they are removed."""
+        added = [[one for one in batches if item["added_after"] < one <= item["last_batch"]] for item in ranges]
+        given = [self._key(**item, added=new) for item, new in zip(ranges, added, strict=True)]
+        with self.connection.cursor() as cursor:
+            cursor.executemany(queries()["write_pruned_range"], given)
+
+    def remove_batches(self, batches: Sequence[int]) -> None:
+        """Remove them, with everything that refers to them summed up."""
+        for statement in ("prune_schemas", "prune_checks_of", "prune_batches"):
+            self.connection.execute(queries()[statement], self._key(batches=list(batches)))
+
+    def remove_details(self, after: int, until_batch: int) -> None:
+        """Remove the details of the batches after `after`, up to `until_batch`."""
+        self.connection.execute(queries()["prune_passed"], self._key(after=after, until_batch=until_batch))
+
+    def remove_letters(self, letters: Sequence[SettledLetter]) -> None:
+        """Remove these dead letters. Where they were stays."""
+        given = {
+            "topic_ids": [item.topic_id for item in letters],
+            "at_partitions": [item.partition for item in letters],
+            "offsets": [item.offset for item in letters],
+        }
+        self.connection.execute(queries()["prune_dead_letters"], self._key(**given))
+
+    def _key(self, **more: Any) -> dict[str, Any]:
+        return {**self.ledger.key, **more}
+
+
+def fetched(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a statement of sql/."""
+    with database_errors(), connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(queries()[query], parameters).fetchall()

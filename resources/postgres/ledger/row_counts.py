@@ -1,0 +1,28 @@
+"""How many rows a table has, where that can be counted exactly and quickly."""
+
+import psycopg
+from psycopg import sql
+
+from platform_defs.contract.model.contract import Contract, Table
+from resources.postgres.ledger.ledger import Ledger
+from resources.postgres.session.connection import connect, database_errors
+from resources.postgres.tables.tables import identifier
+
+LIMIT = "200ms"  # for counting; a batch must not wait for a large table
+
+
+def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
+    """Rows of `table` after the batch: of an append from the ledger, else counted; None where that takes too long."""
+    if table.disposition == "append":
+        return ledger.rows_so_far(contract.pipeline, batch_id)
+    return _counted(ledger.url, table)
+
+
+def _counted(url: str, table: Table) -> int | None:
+    with connect(url) as connection, database_errors("table"):
+        connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
+        try:
+            row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()
+        except psycopg.errors.QueryCanceled:
+            return None
+    return row[0] if row else None

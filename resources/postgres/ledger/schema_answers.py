@@ -1,0 +1,64 @@
+"""What the ledger says of the schemas that a pipeline's messages named."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
+from resources.postgres.ledger.migrations import reading
+from resources.postgres.ledger.schema_ledger import schema_of
+from resources.postgres.session.connection import connect, queries
+
+
+@dataclass(frozen=True)
+class Named:
+    """A schema that messages named, and how many of them did, in which batches."""
+
+    generation: int  # of the registry
+    schema: WriterSchema
+    first_seen_at: datetime
+    messages: int
+    first_batch: int
+    last_batch: int
+
+
+@dataclass(frozen=True)
+class InBatch:
+    """How many messages of a batch named a schema with their value, or with their key."""
+
+    batch_id: int
+    committed_at: datetime
+    part: Part
+    messages: int
+
+
+@dataclass(frozen=True)
+class SchemaAnswers:
+    """Questions to the ledger at `url` about one registry's schemas. Each raises LedgerMissing, LedgerOutdated,
+    LedgerTooNew or LedgerAway.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    registry: str  # its name in the ledger, and the context in it
+
+    def named(self, pipeline: str) -> tuple[Named, ...]:
+        """What the values of the pipeline's messages named; the last one named first."""
+        return tuple(_named(*row) for row in self._ask("named_schemas", pipeline=pipeline))
+
+    def batches(self, pipeline: str, generation: int, key: str, most: int) -> tuple[InBatch, ...]:
+        """The newest batches whose messages named a schema."""
+        rows = self._ask("batches_naming", pipeline=pipeline, generation=generation, key=key, most=most)
+        return tuple(InBatch(*row) for row in rows)
+
+    def newest_generation(self, pipeline: str) -> int:
+        """Of the registry, as the pipeline knows it; 1 where nothing is known."""
+        return int(self._ask("newest_generation", pipeline=pipeline)[0][0])
+
+    def _ask(self, query: str, **given: Any) -> Sequence[tuple[Any, ...]]:
+        with reading(connect(self.url)) as connection:
+            return connection.execute(queries()[query], {"registry": self.registry, **given}).fetchall()
+
+
+def _named(generation: int, key: str, kind: Any, document: str, references: Any, encrypted: bool, *rest: Any) -> Named:
+    return Named(generation, schema_of(key, kind, document, references, encrypted), *rest)

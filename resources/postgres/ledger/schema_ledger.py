@@ -1,0 +1,111 @@
+"""The schemas that the ledger keeps, and which generation of a registry a pipeline's messages name."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.offsets import OffsetRange
+from resources.postgres.session.connection import connect, database_errors, queries
+
+MOST_COMPARED = 20  # schemas in use that are compared with what the registry says
+
+
+@dataclass(frozen=True)
+class Generation:
+    """From where on messages name schemas of a generation: of one log, by partition; of all of it where none is
+    given.
+    """
+
+    number: int
+    topic_id: str | None
+    from_offsets: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class SchemaInUse:
+    """A schema that messages name, and what it was."""
+
+    key: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class SchemaLedger:
+    """What the ledger at `url` knows of one registry's schemas. Each method has a connection of its own, and raises
+    LedgerAway.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    registry: str
+
+    def known(self, generation: int, keys: Iterable[str]) -> dict[str, WriterSchema]:
+        """Those of `keys` that are kept."""
+        rows = self._ask("known_schemas", generation=generation, keys=list(keys))
+        return {row[0]: schema_of(*row) for row in rows}
+
+    def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
+        """Keep `schemas` for good; what is kept now, which is another's where that came first."""
+        with connect(self.url) as connection, database_errors(), connection.transaction():
+            for schema in sorted(schemas, key=lambda item: item.key):  # two tasks that keep the same do not deadlock
+                connection.execute(queries()["keep_schema"], {**self._row(schema), "generation": generation})
+        return self.known(generation, [schema.key for schema in schemas])
+
+    def generations(self, pipeline: str) -> tuple[Generation, ...]:
+        """Those of a pipeline, ascending; none before its first run."""
+        rows = self._ask("generations", pipeline=pipeline)
+        return tuple(Generation(number, topic, {int(p): at for p, at in ats.items()}) for number, topic, ats in rows)
+
+    def begin(self, pipeline: str) -> None:
+        """Give a pipeline that has no generation yet the one in which the registry is."""
+        with connect(self.url) as connection, database_errors():
+            connection.execute(queries()["first_generation"], {"registry": self.registry, "pipeline": pipeline})
+
+    def in_use(self, pipeline: str, generation: int) -> tuple[SchemaInUse, ...]:
+        """The schemas that the newest batches of a pipeline name, then others that are kept of the registry."""
+        rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MOST_COMPARED)
+        return tuple(SchemaInUse(*row) for row in rows)
+
+    def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:
+        """What each of `keys` that is kept was (`schema_digest`)."""
+        return dict(self._ask("schema_digests", generation=generation, keys=list(keys)))
+
+    def named_in(
+        self, pipeline: str, topic_id: str | None, ranges: Sequence[OffsetRange]
+    ) -> list[tuple[str, int, str]]:
+        """Registry, generation and key of each schema that published batches named in these ranges."""
+        spans = {
+            "partitions": [one.partition for one in ranges],
+            "from_offsets": [one.from_offset for one in ranges],
+            "until_offsets": [one.until_offset for one in ranges],
+        }
+        return [(*row,) for row in self._ask("schemas_named_in", pipeline=pipeline, topic_id=topic_id, **spans)]
+
+    def _ask(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
+        with connect(self.url) as connection, database_errors():
+            return connection.execute(queries()[query], {"registry": self.registry, **given}).fetchall()
+
+    def _row(self, schema: WriterSchema) -> dict[str, Any]:
+        return {
+            "registry": self.registry,
+            "key": schema.key,
+            "format": schema.format,
+            "document": schema.document,
+            "references": Jsonb([list(one) for one in schema.references]),
+            "encrypted": schema.encrypted,
+            "sha256": schema_digest(schema),
+        }
+
+
+def schema_digest(schema: WriterSchema) -> str:
+    """What a schema is, whatever its id: SHA-256 in hexadecimal."""
+    return sha256(json.dumps([schema.format, schema.document, schema.references]).encode()).hexdigest()
+
+
+def schema_of(key: str, kind: Any, document: str, references: Any, encrypted: bool) -> WriterSchema:
+    """A schema as the ledger has it, column by column."""
+    return WriterSchema(key, kind, document, tuple((name, text) for name, text in references), encrypted)

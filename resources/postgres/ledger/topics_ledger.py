@@ -1,0 +1,68 @@
+"""The cluster that the ledger's topics are in, the pipelines that read them, and the reassignment of its replicas."""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from psycopg.types.json import Json
+
+from platform_defs.errors import ChangedMeanwhile, LedgerMissing
+from platform_defs.topics.declared import Reader
+from resources.postgres.ledger.migrations import migrate, reading
+from resources.postgres.session.connection import connect, database_errors, queries
+from resources.process.current_user import current_user
+
+
+@dataclass(frozen=True)
+class TopicsLedger:
+    """The ledger at `url`. Raises LedgerAway, LedgerOutdated, LedgerTooNew, BadInput."""
+
+    url: str = field(repr=False)  # it holds the password
+
+    def cluster(self, present: str) -> str | None:
+        """Return the id of the cluster of the first apply. Before it: `present` where a pipeline has a position in it,
+        else one in which a pipeline has; None without any, or without a ledger.
+        """
+        with suppress(LedgerMissing), reading(connect(self.url)) as connection:
+            row = connection.execute(queries()["known_cluster"], {"cluster_id": present}).fetchone()
+            return row[0] if row else None
+        return None
+
+    def readers(self, topics: Collection[str]) -> Mapping[str, Sequence[Reader]]:
+        """Return the pipelines that have a position in each of `topics`, also those without a contract."""
+        found = defaultdict[str, list[Reader]](list)
+        with suppress(LedgerMissing), reading(connect(self.url)) as connection:
+            for topic, *reader in connection.execute(queries()["topic_readers"], {"topics": list(topics)}):
+                found[topic].append(Reader(*reader))
+        return found
+
+    def keep_cluster(self, cluster_id: str, *, instead: bool = False) -> None:
+        """Keep the cluster, where none is kept yet, or `instead` of the one that is; the ledger is created if need
+        be. Raises ChangedMeanwhile where another process has just kept another one.
+        """
+        query = "replace_topics_cluster" if instead else "keep_topics_cluster"
+        migrate(self.url)
+        with connect(self.url) as connection, database_errors():
+            connection.execute(queries()[query], {"cluster_id": cluster_id, "who": current_user()})
+            kept = connection.execute(queries()["topics_cluster"]).fetchone()
+        if kept != (cluster_id,):
+            raise ChangedMeanwhile(f"topics were applied to another cluster just now ({kept and kept[0]}); plan again")
+
+    def reassignment(self, cluster_id: str) -> tuple[Any, int, str, datetime] | None:
+        """Return the reassignment that was applied last: plan, throttle (bytes a second), state and when it was kept;
+        None without one. Raises LedgerMissing.
+        """
+        with reading(connect(self.url)) as connection:
+            return connection.execute(queries()["reassignment_of"], {"cluster_id": cluster_id}).fetchone()
+
+    def keep_reassignment(self, cluster_id: str, plan: Mapping[str, Any], throttle: int, state: str) -> datetime | None:
+        """Keep it in place of the one before; return the ledger's time of it. Return None, with nothing changed, where
+        another plan is under way. Raises LedgerMissing.
+        """
+        kept = {"cluster_id": cluster_id, "plan": Json(plan), "throttle": throttle, "state": state}
+        with reading(connect(self.url)) as connection:
+            row = connection.execute(queries()["keep_reassignment"], {**kept, "who": current_user()}).fetchone()
+            return row[0] if row else None

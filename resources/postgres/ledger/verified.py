@@ -1,0 +1,67 @@
+"""Up to where a pipeline's tables were compared with its topic: the checkpoint of `tidegate verify --new`."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+
+from resources.postgres.session.connection import connect, database_errors, queries
+
+Basis = Mapping[str, str | None]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All batches up to `batch_id` were compared and found exact, while the ledger said what `basis` says."""
+
+    moves: int = 0  # how often it was moved; 0 where there is none yet
+    batch_id: int = 0
+    offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, the first that was not compared
+    sums: Mapping[str, str] = field(default_factory=dict[str, str])  # of the accumulates as of that batch
+    basis: Basis = field(default_factory=dict[str, str | None])
+    moved_at: datetime | None = None
+
+
+def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Checkpoint:
+    """As an open transaction sees it; the beginning where there is none."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        row = cursor.execute(queries()["verified"], {"pipeline": pipeline}).fetchone()
+    if row is None:
+        return Checkpoint()
+    offsets = {int(number): at for number, at in row["offsets"].items()}
+    return Checkpoint(row["moves"], row["batch_id"], offsets, row["sums"], row["basis"], row["moved_at"])
+
+
+def read_basis(connection: psycopg.Connection[Any], pipeline: str) -> Basis:
+    """What a checkpoint made now would hold for."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        return cursor.execute(queries()["verify_basis"], {"pipeline": pipeline}).fetchone() or {}
+
+
+def move_checkpoint(url: str, pipeline: str, found: Checkpoint) -> bool:
+    """Put `found` in place of the checkpoint that was read as its `moves`; False where another check was first.
+
+    Raises LedgerAway.
+    """
+    parameters = {
+        "pipeline": pipeline,
+        "moves": found.moves,
+        "batch_id": found.batch_id,
+        "offsets": Jsonb(dict(found.offsets)),
+        "sums": Jsonb(dict(found.sums)),
+        "basis": Jsonb(dict(found.basis)),
+    }
+    with database_errors(), closing(connect(url, "tidegate verify")) as connection:
+        return connection.execute(queries()["move_verified"], parameters).rowcount == 1
+
+
+def record_check(url: str, pipeline: str, *, passed: bool, explanation: str) -> None:
+    """Keep what a check of what was new has said. Raises LedgerAway."""
+    with database_errors(), closing(connect(url, "tidegate verify")) as connection:
+        parameters = {"pipeline": pipeline, "passed": passed, "explanation": explanation}
+        connection.execute(queries()["record_check"], parameters)

@@ -1,0 +1,77 @@
+"""What `tidegate doctor` asks Postgres: the server's settings, the ledger, Dagster's daemons. Reads only."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from psycopg.rows import dict_row
+
+from platform_defs.doctor.postgres import LedgerState, Vitals
+from platform_defs.errors import BadInput
+from resources.postgres.ledger.migrations import version
+from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.process.tls import address_of
+
+
+@dataclass(frozen=True)
+class PostgresLook:
+    """All that was seen over one connection. `heartbeats`: seconds since each daemon of Dagster's was heard of; None
+    where this role may not ask.
+    """
+
+    vitals: Vitals
+    ledger: LedgerState
+    heartbeats: dict[str, float] | None
+
+
+def look(url: str, seconds: float = 3.0) -> PostgresLook:
+    """Ask the server at `url`; connecting, and each statement, take at most so many seconds.
+
+    Raises LedgerAway where it does not answer or is a standby, BadInput where it refuses the role.
+    """
+    settings = {"statement_timeout": f"{seconds:g}s", "lock_timeout": f"{seconds:g}s"}
+    with connect(_impatient(url, seconds), settings=settings) as connection, database_errors():
+        vitals = replace(_vitals(connection), unprotected=address_of(url).unprotected)
+        return PostgresLook(vitals, _ledger(connection), _heartbeats(connection))
+
+
+def heartbeats(url: str, seconds: float = 3.0) -> dict[str, float] | None:
+    """Those of Dagster's storage in a database of its own. Raises as `look` does."""
+    with connect(_impatient(url, seconds)) as connection, database_errors():
+        return _heartbeats(connection)
+
+
+def _impatient(url: str, seconds: float) -> str:
+    if "connect_timeout" in dict(parse_qsl(url.partition("?")[2])):
+        return url
+    return f"{url}{'&' if '?' in url else '?'}connect_timeout={max(2, round(seconds))}"  # libpq takes no less than 2
+
+
+def _vitals(connection: Connection) -> Vitals:
+    row = _row(connection, "server_vitals")
+    return Vitals(**{name: value for name, value in row.items() if name != "clock"}, behind=row["clock"] - time.time())
+
+
+def _ledger(connection: Connection) -> LedgerState:
+    try:
+        found = version(connection)
+    except BadInput as refused:
+        return LedgerState((), refused=str(refused))
+    if found is None:
+        return LedgerState(None)
+    return LedgerState(found.missing, found.unknown, **_row(connection, "ledger_rights"))
+
+
+def _heartbeats(connection: Connection) -> dict[str, float] | None:
+    found = _row(connection, "may_read_heartbeats")
+    if not found:
+        return {}
+    if not found["readable"]:
+        return None
+    return dict(connection.execute(queries()["daemon_heartbeats"]).fetchall())
+
+
+def _row(connection: Connection, name: str) -> dict[str, Any]:
+    found = connection.cursor(row_factory=dict_row).execute(queries()[name]).fetchone()
+    return found or {}

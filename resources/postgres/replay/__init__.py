@@ -1,0 +1,1 @@
+"""A replay in Postgres: built beside the live tables, compared, and swapped in."""

@@ -1,0 +1,94 @@
+"""What the ledger knows about the batches that a replay would replace, and about the replay that is being built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from psycopg.rows import dict_row
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.engine.plan.replay_plan import DecidedBatch, History, PartitionHistory
+from resources.postgres.ledger.migrations import reading
+from resources.postgres.session.connection import connect, queries
+
+
+@dataclass(frozen=True)
+class BuildingReplay:
+    """A replay whose tables are being built and that is not yet in place."""
+
+    replay_id: int
+    from_batch: int
+    fingerprint: str  # of what decides the result: engine.replay_plan.fingerprint
+
+
+@dataclass(frozen=True)
+class ReplayLedger:
+    """Questions about the replays of one pipeline, in the database at `url`.
+
+    Each method raises LedgerMissing where there is no ledger yet, LedgerOutdated or LedgerTooNew where it is another
+    version's, and LedgerAway.
+    """
+
+    url: str = field(repr=False)  # it holds the password
+    contract: Contract
+
+    def first_batch(self) -> int | None:
+        """The pipeline's first batch that no replay has replaced; None where it has published nothing."""
+        return self._one("replay_bounds")["first_batch"]
+
+    def batch_at_or_after(self, batch_id: int) -> int | None:
+        """This batch, or the first one after it that no replay has replaced."""
+        return self._one("next_batch", batch_id=batch_id)["batch_id"]
+
+    def batch_of_offsets(self, offsets: Mapping[int, int]) -> int | None:
+        """The first batch that read any of `offsets` (by partition) or a later offset of their partitions."""
+        asked = {"partitions": list(offsets), "offsets": list(offsets.values())}
+        return self._one("batch_of_offsets", **asked)["batch_id"]
+
+    def replaced_by(self, batch_id: int) -> int | None:
+        """The replay that replaced a batch of the pipeline, if one did."""
+        found = self._rows("replaced_by", batch_id=batch_id)
+        return found[0]["replaced_by"] if found else None
+
+    def history(self, from_batch: int) -> History:
+        """What the batches from `from_batch` on read, by partition, and of which logs."""
+        bounds = self._one("replay_bounds")
+        partitions = self._rows("partition_histories", from_batch=from_batch)
+        others = [f"{row['topic']} ({row['topic_id']})" for row in self._rows("other_logs", from_batch=from_batch)]
+        return History(
+            bounds["first_batch"],
+            from_batch,
+            bounds["lost_until"],
+            tuple(PartitionHistory(**row) for row in partitions),
+            tuple(others),
+        )
+
+    def building(self) -> BuildingReplay | None:
+        """The replay of the pipeline that is being built, if there is one."""
+        found = self._rows("replay_of")
+        return BuildingReplay(**found[0]) if found else None
+
+    def decided_batches(self) -> list[DecidedBatch]:
+        """Batches that a person decided about although they fail blocking checks, by id."""
+        found = dict[int, DecidedBatch]()
+        for row in self._rows("decided_batches"):
+            decided = {name: value for name in ("checks_accepted", "set_aside") if (value := row[name])}
+            before = found.get(row["batch_id"], DecidedBatch(row["batch_id"], {}, {}))
+            start, until = before.spans.get(row["partition"], (row["from_offset"], row["until_offset"]))
+            span = min(start, row["from_offset"]), max(until, row["until_offset"])
+            spans = {**before.spans, row["partition"]: span}
+            found[before.batch_id] = DecidedBatch(before.batch_id, {**before.marks, **decided}, spans)
+        return [*found.values()]
+
+    def messages_read(self, builder: str) -> dict[int, int]:
+        """Messages by partition that the pipeline `builder`, which builds the replay, got from the broker."""
+        return {row["partition"]: row["messages"] for row in self._rows("messages_read", beside=builder)}
+
+    def _one(self, query: LiteralString, **parameters: Any) -> dict[str, Any]:
+        (row,) = self._rows(query, **parameters)
+        return row
+
+    def _rows(self, query: LiteralString, **parameters: Any) -> list[dict[str, Any]]:
+        asked = {"pipeline": self.contract.pipeline, "topic": self.contract.topic, **parameters}
+        with reading(connect(self.url)) as connection, connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(queries()[query], asked).fetchall()

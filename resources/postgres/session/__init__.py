@@ -1,0 +1,1 @@
+"""Connections to Postgres and what every session is set to."""

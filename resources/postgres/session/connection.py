@@ -1,0 +1,223 @@
+"""Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
+
+import logging
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, LiteralString, cast
+from urllib.parse import parse_qsl, quote, urlencode
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from platform_defs.contract.model.classified import NOT_SHOWN
+from platform_defs.engine.task.redaction import unexpected
+from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, verdicts
+from platform_defs.errors.verdicts import Place, Verdict
+from resources.postgres.session.pooling import PROTOCOL, require_session_mode
+from resources.postgres.session.session import session_settings, statement
+from resources.process.tls import tls_remedy
+
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs what else Postgres refused: a row, maybe
+Connection = psycopg.Connection[tuple[Any, ...]]
+SQL = Path(__file__).parents[1] / "sql"
+LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
+# Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
+SILENCE = 30_000
+# Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.
+DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
+
+
+def lock_timeout(wait: str) -> sql.Composed:
+    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction."""
+    return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))
+
+
+def application_name(pipeline: str, owner: UUID) -> str:
+    """What a run's sessions are called, so that a later run and the sensor can find them (63 bytes at most)."""
+    return f"tidegate/{pipeline[:20]}/{owner.hex}"
+
+
+def connect(
+    url: str, name: str = "tidegate", settings: Mapping[str, str] | None = None
+) -> psycopg.Connection[tuple[Any, ...]]:
+    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway, and BadInput
+    behind a pooler that is not in session mode (pooling.py).
+
+    `settings` are Postgres' own, for this session; those that it has without them are in session.py.
+    """
+    with database_errors():
+        address = session_url(url, name)
+        connection = psycopg.connect(address, autocommit=True, prepare_threshold=None)
+        try:
+            _prepare(connection, url, session_settings(address, settings))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
+    """One statement, and another behind a pooler, which tells its clients of a server process that does not exist."""
+    told = connection.info.backend_pid
+    if connection.execute(statement(settings, pid=told).encode()).fetchone() is None:
+        require_session_mode(session_url(url, "tidegate/pooler"))
+        connection.execute(statement(settings).encode())
+
+
+def session_url(url: str, name: str) -> str:
+    """`url` with what a connection of ours is asked for: its name, a server that can be written to, and time limits
+    (`limited`). What it is set to once it is open: `session_statement`.
+    """
+    given = conninfo_to_dict(limited(url))
+    return make_conninfo("", **{"target_session_attrs": "read-write", **given, "application_name": name})
+
+
+def session_statement(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
+    """What a session of ours is set to, as a statement for a library that opens its connections itself; its name as
+    well, for one that uses a connection again. `settings`: as for `connect`.
+    """
+    return statement(session_settings(session_url(url, name), {"application_name": name, **(settings or {})}))
+
+
+def session_uri(url: str, name: str) -> str:
+    """What `session_url` gives as a URI, for a library that takes nothing else."""
+    given = conninfo_to_dict(session_url(url, name))
+    return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
+def show_alive(connection: Connection, name: str) -> None:
+    """Let the session be seen as `name`, for as long as it lasts: by a lock, which every role may see, and which goes
+    with the session. Several sessions may show the same name. Raises LedgerAway.
+    """
+    with database_errors():
+        connection.execute(queries()["show_alive"], {"name": name})
+
+
+def limited(url: str) -> str:
+    """`url` (a URI) with a time limit to connect and one for a dead connection, where it has none of its own.
+
+    The latter is libpq's `tcp_user_timeout` (ms); keepalives detect an idle connection that is dead in that time.
+    """
+    given = dict(parse_qsl(url.partition("?")[2]))
+    silence = int(given.get("tcp_user_timeout", 0)) or SILENCE
+    limits = {
+        "connect_timeout": 10,
+        "tcp_user_timeout": silence,
+        "keepalives_idle": max(1, silence // 2_000),
+        "keepalives_interval": max(1, silence // 6_000),
+        "keepalives_count": 3,
+    }
+    missing = urlencode({name: value for name, value in limits.items() if name not in given})
+    return f"{url}{'&' if '?' in url else '?'}{missing}"
+
+
+@contextmanager
+def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
+    """What Postgres refuses becomes the error that platform_defs/errors/verdicts.py says, for statements of this
+    `place`.
+
+    With `hides` it quotes no value (`refusal`).
+    """
+    try:
+        yield
+    except psycopg.Error as error:
+        raise as_ours(error, place, hides=hides) from (None if hides else error)
+
+
+def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
+    """The error of ours that `error` means."""
+    if _ended(error):
+        return judged(None, f"the connection has ended ({error})", place)
+    state = state_of(error)
+    if state is None and not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return unexpected("a statement for Postgres", error, hides=hides)  # psycopg itself refuses it
+    return judged(state, refusal(error, hides=hides), place)
+
+
+def _ended(error: psycopg.Error) -> bool:
+    """Whether the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one,
+    says then that it "received 2 results from command 'BEGIN'".
+    """
+    return isinstance(error, psycopg.InternalError) and " results from command " in str(error)
+
+
+# The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
+_PLAIN = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "72")
+_RAISED_IN = "pl_exec.c"  # Postgres' file that raises what a function in PL/pgSQL does
+_NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
+
+
+def refusal(error: psycopg.Error, *, hides: bool) -> str:
+    """What Postgres says. With `hides` by the names in it alone: what else it says may quote the row (Failing row
+    contains ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
+    """
+    diag, state = error.diag, error.sqlstate
+    if not hides or state is None:
+        return str(error).strip()
+    if state[:2] in _PLAIN and _RAISED_IN not in (diag.source_file or ""):
+        return str(diag.message_primary)
+    return hidden_refusal(state, {word: str(name) for word, of in _NAMED.items() if (name := getattr(diag, of))})
+
+
+def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
+    """What stands in the place of Postgres' words, where these may quote classified values."""
+    named = "".join(f", {word} {name}" for word, name in names.items())
+    refused = _error_class(state) if state else "a value"
+    return f"{refused}{named}; what else Postgres says of it {NOT_SHOWN}"
+
+
+def state_of(error: BaseException) -> str | None:
+    """The SQLSTATE; None where there was no connection, or none any more. A pooler says so with the code of a violated
+    protocol, whatever has happened (Postgres is away, the pool is full): Postgres itself names a place in its source.
+    """
+    state: str | None = getattr(error, "sqlstate", None)
+    by_pooler = state == PROTOCOL and isinstance(error, psycopg.Error) and error.diag.source_function is None
+    return None if by_pooler else state
+
+
+def judged(state: str | None, said: str, place: Place) -> TidegateError:
+    """The error of ours for this SQLSTATE. Postgres `said` it to a statement of `place`."""
+    match verdicts.of_sqlstate(state, place):
+        case Verdict.REFUSED_ROW:
+            return RowRefused(said, sqlstate=state, error_class=_error_class(state))
+        case Verdict.BAD_INPUT:
+            return BadInput(f"Postgres refuses: {said} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
+        case Verdict.BUG:
+            return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})", sqlstate=state)
+        case _:
+            return LedgerAway(
+                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(said)} "
+                "Nothing was published by this attempt; the next run will retry.",
+                sqlstate=state,
+            )
+
+
+_SETUP = "Correct the table, the contract or the database, so that they agree; the next run tries again"
+_REMEDY = {
+    "42501": (
+        "Let its owner grant the database's user the right that is missing (GRANT ... TO ...); where the table has "
+        "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS). tidegate rights prints every grant"
+    )
+}
+
+
+def _error_class(state: str | None) -> str:
+    try:
+        return psycopg.errors.lookup(state or "").__name__
+    except KeyError:  # an extension's own code
+        return f"Sqlstate{state}"
+
+
+@cache
+def queries() -> Mapping[str, LiteralString]:
+    """The statements of sql/*.sql (except the numbered migrations) by name. Each begins with `-- name: its purpose`."""
+    text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
+    parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
+    return {
+        name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)
+    }

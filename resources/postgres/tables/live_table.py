@@ -1,0 +1,191 @@
+"""A table as Postgres has it, and whether publish can fill it exactly: each row as it was written, committed and
+recovered together with the offsets.
+
+`read_live` asks Postgres once; the rules are pure functions over its answer. A run asks when it begins and, with the
+table locked against ALTER, CREATE TRIGGER and CREATE RULE, in the publishing transaction.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.rows import dict_row
+
+from platform_defs.contract.model.contract import Disposition, Table
+from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.errors import BadInput
+from resources.postgres.session.connection import Connection, queries
+
+KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "c": "a type"}
+# What publish does with each row: https://www.postgresql.org/docs/current/sql-insert.html (ON CONFLICT reads the key)
+RIGHTS: Mapping[Disposition, tuple[str, ...]] = {
+    "append": ("SELECT", "INSERT"),
+    "upsert": ("SELECT", "INSERT", "UPDATE"),
+    "accumulate": ("SELECT", "INSERT", "UPDATE"),
+}
+
+
+@dataclass(frozen=True)
+class LiveColumn:
+    """A column, with its type as format_type prints it and the rights (SELECT, INSERT, UPDATE) that we have on it."""
+
+    name: str
+    type: str
+    demanded: bool  # NOT NULL without a default
+    generated: bool  # GENERATED ALWAYS AS (...)
+    identity: bool  # GENERATED ALWAYS AS IDENTITY
+    deterministic: bool  # by its collation, only equal bytes are equal texts
+    rights: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class LiveTable:
+    """A table, its partitions included. Lists name what they are about as Postgres spells it."""
+
+    role: str  # who asks
+    kind: str  # pg_class.relkind
+    bound: bool | None  # the table that its pipeline filled; None where the ledger has no such output
+    row_security: bool  # policies apply to us
+    may_delete: bool
+    foreign_parts: tuple[str, ...]
+    not_logged: tuple[str, ...]
+    rules: tuple[str, ...]
+    triggers: tuple[str, ...]  # for each row, before it is written
+    unique_keys: tuple[tuple[str, ...], ...]  # columns, sorted, of each index that ON CONFLICT can use
+    columns: tuple[LiveColumn, ...]
+
+
+def rights_on(table: Table) -> tuple[str, ...]:
+    """The rights that publish needs on the table."""
+    return (*RIGHTS[table.disposition], *(["DELETE"] if table.disposition == "upsert" else []))
+
+
+def key_columns(table: Table) -> tuple[str, ...]:
+    """The columns by which publish finds a row of the table; none for an append table."""
+    return {"append": (), "upsert": ("_key",), "accumulate": table.group_by}[table.disposition]
+
+
+def read_live(connection: Connection, pipeline: str, table: Table) -> LiveTable | None:
+    """The table as it is now; None where there is none of this name."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        asked = cursor.execute(queries()["live_table"], {"pipeline": pipeline, "table": table.name})
+        row = asked.fetchone()
+    if row is None:
+        return None
+    columns: list[dict[str, Any]] = row["columns"] or []
+    keys: list[list[str]] = row["unique_keys"]
+    lists: dict[str, Any] = {name: (*value,) for name, value in row.items() if isinstance(value, list)}
+    lists |= {"unique_keys": tuple(map(tuple, keys)), "columns": tuple(map(_column, columns))}
+    return LiveTable(**{**row, **lists})
+
+
+def _column(found: dict[str, Any]) -> LiveColumn:
+    return LiveColumn(rights=tuple(found.pop("rights")), **found)
+
+
+def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None:
+    """Raise BadInput, with the statement that fixes it, for the first reason why the table cannot be filled exactly.
+
+    Without `columns`, whatever columns it has: a replay changes them.
+    """
+    for rule in (_kind_mistakes, *([_column_mistakes] if columns else []), _writing_mistakes, _interference):
+        for field, problem in rule(table, live):
+            raise BadInput(problem, field=field)
+
+
+Mistakes = Iterator[tuple[str, str]]  # the table or column, and what is wrong with it
+
+
+def _kind_mistakes(table: Table, live: LiveTable) -> Mistakes:
+    """What does not commit and recover together with the ledger."""
+    name = table.name
+    if live.kind not in ("r", "p"):
+        kind = KINDS.get(live.kind, f"a relation of kind {live.kind}")
+        yield name, f"{name} is {kind}; rows can be written to an ordinary or partitioned table only. Rename it"
+    for part in live.foreign_parts:
+        yield (
+            name,
+            f"{part}, a partition of {name}, is a foreign table: its rows would not commit together with the offsets. "
+            f"Detach it: alter table {name} detach partition {part}",
+        )
+    for part in live.not_logged:
+        yield (
+            name,
+            f"{part} is unlogged: Postgres empties it when it recovers from a crash, and the offsets would say that "
+            f"its rows are written. alter table {part} set logged",
+        )
+
+
+def _column_mistakes(table: Table, live: LiveTable) -> Mistakes:
+    """Where COPY or publish would write the wrong bits, or nothing could be written."""
+    columns = {column.name: column for column in live.columns}
+    wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
+    for name, kind in wanted.items():
+        column = columns.get(name)
+        is_kind = column.type if column else "missing"
+        if is_kind != kind:
+            yield (
+                f"{table.name}.{name}",
+                f"column {name} of {table.name} is {is_kind}, and the contract says {kind}; nothing was written. "
+                "Change the column or the contract so that they agree",
+            )
+        elif column and (column.generated or column.identity):
+            become = "drop expression" if column.generated else "set generated by default"
+            yield (
+                f"{table.name}.{name}",
+                f"column {name} of {table.name} is generated always, so nothing can be written to it: "
+                f"alter table {table.name} alter column {name} {become}, or take it out of the contract",
+            )
+    for column in live.columns:
+        if column.demanded and column.name not in wanted:
+            yield (
+                f"{table.name}.{column.name}",
+                f"column {column.name} of {table.name} is NOT NULL without a default, and not in the contract. Give "
+                "it a default, or add it to the contract",
+            )
+
+
+def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
+    """Rights and the unique index, without which publish fails after everything has been read."""
+    names = {column.name for column in table.columns} | {name for name, _ in target_columns(table)}
+    columns = [column for column in live.columns if column.name in names]
+    lacking = [right for right in RIGHTS[table.disposition] if not all(right in c.rights for c in columns)]
+    if table.disposition == "upsert" and not live.may_delete:
+        lacking.append("DELETE")
+    if lacking:
+        rights = ", ".join(lacking).lower()
+        yield table.name, f"{live.role} lacks rights on {table.name}: grant {rights} on {table.name} to {live.role}"
+    key = key_columns(table)
+    for name in [column.name for column in live.columns if column.name in key and not column.deterministic]:
+        yield (
+            f"{table.name}.{name}",
+            f"column {name} of {table.name} has a nondeterministic collation: different Kafka keys would share a row. "
+            f'alter table {table.name} alter column {name} type text collate "C"',
+        )
+    if key and tuple(sorted(key)) not in live.unique_keys:
+        yield (
+            table.name,
+            f"{table.name} has no unique index on just {_list(key)}, by which its rows are found (neither partial nor "
+            f"deferrable): create unique index on {table.name} ({_list(key)})",
+        )
+
+
+def _interference(table: Table, live: LiveTable) -> Mistakes:
+    """What may swallow or change a row while offsets move on."""
+    for found in (*live.rules, *live.triggers):
+        what = "an expression as the column's default does the same" if found.startswith("trigger") else ""
+        yield (
+            table.name,
+            f"{found} may swallow or change rows while the offsets move on: drop {found}. "
+            + (f"A trigger after each row or for each statement may stay; for a value, {what}" if what else ""),
+        )
+    if live.row_security:
+        yield (
+            table.name,
+            f"row-level security of {table.name} applies to {live.role}, and could hide rows from it: "
+            f"alter role {live.role} bypassrls, or let it own the table",
+        )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)

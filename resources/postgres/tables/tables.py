@@ -1,0 +1,116 @@
+"""The tables that a pipeline writes: their DDL, and whether the live ones are still what the contract says."""
+
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import sql
+
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.engine.plan.replay_plan import SUFFIX as REPLAY
+from platform_defs.errors import BadInput
+from resources.postgres.session.connection import Connection, queries
+from resources.postgres.tables.live_table import key_columns, read_live, refuse_unfit
+
+
+def closed_list(text: str) -> sql.SQL:
+    """`text` as SQL. Only for what this project wrote: types and operators from a closed list, never a user's text."""
+    return sql.SQL(cast("LiteralString", text))
+
+
+# A batch updates many rows of an accumulate. With room beside them most need no new entry in the index:
+# https://www.postgresql.org/docs/18/storage-hot.html
+ROOM_TO_UPDATE = " WITH (fillfactor = 70)"
+
+
+def identifier(table: str) -> sql.Identifier:
+    return sql.Identifier(*table.split("."))
+
+
+def create_target(connection: Connection, table: Table) -> bool:
+    """Create `table` where it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its
+    primary key, and for an append an index by which verify finds the rows of new batches (a few pages in all). What is
+    there already needs no right to create it. Whether it was missing.
+    """
+    if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
+        return False
+    schema = table.name.partition(".")[0]
+    if connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone() == (None,):
+        connection.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+    columns = [_column(c.name, c.type.postgres, required=c.required) for c in table.columns]
+    columns += [_column(name, kind.postgres, required=True) for name, kind in target_columns(table)]
+    if key := key_columns(table):
+        columns.append(sql.SQL("PRIMARY KEY ({})").format(sql.SQL(", ").join(map(sql.Identifier, key))))
+    room = sql.SQL(ROOM_TO_UPDATE if table.disposition == "accumulate" else "")
+    definition = sql.SQL("CREATE TABLE IF NOT EXISTS {} ({}){}")
+    connection.execute(definition.format(identifier(table.name), sql.SQL(", ").join(columns), room))
+    if table.disposition == "append":
+        index = sql.SQL("CREATE INDEX ON {} USING brin (_batch_id) WITH (autosummarize = on, pages_per_range = 1024)")
+        connection.execute(index.format(identifier(table.name)))
+    if table.description:
+        comment = sql.SQL("COMMENT ON TABLE {} IS {}")
+        connection.execute(comment.format(identifier(table.name), sql.Literal(table.description)))
+    return True
+
+
+def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:
+    """Refuse a table that publish could not fill exactly, or that is not the one that the pipeline has filled.
+
+    Raises BadInput naming table, column, and what to do. Without `columns`, those may be others than the contract's.
+    """
+    live = read_live(connection, pipeline, table)
+    if live is None:
+        raise BadInput(
+            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows (an empty one in "
+            f"its place would lack those that the offsets say are written), then: tidegate adopt {pipeline}",
+            field=table.name,
+        )
+    refuse_unfit(table, live, columns=columns)
+    if not live.bound:
+        raise BadInput(
+            f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or restored "
+            f"from a dump), and the offsets say that its rows are written. {_rebind(pipeline)}",
+            field=table.name,
+        )
+
+
+def _rebind(pipeline: str) -> str:
+    """How to go on with tables that have other OIDs than the ledger says."""
+    if pipeline.endswith(REPLAY):
+        return f"Drop what that replay built: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
+    return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise restore that first"
+
+
+def lock_target(connection: Connection, table: Table) -> None:
+    """Prevent that `table` or a trigger or rule of it is altered until the transaction ends; others may write to it.
+    Raises BadInput where it is gone.
+    """
+    try:
+        connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))
+    except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName) as error:
+        raise BadInput(f"table {table.name} no longer exists. Restore it with its rows", field=table.name) from error
+
+
+def refuse_unique(connection: Connection, contract: Contract) -> None:
+    """Raise BadInput if a pipeline that publishes directly has a unique or exclusion constraint on its table."""
+    if contract.publication != "direct":
+        return
+    table = contract.row_table
+    if names := ", ".join(name for (name,) in _rows(connection, "unique_indexes", table=table.name)):
+        raise BadInput(
+            f"{table.name} has a unique or exclusion constraint ({names}), and with publication: direct tasks that "
+            "write the same key would wait for each other. Drop the constraint, or leave publication out",
+            field=table.name,
+        )
+
+
+def _column(name: str, kind: str, *, required: bool) -> sql.Composable:
+    return sql.SQL("{} {} {}").format(
+        sql.Identifier(name),
+        closed_list(kind),
+        sql.SQL("NOT NULL" if required else ""),
+    )
+
+
+def _rows(connection: Connection, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+    return connection.execute(queries()[query], parameters).fetchall()

@@ -1,0 +1,1 @@
+"""This process: settings, environment, user, home folder, and TLS of Postgres addresses."""

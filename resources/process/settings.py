@@ -1,0 +1,323 @@
+"""Where the outside systems are: from TIDEGATE_* variables, else from the embedded stack.
+
+With TIDEGATE_POSTGRES_URL and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS both set, nothing embedded is ever started; with one of
+them, only the other is. `SETTINGS` lists every variable, for docs/reference/settings.md.
+"""
+
+import difflib
+import logging
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from platform_defs.errors import BadInput
+from resources.process import variables
+from resources.process.postgres_address import NOT_ENCODED, is_readable
+from resources.process.variables import FILE, KAFKA_PREFIX, PREFIX, REGISTRY_PREFIX
+
+INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
+
+
+_REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
+
+
+def _project_root() -> Path:
+    installed = Path(__file__).resolve().parents[2]
+    return installed if (installed / "pyproject.toml").exists() else Path.cwd()
+
+
+PROJECT_ROOT = _project_root()
+
+
+class Settings(BaseSettings):
+    """The TIDEGATE_* variables. An empty one counts as unset."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore")
+
+    home: Path = Field(
+        default=PROJECT_ROOT / ".tidegate",
+        description=(
+            "The folder for everything that Tidegate writes: the embedded servers' data and logs, Dagster's files and "
+            "Spark's scratch space. It is closed to other users. `tidegate stack reset` deletes what Tidegate created "
+            "in it."
+        ),
+        examples=["/var/lib/tidegate"],
+    )
+    contracts: Path | None = Field(
+        default=None,
+        description=(
+            "The folder with the contracts, in a folder for each domain; `docs/examples` has those of the examples."
+        ),
+        examples=["docs/examples"],
+    )
+    postgres_url: str | None = Field(
+        default=None,
+        repr=False,
+        description=(
+            "The Postgres database that holds the tables, the ledger (schema `tidegate`) and Dagster's storage (schema "
+            "`dagster`), as a libpq connection URI. Unset: the embedded Postgres."
+        ),
+        examples=["postgresql://tidegate:secret@db.example.com:5432/shop?sslmode=verify-full"],
+    )
+    dagster_url: str | None = Field(
+        default=None,
+        repr=False,
+        description=(
+            "The Postgres database that holds Dagster's storage, where that is another one, or is used as another "
+            "user. Unset: that of the ledger."
+        ),
+        examples=["postgresql://dagster:secret@db.example.com:5432/dagster?sslmode=verify-full"],
+    )
+    kafka_bootstrap_servers: str | None = Field(
+        default=None,
+        description="The Kafka brokers, as host:port, separated by commas. Unset: the embedded Kafka.",
+        examples=["kafka-1.example.com:9092,kafka-2.example.com:9092"],
+    )
+    registry_url: str | None = Field(
+        default=None,
+        repr=False,
+        description=(
+            "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a schema. "
+            "Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
+        ),
+        examples=["https://registry-1.example.com:8081,https://registry-2.example.com:8081"],
+    )
+    registry_name: str = Field(
+        default="default",
+        min_length=1,
+        description=(
+            "The registry's name in the ledger, where its schemas are kept for good. It stays when the address "
+            "changes, and is another one for another registry."
+        ),
+        examples=["bank"],
+    )
+    spark_master: str | None = Field(
+        default=None,
+        description=(
+            "The Spark master that runs the batches. Unset: Spark inside each run's own process, on all cores, each "
+            "task tried up to four times (`local[*,4]`)."
+        ),
+        examples=["spark://spark.example.com:7077"],
+    )
+    spark_secret: SecretStr | None = Field(
+        default=None,
+        description=(
+            "The secret that a standalone Spark cluster knows its applications by (its `spark.authenticate.secret`). "
+            "With it, tasks, which carry passwords, are encrypted on their way. YARN and Kubernetes need none."
+        ),
+        examples=["a-long-random-text"],
+    )
+    spark_unencrypted: bool = Field(
+        default=False,
+        description=(
+            "Whether tasks may go to other machines unencrypted. Without it, a run on a Spark master that does not "
+            "authenticate and encrypt is refused before a task is sent."
+        ),
+        examples=["true"],
+    )
+    spark_remote: str | None = Field(
+        default=None,
+        description="Not supported, and refused when set: Spark Connect cannot run a batch. Use TIDEGATE_SPARK_MASTER.",
+    )
+
+    batch_timeout_seconds: float = Field(
+        default=900.0,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "How long the Spark job of a batch may take. After so long it is cancelled: a transform that never returns "
+            "would keep other pipelines waiting. That counts as a failure of the batch, which halts after ten of them."
+        ),
+        examples=["3600"],
+    )
+    dagster_retention_days: float = Field(
+        default=30.0,
+        gt=0,
+        allow_inf_nan=False,
+        description=(
+            "After how many days Dagster's runs, with their events and output, are removed by the nightly job `prune`. "
+            "The latest event of each asset and check stays. Each contract says what is kept of batches (`retention`)."
+        ),
+        examples=["90"],
+    )
+
+    @field_validator("home")
+    @classmethod
+    def _absolute(cls, home: Path) -> Path:
+        return home.expanduser().resolve()  # servers are recognised by it, so it must have one spelling
+
+    @field_validator("contracts")
+    @classmethod
+    def _folder(cls, folder: Path | None) -> Path | None:
+        if folder is not None and not folder.is_dir():
+            raise ValueError(f"there is no folder {folder}")  # with a typo in it there would be no pipelines at all
+        return folder and folder.resolve()
+
+    @field_validator("postgres_url", "dagster_url")
+    @classmethod
+    def _libpq_uri(cls, url: str | None) -> str | None:
+        if url is None:
+            return None
+        scheme, separator, rest = url.partition("://")
+        # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
+        if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
+            raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
+        if not is_readable(read := f"postgresql://{rest}"):
+            raise ValueError(NOT_ENCODED)
+        from resources.process.tls import refuse_unusable  # not every command opens a connection
+
+        refuse_unusable(read)
+        return read
+
+    @field_validator("registry_url")
+    @classmethod
+    def _http(cls, url: str | None) -> str | None:
+        if url is not None and not all(_REGISTRY.fullmatch(one.strip()) for one in url.split(",")):
+            raise ValueError(
+                "not an address like https://registry.example.com:8081, or several separated by commas (it is not "
+                "shown, since it may hold a password, in which each of : / ? # @ % and a comma is percent-encoded)"
+            )
+        return url
+
+    @field_validator("spark_remote")
+    @classmethod
+    def _no_spark_connect(cls, remote: str | None) -> None:
+        if remote is not None:  # docs/decisions/0006-no-spark-connect.md
+            raise ValueError("Spark Connect cannot run a batch. Set TIDEGATE_SPARK_MASTER (spark://host:7077) instead")
+
+    @property
+    def contracts_folder(self) -> Path:
+        """The folder with the contracts: the one given, or the project's."""
+        from platform_defs.contract.reader.catalogue import ASSETS  # most of what reads the settings reads no contract
+
+        return self.contracts or ASSETS
+
+    @property
+    def embeds_kafka(self) -> bool:
+        """True where no broker was given, so that the embedded one is used."""
+        return self.kafka_bootstrap_servers is None
+
+    @property
+    def embeds_postgres(self) -> bool:
+        """True where no database was given, so that the embedded one is used."""
+        return self.postgres_url is None
+
+    @property
+    def embeds_registry(self) -> bool:
+        """True where no schema registry was given, so that the embedded one is used where one is needed."""
+        return self.registry_url is None
+
+    @property
+    def librdkafka_options(self) -> dict[str, str]:
+        """The librdkafka options that TIDEGATE_KAFKA_* give, without the addresses: {"security.protocol": "SSL"}."""
+        options = variables.options(KAFKA_PREFIX)
+        options.pop("bootstrap.servers", None)
+        return options
+
+    @property
+    def registry_options(self) -> dict[str, str]:
+        """The client options that TIDEGATE_REGISTRY_* give, without the address: {"ssl.ca.location": "ca.pem"}."""
+        options = variables.options(REGISTRY_PREFIX)
+        return {name: value for name, value in options.items() if name not in ("url", "name")}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variable that a user may set. `default` is as a reader should see it, None where there is none."""
+
+    variable: str
+    description: str
+    default: str | None
+    example: str | None
+
+
+def _setting(name: str) -> Setting:
+    field = Settings.model_fields[name]
+    in_project = {"home": ".tidegate in the project's folder", "contracts": "assets in the project's folder"}
+    default = in_project.get(name, field.default)
+    default = f"{default:g}" if isinstance(default, float) else default
+    example = field.examples[0] if field.examples else None
+    return Setting(PREFIX + name.upper(), field.description or "", default, example)
+
+
+SETTINGS: tuple[Setting, ...] = (
+    *map(_setting, Settings.model_fields),
+    Setting(
+        KAFKA_PREFIX + "*",
+        "Any option of librdkafka's client configuration, in capitals and with underscores for dots: "
+        "`security.protocol` is TIDEGATE_KAFKA_SECURITY_PROTOCOL. Applies to every Kafka client of Tidegate.",
+        None,
+        "TIDEGATE_KAFKA_SECURITY_PROTOCOL=SASL_SSL",
+    ),
+    Setting(
+        REGISTRY_PREFIX + "*",
+        "Any other option of confluent-kafka's registry client, written in the same way: `basic.auth.user.info` "
+        "(user:password), `bearer.auth.*`, `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`. They are "
+        "never shown.",
+        None,
+        "TIDEGATE_REGISTRY_BASIC_AUTH_USER_INFO=tidegate:secret",
+    ),
+    Setting(
+        PREFIX + "*" + FILE,
+        "The path of a file that holds what the variable would. Any of those above can be given like that, and not in "
+        "both ways.",
+        None,
+        "TIDEGATE_KAFKA_SASL_PASSWORD_FILE=/run/secrets/kafka-password",
+    ),
+)
+
+
+def settings() -> Settings:
+    """The variables as they are now. Raises BadInput, naming the variable, where one cannot be used.
+
+    A TIDEGATE_* variable that is not a setting is a warning, once a process: with a typo in TIDEGATE_POSTGRES_URL the
+    rows would go to the embedded database, and nothing else would say so. So is a database on another machine that is
+    reached without encryption where nobody has said so (sslmode=disable).
+    """
+    for name in unknown_variables():
+        _warn(name)
+    try:
+        read = Settings(**_from_files())
+        for name in ("postgres_url", "dagster_url"):
+            if (url := getattr(read, name)) is not None:
+                _warn_unprotected(f"{PREFIX}{name.upper()}", url)
+        return read
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = PREFIX + "_".join(str(part) for part in first["loc"]).upper()
+        raise BadInput(first["msg"].removeprefix("Value error, "), field=name) from None  # it quotes what was given
+
+
+def _from_files() -> dict[str, Any]:
+    """The settings whose variables are given as files, by their fields. Raises BadInput."""
+    given = {name.removeprefix(PREFIX).lower(): text for name, text in variables.from_files().items()}
+    return {name: text for name, text in given.items() if name in Settings.model_fields}
+
+
+def unknown_variables() -> list[str]:
+    """The TIDEGATE_* variables in the environment that nothing reads."""
+    known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
+    given = (name for name in variables.names() if not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
+    return [name if os.environ.get(name) else name + FILE for name in given if name not in known]
+
+
+@cache
+def _warn(name: str) -> None:
+    close = difflib.get_close_matches(name, [setting.variable for setting in SETTINGS], 1)
+    hint = f"did you mean {close[0]}?" if close else f"the settings are {', '.join(s.variable for s in SETTINGS)}"
+    logging.getLogger("tidegate").warning("%s is not a setting of Tidegate and is ignored; %s", name, hint)
+
+
+@cache
+def _warn_unprotected(name: str, url: str) -> None:
+    from resources.process.tls import address_of
+
+    address = address_of(url)
+    if address.unprotected is not None and address.sslmode != "disable":
+        logging.getLogger("tidegate").warning("%s: %s", name, address.unprotected)
