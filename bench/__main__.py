@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping
 import typer
 from rich.console import Console
 
-from bench import latency, picture, sizes, start, verify
-from bench.aims import Result, table
+from bench import latency, sizes, start, verify
 from bench.ending import ended_by_signals
-from bench.page import draw, write_between
 from bench.paths import QUICK_AIMS
+from bench.reports import picture
+from bench.reports.aims import Result, table
+from bench.reports.page import draw, write_between
 from bench.run import MESSAGES, Compared, compare
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"

@@ -21,10 +21,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from assets import find_pipeline
-from bench.aims import ratios
 from bench.ending import ended_by_signals, own_home, stack_up
-from bench.page import write_between
-from bench.scale_page import PAGE, markers, measured_on, table
+from bench.reports.aims import ratios
+from bench.reports.page import write_between
+from bench.reports.scale_page import PAGE, markers, measured_on, table
 from platform_defs.contract.model.contract import Contract, Publishing
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget, drain

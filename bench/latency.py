@@ -19,12 +19,12 @@ from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 from rich.console import Console
 
 from assets import ASSETS
-from bench.aims import Figure, Result
 from bench.ending import ended_by_signals, own_home, stack_up, undisturbed
 from bench.many.load import create_topics
 from bench.many.plan import PARTITIONS
 from bench.many.processes import cpu_seconds, memory_mb, shares
-from bench.page import write_between
+from bench.reports.aims import Figure, Result
+from bench.reports.page import write_between
 from bench.waiting import PIPELINE, TOPIC, Messages, at_rate, one_by_one, wait_until, watched
 from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, HANDS_OVER, LEAVE
 from platform_defs.orchestration.sensors import IT_STAYS

@@ -25,8 +25,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from assets import find_pipeline
 from bench.ending import ended_by_signals, own_home, stack_up
-from bench.page import write_between
-from bench.scale_page import PAGE, markers, measured_on, table
+from bench.reports.page import write_between
+from bench.reports.scale_page import PAGE, markers, measured_on, table
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch

@@ -12,11 +12,12 @@ import psycopg
 from pyspark.sql import SparkSession
 
 from assets import find_pipeline
-from bench import by_hand, by_hand_postings, formats, limit
-from bench.aims import Ratio
-from bench.by_hand import Carry
+from bench import formats
+from bench.baselines import by_hand, by_hand_postings, limit
+from bench.baselines.by_hand import Carry
+from bench.baselines.unguarded import without_epoch_and_compare
 from bench.formats import Written
-from bench.unguarded import without_epoch_and_compare
+from bench.reports.aims import Ratio
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain

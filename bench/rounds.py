@@ -10,8 +10,8 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 
-from bench.aims import Seen, ratios
 from bench.paths import PARTITIONS, Bench, Path
+from bench.reports.aims import Seen, ratios
 from platform_defs.errors import BadInput
 
 

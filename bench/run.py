@@ -5,12 +5,13 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from bench import formats, picture
-from bench.aims import Result, Seen
+from bench import formats
 from bench.ending import stack_up
-from bench.page import draw
 from bench.paths import AIMS, PARTITIONS, PATHS, Bench, Path
 from bench.peers.measured import PEER_AIMS, peers_up
+from bench.reports import picture
+from bench.reports.aims import Result, Seen
+from bench.reports.page import draw
 from bench.rounds import conditions, measure, tables
 from resources.postgres.batch import auditor
 

@@ -21,10 +21,10 @@ import typer
 from rich.console import Console
 
 from bench import formats
-from bench.aims import Figure, Result, ratios, table
 from bench.ending import ended_by_signals, stack_up, undisturbed
 from bench.many.processes import memory_mb
 from bench.paths import PARTITIONS, STAGED, Bench, Path
+from bench.reports.aims import Figure, Result, ratios, table
 from bench.rounds import speed_of
 from resources.local import kafka, postgres
 from resources.postgres.batch import auditor

@@ -24,9 +24,9 @@ from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 
 from assets import find_pipeline
-from bench.aims import Figure, Result, table
 from bench.ending import ended_by_signals, own_home, stack_up
 from bench.peers.process import end_group
+from bench.reports.aims import Figure, Result, table
 from bench.transfers import as_json, transfers
 from platform_defs.errors import TidegateError
 from resources.endpoints import Endpoints, connection

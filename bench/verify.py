@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from assets import find_pipeline
-from bench.aims import Figure, Result
 from bench.ending import ended_by_signals, stack_up
+from bench.reports.aims import Figure, Result
 from bench.transfers import as_json, transfers
 from platform_defs.contract.model.contract import Column, Table
 from platform_defs.contract.model.pipeline import Pipeline

@@ -26,8 +26,8 @@ from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
 from tests.order import GroupScheduling, first_the_longest, is_left_to_test_long, room_of, write_groups
-from tests.secured_kafka import SecuredKafka, secured_kafka
-from tests.world import World
+from tests.support.kafka.secured_kafka import SecuredKafka, secured_kafka
+from tests.support.world import World
 
 # Every process that a test starts inherits it; one that outlives the tests is found by it.
 SESSION = "TIDEGATES_TEST_SESSION"

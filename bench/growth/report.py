@@ -9,7 +9,7 @@ from textwrap import fill
 
 from bench.growth.history import MESSAGES, OF_A_RUN
 from bench.growth.measure import REAL, SIZES, Measured
-from bench.page import PAGE, write_between
+from bench.reports.page import PAGE, write_between
 
 BEGIN, END = "<!-- bench.growth: begin -->", "<!-- bench.growth: end -->"
 

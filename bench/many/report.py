@@ -17,7 +17,7 @@ from bench.many.load import LINGER
 from bench.many.measure import ALLOWED, Measured
 from bench.many.plan import BUSY, PARTITIONS, TRICKLE
 from bench.many.processes import OURS
-from bench.page import PAGE, write_between
+from bench.reports.page import PAGE, write_between
 
 BEGIN, END = "<!-- bench.many: begin -->", "<!-- bench.many: end -->"
 TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims

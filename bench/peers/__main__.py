@@ -10,9 +10,9 @@ end.
 import typer
 from rich.console import Console
 
-from bench.aims import table
 from bench.ending import ended_by_signals
 from bench.paths import BY_HAND, STAGED
+from bench.reports.aims import table
 from bench.run import MESSAGES, compare
 
 say = Console(stderr=True).print

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 import psycopg
 
-from bench import by_hand
-from bench.aims import Ratio
+from bench.baselines import by_hand
 from bench.ending import undisturbed
 from bench.paths import STAGED, Bench, Path
 from bench.peers.asked import Task
@@ -30,6 +29,7 @@ from bench.peers.versions import (
     SPARK_LOCK,
     SPARK_PACKAGES,
 )
+from bench.reports.aims import Ratio
 from platform_defs.errors import BadInput
 from resources.local.jars import archive, jars
 from resources.process.settings import settings

@@ -3,7 +3,7 @@
 A command is in a module of its own, whose `app` (typer.Typer) holds one command, or several under the module's name.
 It is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and
 `tidegate stack status` do not wait for what another command imports. For the same reason a module imports contracts,
-clients, Spark and Dagster inside its commands (tests/unit/test_cli_imports.py).
+clients, Spark and Dagster inside its commands (tests/unit/cli/test_cli_imports.py).
 """
 
 import importlib

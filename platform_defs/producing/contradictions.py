@@ -1,7 +1,8 @@
 """Options that exclude each other, in librdkafka's own words and in the order in which it looks at them.
 
 The rules of `rd_kafka_conf_finalize` and `rd_kafka_topic_conf_finalize`, for what OPTIONS has: a contract is refused
-when it is read, at its line, without a client. tests/unit/test_producing_contradictions.py asks the library the same.
+when it is read, at its line, without a client. tests/unit/producing/test_producing_contradictions.py asks the library
+the same.
 """
 
 from collections.abc import Iterator, Mapping

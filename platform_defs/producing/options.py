@@ -1,8 +1,8 @@
 """The options of librdkafka that say how messages are produced: values, defaults, other names.
 
 Of librdkafka 2.16 (https://github.com/confluentinc/librdkafka/blob/v2.16.0/CONFIGURATION.md);
-tests/unit/test_producing_options.py compares each with the library that is installed. Addresses, passwords and
-certificates are not among them: those belong to a place, and are settings (TIDEGATE_KAFKA_*).
+tests/unit/producing/test_producing_options.py compares each with the library that is installed. Addresses, passwords
+and certificates are not among them: those belong to a place, and are settings (TIDEGATE_KAFKA_*).
 """
 
 from collections.abc import Mapping

@@ -24,10 +24,10 @@ from rich.table import Table
 from resources.endpoints import connection
 from resources.local import stack
 from resources.spark.session import spark_config, start_session
-from tests.chaos import three_brokers
 from tests.chaos.catalogue import SCENARIOS
+from tests.chaos.kafka import three_brokers
 from tests.chaos.scenario import Chaos, Play
-from tests.world import World
+from tests.support.world import World
 
 console = Console()
 SCENARIO = 600  # seconds that one may take ...

@@ -1,35 +1,21 @@
 """Every scenario, in the order in which they are played. Each module registers its own."""
 
-from tests.chaos import (  # noqa: F401
-    ahead,
+from tests.chaos.kafka import (  # noqa: F401
     brokers,
-    clock,
     cluster,
     cluster_commands,
-    commits,
-    continuous,
-    contracts,
-    dagster,
-    direct,
     elections,
     groups,
-    kills,
     messages,
-    network,
-    postgres,
-    pruning,
     registries,
     renames,
     rights,
-    spark,
     stale,
-    storage,
-    stuck,
-    tables,
     topics,
     transactions,
-    verdicts,
 )
+from tests.chaos.postgres import commits, contracts, network, postgres, pruning, storage, tables, verdicts  # noqa: F401
+from tests.chaos.processes import ahead, clock, continuous, dagster, direct, kills, spark, stuck  # noqa: F401
 from tests.chaos.scenario import SCENARIOS
 
 __all__ = ["SCENARIOS"]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos import three_brokers
+from tests.chaos.kafka import three_brokers
 
 
 @pytest.fixture(scope="session", autouse=True)

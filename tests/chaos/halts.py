@@ -12,7 +12,7 @@ from platform_defs.operations.settlements.settled_gate import BatchChoice
 from platform_defs.operations.settlements.settled_log import ResumeAt
 from platform_defs.operations.settlements.settlement import Settlement
 from resources.kafka.admin.broker import KafkaBroker
-from tests.world import World
+from tests.support.world import World
 
 
 def halted(

@@ -15,7 +15,7 @@ from platform_defs.engine.ports.task_ports import Source
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
 from resources.process.settings import settings
-from tests.world import World
+from tests.support.world import World
 
 Act = Callable[[], object]
 Change = Callable[[Outside], Outside]

@@ -22,8 +22,8 @@ from platform_defs.errors import TidegateError
 from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import connection
 from resources.spark.session import spark_config, start_session
-from tests.waiting import BOUND
-from tests.world import declassified, renamed
+from tests.support.waiting import BOUND
+from tests.support.world import declassified, renamed
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.verify import verify
 from tests.chaos.fault_classes import FaultClass
-from tests.world import World
+from tests.support.world import World
 
 IN_TASKS = {"in_decode", "in_copy"}  # crash points that Spark's workers reach; the others are the driver's
 

@@ -12,10 +12,10 @@ from resources.endpoints import Endpoints
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.runs import POSTGRES, Run
 from tests.chaos.scenario import Chaos, FaultClass
-from tests.integration import test_exactly_once, test_staging_tables
-from tests.pgbouncer import needs_pgbouncer, pgbouncer
-from tests.waiting import wait_for
-from tests.world import World, transfers
+from tests.integration.batches import test_exactly_once, test_staging_tables
+from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.support.waiting import wait_for
+from tests.support.world import World, transfers
 
 pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(900)]
 RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)

@@ -15,15 +15,15 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
 from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints
-from tests.company import Company, new_company
-from tests.integration import test_exactly_once, test_staging_tables
-from tests.pgbouncer import needs_pgbouncer, pgbouncer
-from tests.secured_kafka import ADMIN, SecuredKafka
-from tests.tls_postgres import tls_postgres
-from tests.world import World
+from tests.integration.batches import test_exactly_once, test_staging_tables
+from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
+from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
+from tests.support.postgres.restricted_roles import Company, new_company
+from tests.support.postgres.tls_postgres import tls_postgres
+from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.xdist_group("secured"), pytest.mark.timeout(900)]
-# Names of topics and pipelines begin with t (tests/world.py).
+# Names of topics and pipelines begin with t (tests/support/world.py).
 RUNS = (
     "--operation Read --operation DescribeConfigs --topic t --resource-pattern-type prefixed",
     "--operation Read --group tidegate- --resource-pattern-type prefixed",

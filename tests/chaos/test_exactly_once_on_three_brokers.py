@@ -13,15 +13,15 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from resources.endpoints import Endpoints
-from tests.chaos.broker_killer import BrokerKiller
 from tests.chaos.catalogue import SCENARIOS
-from tests.chaos.kills import Trickle
+from tests.chaos.kafka.broker_killer import BrokerKiller
+from tests.chaos.kafka.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
+from tests.chaos.processes.kills import Trickle
 from tests.chaos.runs import SERVERS
 from tests.chaos.scenario import Chaos, FaultClass
-from tests.chaos.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
-from tests.integration import test_exactly_once, test_staging_tables
-from tests.waiting import wait_for
-from tests.world import World
+from tests.integration.batches import test_exactly_once, test_staging_tables
+from tests.support.waiting import wait_for
+from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(THREE_BROKERS), pytest.mark.timeout(900)]
 RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)

@@ -9,10 +9,10 @@ import pytest
 
 from tests.chaos.catalogue import SCENARIOS
 from tests.chaos.fault_classes import FaultClass
-from tests.chaos.network import aborted_messages_for_longer_than_the_patience
+from tests.chaos.kafka.three_brokers import THREE_BROKERS
+from tests.chaos.postgres.network import aborted_messages_for_longer_than_the_patience
 from tests.chaos.scenario import Chaos, Scenario
-from tests.chaos.three_brokers import THREE_BROKERS
-from tests.world import World
+from tests.support.world import World
 
 
 def _marks(scenario: Scenario) -> list[pytest.MarkDecorator]:

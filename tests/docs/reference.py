@@ -38,7 +38,7 @@ from tests.docs.verdicts import (
     verdicts_of_registry,
     verdicts_of_spark,
 )
-from tests.unit.contract_mistakes import GOOD, MISTAKES
+from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -111,7 +111,7 @@ def _exported(of: ColumnType) -> Iterator[str]:
 
 
 def contract_errors() -> str:
-    """What the reader answers to each mistake of tests/unit/contract_mistakes.py, without the file's name."""
+    """What the reader answers to each mistake of tests/unit/contract/contract_mistakes.py, without the file's name."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [_refused(Path(folder) / "orders.odcs.yaml", right, wrong) for right, wrong, *_ in MISTAKES]
     return table(("instead of", "the contract says", "error"), rows)

@@ -177,7 +177,7 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
 
 
 def test_executors_know_runs_by_their_secret_take_their_tasks_encrypted_and_have_their_files() -> None:
-    """tests/integration/test_standalone.py runs transfers through a cluster with this very spark.conf."""
+    """tests/integration/batches/test_standalone.py runs transfers through a cluster with this very spark.conf."""
     given, secrets = data("tidegate-settings"), data("tidegate")
     conf = dict(line.split() for line in data("tidegate-spark")["spark.conf"].splitlines())
     assert conf[SECRET] == secrets[Path(given["TIDEGATE_SPARK_SECRET_FILE"]).name]

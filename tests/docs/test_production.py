@@ -15,9 +15,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.kafka_scripts import ARGUMENTS, write_scripts
-from tests.secured_kafka import ADMIN, PASSWORDS, SecuredKafka, secured_kafka
-from tests.tls_postgres import DATABASE, TlsPostgres, tls_postgres
+from tests.support.kafka.kafka_scripts import ARGUMENTS, write_scripts
+from tests.support.kafka.secured_kafka import ADMIN, PASSWORDS, SecuredKafka, secured_kafka
+from tests.support.postgres.tls_postgres import DATABASE, TlsPostgres, tls_postgres
 
 pytestmark = pytest.mark.longest
 ROOT = Path(__file__).parent.parent.parent

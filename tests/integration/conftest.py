@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from resources.postgres.ledger import prune_ledger
-from tests.kafka_deeds import Place
-from tests.secured_kafka import ADMIN, SecuredKafka
-from tests.world import World, transfers
+from tests.support.kafka.kafka_actions import Place
+from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
+from tests.support.world import World, transfers
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.suites.json_readers import Outcome, plain
 from tests.suites.protobuf_cases import tag, varint
 from tests.suites.protobuf_schema import contract, number, proto
-from tests.unit.protobuf_messages import decoded, schema, type_of
+from tests.unit.formats.protobuf.protobuf_messages import decoded, schema, type_of
 
 GOOD = tag(number("single", "int32"), 0) + varint(7)  # a message beside those that are looked at
 _LARGEST = 2**63 - 1

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from platform_defs.contract.model.contract import Contract
-from tests.unit.protobuf_messages import contract_of
+from tests.unit.formats.protobuf.protobuf_messages import contract_of
 
 INTEGERS = ("int32", "int64", "uint32", "uint64", "sint32", "sint64", "fixed32", "fixed64", "sfixed32", "sfixed64")
 PACKABLE = (*INTEGERS, "float", "double", "bool", "enum")

@@ -1,7 +1,8 @@
 """Rules and types asked of one value, in plain Python: what a contract writes down is checked without Arrow.
 
 The engine asks the same of whole columns (predicates.py); reading a contract must not cost a command the import of
-Arrow, and of pandas, which Arrow imports to look at a list. tests/unit/test_one_value.py holds the two to each other.
+Arrow, and of pandas, which Arrow imports to look at a list. tests/unit/contract/test_one_value.py holds the two to each
+other.
 """
 
 from datetime import date, datetime

@@ -9,7 +9,8 @@ strict about JSON and about types. What it would read otherwise than the judge i
     timestamps as numbers: those outside the years 1 to 9999, and nanoseconds that are not whole microseconds
     texts (dates, times, uuids) that are not written as values.py requires
 
-tests/unit/test_verify_blocks.py compares the two, tests/unit/test_number_agreement.py this and the engine.
+tests/unit/verification/test_verify_blocks.py compares the two, tests/unit/formats/json/test_number_agreement.py this
+and the engine.
 """
 
 import re

@@ -14,7 +14,7 @@ from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import plan
 from platform_defs.samples.samples import Samples
-from tests.unit.contract_mistakes import GOOD
+from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.metadata.messages import FIELDS, Sent, metadata_field
 from tests.unit.metadata.test_agreement import by_engine
 

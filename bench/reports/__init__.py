@@ -1,0 +1,1 @@
+"""What benchmarks write: aims, pages of docs/explanation, and plots."""

@@ -1,0 +1,1 @@
+"""Faults of brokers, topics, transactions and registries."""

@@ -1,0 +1,1 @@
+"""Faults of Postgres, its network and its disk, and changes that people make there."""

@@ -1,0 +1,76 @@
+"""History is pruned while a batch is under way, and while whoever prunes is killed."""
+
+import os
+import signal
+from multiprocessing.connection import Connection
+from typing import Any, get_args
+
+from confluent_kafka import TopicPartition
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.ports.crash_points import PrunePoint
+from platform_defs.operations.runs.prune import Pruned, prune
+from platform_defs.verification.verify import verify
+from resources.endpoints import connection
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger import prune_ledger
+from tests.chaos.moments import Intruder
+from tests.chaos.postgres.contracts import given
+from tests.chaos.runs import Run
+from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
+from tests.support.waiting import BOUND
+from tests.support.world import World, transfers
+
+
+@scenario(FaultClass.HISTORY_PRUNED, representative=True)
+def prune_killed_at_each_step_and_run_between_staging_and_publish(chaos: Chaos) -> Verdict:
+    """Verify is told the same, whatever is gone by then, and the batch that is under way commits."""
+    world, pipeline, fired = chaos.world, chaos.world.new_pipeline(batch_messages=8), 0
+    world.send(pipeline, transfers(64))
+    world.drain(pipeline)
+    _all_is_old(world, pipeline)
+    for point in get_args(PrunePoint):
+        run = Run(pipeline, point, play=play_prune)
+        run.process.join(BOUND)
+        assert run.process.exitcode == -signal.SIGKILL, run.words
+        fired += 1
+        assert verify(pipeline, world.endpoints, world.spark).ok, point
+    world.send(pipeline, transfers(8, start=64))
+    found = list[Pruned]()
+    intruder = Intruder("before_publish", lambda _: found.append(_prune(pipeline.contract)))
+    intruder.drain(world, pipeline)
+    assert found[0].batches > 0
+    return chaos.judge(pipeline, fired + intruder.fired, "verify is told the same")
+
+
+def _all_is_old(world: World, pipeline: Pipeline) -> None:
+    """What was committed was committed long ago, and the topic has lost most of it."""
+    world.rows(
+        "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
+        pipeline.name,
+    )
+    admin, gone = world.admin(), [TopicPartition(pipeline.contract.topic, number, 14) for number in range(4)]
+    for done in admin.delete_records(gone).values():
+        done.result(BOUND)
+
+
+def play_prune(
+    name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
+) -> None:
+    """What the process of a prune does."""
+    os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
+    _prune(given(name, batch_messages))
+    mouth.send(("done",))
+
+
+def _prune(contract: Contract) -> Pruned:
+    """In pages of one batch, of which the newest one alone is kept whatever its age."""
+    before = prune_ledger.NEWEST, prune_ledger.PAGE
+    prune_ledger.NEWEST, prune_ledger.PAGE = 1, 1
+    try:
+        endpoints = connection()
+        broker = KafkaBroker(endpoints.kafka_options())
+        return prune(endpoints.postgres_url, contract, broker.describe, execute=True)
+    finally:
+        prune_ledger.NEWEST, prune_ledger.PAGE = before

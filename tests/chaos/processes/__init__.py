@@ -1,0 +1,1 @@
+"""Faults of processes: runs, Spark, Dagster and clocks."""

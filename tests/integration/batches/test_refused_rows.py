@@ -1,0 +1,416 @@
+"""Which messages are dead letters since the table refuses their rows: exactly those, found together."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import psycopg
+import pytest
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine import batch
+from platform_defs.engine.batch import run_batch
+from platform_defs.errors import NotReproduced, TidegateError, TooManyRefused
+from resources.postgres.batch import refused_rows
+from resources.postgres.batch.publish_statements import PostgresPublication
+from resources.postgres.session.connection import queries
+from tests.integration.verification.test_verify import customer, send_customers, view
+from tests.support.world import World, transfers
+
+DEFERRED = "add foreign key (name) references known deferrable initially deferred"
+DEFERRED_AFTER_A_TRIGGER = f"""{DEFERRED};
+create function know() returns trigger language plpgsql set search_path from current as
+$$ begin if new.name = 'new' then insert into known values ('new') on conflict do nothing; end if;
+return null; end $$;
+create trigger know after insert or update on {{table}} for each row execute function know()"""
+
+
+def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: World) -> None:
+    pipeline = _views(world, "alter table {} add check (duration_ms % 100 <> 50)")
+    world.send(pipeline, [view(n) for n in range(500)], partition=0)
+    table = pipeline.contract.row_table.name
+    with world.open_run(pipeline) as outside:
+        counting = _Counting(outside.ledger)
+        published = run_batch(pipeline, replace(outside, ledger=counting))
+    assert published is not None
+    assert (published.rows, published.dead_letters, counting.readings) == (495, 5, 2)
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [50, 150, 250, 350, 450]
+    (written,) = world.rows("select pg_stat_get_tuples_inserted(%s::regclass) as n", table)
+    assert written["n"] < 6 * 500  # of which 495 stay, and up to 500 were refused before
+
+
+def test_of_rows_that_contradict_each_other_the_later_ones_are_refused(world: World) -> None:
+    pipeline = _views(world, "alter table {} add unique (event_id)")
+    world.send(pipeline, [view(0)])
+    world.drain(pipeline)
+    again = [view(1), view(0, visitor="bob"), view(2), view(1, visitor="bob"), view(3), view(2, visitor="eve")]
+    world.send(pipeline, again, partition=1)
+    (published,) = world.drain(pipeline)
+    assert (published.rows, [d["offset"] for d in world.dead_letters(pipeline)]) == (3, [1, 3, 5])
+    assert {d["error_class"] for d in world.dead_letters(pipeline)} == {"UniqueViolation"}
+
+
+def test_a_row_that_refers_to_a_later_one_of_its_batch_is_not_refused(world: World) -> None:
+    pipeline = _views(
+        world,
+        "alter table {0} add unique (event_id)",
+        "alter table {0} add check (duration_ms <> 6)",
+        "alter table {0} add foreign key (visitor) references {0} (event_id)",
+    )
+    refers = {0: "e7", 1: "e1", 2: "e0", 3: "e99", 4: "e6", 5: "e4", 6: "e6", 7: "e7"}
+    world.send(pipeline, [view(n, visitor=to) for n, to in refers.items()], partition=0)
+    world.drain(pipeline)
+    # 6 itself, 4 which refers to it, 5 which refers to that one, and 3, whose row is nowhere.
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [3, 4, 5, 6]
+    assert {row["event_id"] for row in world.rows(f"select event_id from {pipeline.contract.row_table.name}")} == {
+        *("e0", "e1", "e2", "e7")
+    }
+
+
+def test_of_an_upsert_only_what_decides_a_key_is_refused(world: World) -> None:
+    pipeline = world.new_pipeline("upsert")
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    world.rows(f"alter table {table} add check (name <> 'bad')")
+    messages = [
+        ("C3", customer(3, "bad")),  # superseded by the next
+        ("C3", customer(3, "one")),
+        ("C4", customer(4, "bad")),
+        ("C5", customer(5, "bad")),  # superseded by the next
+        ("C5", None),
+        ("C6", customer(6, "six")),
+        ("C6", customer(6, "bad")),  # so the one before it decides
+    ]
+    send_customers(world, pipeline, messages)
+    world.drain(pipeline)
+    letters = {d["offset"]: d["error_class"] for d in world.dead_letters(pipeline)}
+    assert letters == {2: "CheckViolation", 6: "CheckViolation"}
+    rows = world.rows(f"select customer_id, name from {table}")
+    assert {(row["customer_id"], row["name"]) for row in rows} == {("C3", "one"), ("C6", "six")}
+
+
+@pytest.mark.parametrize("deferrable", ["", "deferrable initially deferred"])
+def test_of_an_upsert_a_unique_value_goes_from_row_to_row_in_the_order_of_the_offsets(
+    world: World, deferrable: str
+) -> None:
+    _unique_values_go_from_row_to_row(world, deferrable)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["_key, _offset", "_partition, _offset DESC", None])
+def test_an_upsert_in_another_order_is_found(world: World, order: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if order is None:  # as if there were no other key: the newest message of each key alone
+        monkeypatch.setattr(PostgresPublication, "other_keys", ())
+    else:
+        statement = queries()["upsert_in_order"]
+        assert "_partition, _offset" in statement
+        changed = statement.replace("_partition, _offset", order)
+        monkeypatch.setitem(cast("dict[str, Any]", queries()), "upsert_in_order", changed)
+    with pytest.raises((AssertionError, TidegateError)):
+        _unique_values_go_from_row_to_row(world, "")
+
+
+def test_a_column_of_an_ordered_upsert_may_have_the_name_of_a_variable_of_plpgsql(world: World) -> None:
+    contract = world.new_pipeline("upsert", partitions=1).contract
+    table = contract.row_table
+    fields = tuple(replace(one, name="found", rules=()) if one.name == "name" else one for one in contract.fields)
+    columns = tuple(replace(one, name="found") if one.name == "name" else one for one in table.columns)
+    pipeline = Pipeline(replace(contract, fields=fields, tables=(replace(table, columns=columns),)))
+    world.drain(pipeline)
+    world.rows(f"alter table {table.name} add unique (customer_id)")
+    messages: list[tuple[str, bytes | None]] = [
+        (f"C{number}", customer(number).replace(b'"name"', b'"found"')) for number in (1, 2)
+    ]
+    send_customers(world, pipeline, messages)
+    (batch,) = world.drain(pipeline)
+    assert (batch.rows, batch.dead_letters) == (2, 0)
+
+
+def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
+    """Raises AssertionError or TidegateError unless each message is written in its place."""
+    pipeline = world.new_pipeline("upsert", partitions=1)
+    table = pipeline.contract.row_table.name
+    _send_named(world, pipeline, ("C1", "one"), ("C2", "two"))
+    world.drain(pipeline)
+    world.rows(f"alter table {table} add unique (name) {deferrable}")
+    _send_named(world, pipeline, ("C2", "three"), ("C1", "two"))
+    (published,) = world.drain(pipeline)
+    assert (published.messages, published.dead_letters) == (2, 0)
+    # Refused where it is, although a later message of the batch frees the name, and another replaces what it was.
+    _send_named(world, pipeline, ("C3", "two"), ("C1", "four"), ("C3", "five"), ("C2", "six"), ("C4", "six"))
+    (published,) = world.drain(pipeline)
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [
+        (4, "UniqueViolation"),
+        (8, "UniqueViolation"),
+    ]
+    rows = world.rows(f'select _key, name, _batch_id from {table} order by _key collate "C"')
+    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "four"), ("C2", "six"), ("C3", "five")]
+
+
+def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_search(world: World) -> None:
+    pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
+    named = [(f"C{n}", f"none {n}" if n % 5 == 0 else "one") for n in range(1, 101)]
+    # Refused although a later message of C2 follows. Without the last one of C1, the one before it decides.
+    _send_named(world, pipeline, ("C2", "none yet"), *named, ("C1", "none"), ("C1", "none again"))
+    with world.open_run(pipeline) as outside:
+        counting = _Counting(outside.ledger)
+        published = run_batch(pipeline, replace(outside, ledger=counting))
+    assert published is not None
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [0, *range(5, 101, 5), 101, 102]
+    assert {d["error_class"] for d in world.dead_letters(pipeline)} == {"ForeignKeyViolation"}
+    assert (published.rows, counting.readings, counting.found) == (80, 2, [23])
+
+
+@pytest.mark.parametrize("altered", [DEFERRED, DEFERRED_AFTER_A_TRIGGER], ids=["constraint", "trigger too"])
+@pytest.mark.parametrize("batch_messages", [1, 2, 100])
+def test_an_orphan_takes_no_message_that_collides_with_it_wherever_the_batch_is_cut(
+    world: World, monkeypatch: pytest.MonkeyPatch, altered: str, batch_messages: int
+) -> None:
+    monkeypatch.setattr(refused_rows, "PART", 2)  # of the search, where there is a trigger
+    pipeline = _customers(world, "name text primary key", "'one'", altered, batch_messages=batch_messages)
+    numbered = [("C1", 1, "none"), ("C2", 1, "one"), ("C3", 3, "none"), ("C3", 4, "one"), ("C4", 3, "one")]
+    send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in numbered])
+    world.drain(pipeline)
+    letters = [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)]
+    assert letters == [(0, "ForeignKeyViolation"), (2, "ForeignKeyViolation")]
+    rows = world.rows(f"select _key, customer_id from {pipeline.contract.row_table.name} order by _key")
+    assert [(row["_key"], row["customer_id"]) for row in rows] == [("C2", "C1"), ("C3", "C4"), ("C4", "C3")]
+
+
+def test_a_trigger_may_insert_the_row_that_a_deferred_foreign_key_refers_to(world: World) -> None:
+    pipeline = _customers(world, "name text primary key", "'one'", DEFERRED_AFTER_A_TRIGGER)
+    _send_named(world, pipeline, ("C1", "new"), ("C2", "none"), ("C3", "new"))
+    (published,) = world.drain(pipeline)
+    assert (published.rows, [d["offset"] for d in world.dead_letters(pipeline)]) == (2, [1])
+
+
+def test_orphans_of_one_key_are_found_with_few_writes(world: World) -> None:
+    pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
+    _send_named(world, pipeline, ("C2", "one"), *[("C1", "none")] * 60)
+    (published,) = world.drain(pipeline)
+    assert (published.rows, published.dead_letters) == (1, 60)
+    counted = (
+        "select pg_stat_get_tuples_inserted(t) + pg_stat_get_tuples_updated(t) as n from cast(%s as regclass) as t"
+    )
+    (written,) = world.rows(counted, pipeline.contract.row_table.name)
+    assert 60 <= written["n"] < 6 * 61  # the search writes each orphan alone once
+
+
+def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) -> None:
+    """An upsert that publishes the newest message of each key: where it is refused, the one before decides."""
+    pipeline = world.new_pipeline("upsert", partitions=1)
+    world.drain(pipeline)
+    world.rows(f"alter table {pipeline.contract.row_table.name} add check (name <> 'bad')")
+    named = [("C2", "good"), ("C1", "good"), *[("C1", "bad")] * 60, ("C3", "bad")]
+    send_customers(world, pipeline, [(key, customer(1, name)) for key, name in named])
+    with world.open_run(pipeline) as outside:
+        counting = _Counting(outside.ledger)
+        published = run_batch(pipeline, replace(outside, ledger=counting))
+    assert published is not None
+    assert (published.rows, counting.readings, counting.found) == (2, 2, [61])
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [*range(2, 63)]
+    rows = world.rows(f"select _key, _offset from {pipeline.contract.row_table.name} order by _key")
+    assert [(row["_key"], row["_offset"]) for row in rows] == [("C1", 1), ("C2", 0)]
+
+
+@pytest.mark.parametrize("batch_messages", [1, 2, 100])
+def test_children_move_to_another_parent_before_the_old_one_is_deleted_wherever_the_batch_is_cut(
+    world: World, batch_messages: int
+) -> None:
+    """With a message that is refused, the batch is searched as well."""
+    pipeline, table = _people(world, batch_messages=batch_messages)
+    messages = [("C1", "C1"), ("C2", "C2"), ("C3", "C2"), ("C3", "C1"), ("C2", None), ("C66", "C1")]
+    send_customers(world, pipeline, [(key, customer(int(key[1:]), name) if name else None) for key, name in messages])
+    world.drain(pipeline)
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(5, "CheckViolation")]
+    rows = world.rows(f"select _key, name from {table} order by _key")
+    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C3", "C1")]
+
+
+def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected_one(world: World) -> None:
+    pipeline, table = _people(world)
+    children = [(f"C{n}", customer(n, "C1")) for n in range(100, 350)]
+    send_customers(world, pipeline, [*children, ("C66", customer(66, "C1")), ("C2", customer(2, "C1"))])
+    send_customers(world, pipeline, [("C1", customer(1, "C1"))])
+    (published,) = world.drain(pipeline)
+    assert [d["offset"] for d in world.dead_letters(pipeline)] == [250]
+    assert (published.messages, world.rows(f"select count(*) as n from {table}")[0]["n"]) == (253, 252)
+
+
+def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
+    """By a deferred key, since publish writes rows first. One message is rejected for itself alone."""
+    pipeline = world.new_pipeline()
+    world.drain(pipeline)
+    rows, sums = pipeline.contract.row_table.name, pipeline.contract.accumulates[0].name
+    key = f"foreign key (account) references {sums} deferrable initially deferred"
+    world.rows(f"alter table {rows} add check (transfer_id <> 'T3'), add {key}")
+    world.send(pipeline, transfers(6), partition=0)
+    world.drain(pipeline)
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(2, "CheckViolation")]
+    assert len(world.table(pipeline)) == 10
+
+
+@pytest.mark.parametrize(("action", "batch_messages"), [("", 1), ("", 100), ("on delete cascade", 100)])
+def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(
+    world: World, action: str, batch_messages: int
+) -> None:
+    """With CASCADE in one batch as well: the new row would be gone without a check."""
+    pipeline, table = _people(world, action, batch_messages=batch_messages)
+    send_customers(world, pipeline, [("C1", customer(1, "C1")), ("C3", customer(3, "C1"))])
+    world.drain(pipeline)
+    send_customers(world, pipeline, [("C2", customer(2, "C1")), ("C3", customer(3, "C3")), ("C1", None)])
+    world.drain(pipeline)
+    letters = [d["offset"] for d in world.dead_letters(pipeline)]
+    rows = [(row["_key"], row["name"]) for row in world.rows(f"select _key, name from {table} order by _key")]
+    assert (letters, rows) == ([4], [("C1", "C1"), ("C2", "C1"), ("C3", "C3")])
+
+
+def test_a_row_may_reference_a_key_whose_newest_message_is_rejected(world: World) -> None:
+    """C2 refers to C1, of which the newest message is refused and the one before it not; C3 refers to C2."""
+    pipeline, table = _people(world)
+    messages = [("C3", 3, "C2"), ("C1", 1, "C1"), ("C2", 2, "C1"), ("C1", 66, "C1")]
+    send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in messages])
+    world.drain(pipeline)
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(3, "CheckViolation")]
+    rows = world.rows(f"select _key, name from {table} order by _key")
+    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C2", "C1"), ("C3", "C2")]
+
+
+def _people(world: World, action: str = "", **limits: Any) -> tuple[Pipeline, str]:
+    """An upsert whose rows refer to each other by name, and its table, which refuses customer C66."""
+    pipeline = world.new_pipeline("upsert", partitions=1, **limits)
+    world.drain(pipeline)
+    table = pipeline.contract.row_table.name
+    key = f"foreign key (name) references {table} {action}"
+    world.rows(f"alter table {table} add check (customer_id <> 'C66'), add {key}")
+    return pipeline, table
+
+
+def test_an_identity_column_is_no_other_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of two keys cannot collide in it: the newest message of each key is written, in one statement."""
+    pipeline = world.new_pipeline("upsert", partitions=1)
+    world.drain(pipeline)
+    world.rows(f"alter table {pipeline.contract.row_table.name} add id bigint generated always as identity unique")
+    monkeypatch.delitem(cast("dict[str, Any]", queries()), "upsert_in_order")  # KeyError where it is used
+    _send_named(world, pipeline, ("C1", "one"), ("C2", "two"), ("C1", "three"))
+    world.drain(pipeline)
+    rows = world.rows(f"select _key, name from {pipeline.contract.row_table.name} order by _key")
+    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "three"), ("C2", "two")]
+
+
+def test_a_row_rejected_only_after_its_trial_write_is_no_dead_letter(world: World) -> None:
+    """Its default differs on each write, so no message can be blamed: the batch is read again."""
+    pipeline = _customers(
+        world,
+        "name text primary key",
+        "'one'",
+        DEFERRED_AFTER_A_TRIGGER,
+        "add n bigint generated by default as identity check (n % 2 = 1)",
+    )
+    _send_named(world, pipeline, ("C1", "one"), ("C2", "none"))
+    with pytest.raises(NotReproduced, match="accepted rows in a trial write and then rejected them"):
+        world.drain(pipeline)
+    assert world.dead_letters(pipeline) == world.table(pipeline) == []
+
+
+def test_more_orphans_than_are_isolated_are_not_all_fetched_nor_is_the_batch_written_without_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (batch, refused_rows):
+        monkeypatch.setattr(module, "LEFT_OUT", 3)
+    pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
+    _send_named(world, pipeline, *((f"C{n}", "none") for n in range(1, 31)))
+    with world.open_run(pipeline) as outside:
+        counting = _Counting(outside.ledger)
+        with pytest.raises(TooManyRefused, match="more than 3 messages"):
+            run_batch(pipeline, replace(outside, ledger=counting))
+    assert counting.found == [4]
+    (written,) = world.rows("select pg_stat_get_tuples_inserted(%s::regclass) as n", pipeline.contract.row_table.name)
+    assert written["n"] <= 2 * 30  # by publish, and by the search
+
+
+@pytest.mark.parametrize(
+    ("known", "values", "alterations"),
+    [
+        ("name text primary key", "'one'", (f"{DEFERRED} not enforced",)),
+        ("name text primary key", "'one'", (DEFERRED, "disable trigger all")),
+        (
+            "kind int4range, name int4range, primary key (kind, name without overlaps)",
+            "'[1,2)', '[1,10)'",
+            (
+                "add kind int4range generated always as (int4range(1, 2)) stored",
+                "add at int4range generated always as (int4range(3, 5)) stored",
+                "add foreign key (kind, period at) references known (kind, period name) deferrable initially deferred",
+            ),
+        ),
+    ],
+    ids=["not enforced", "trigger disabled", "period"],
+)
+def test_a_row_that_a_deferred_foreign_key_accepts_is_not_taken_for_an_orphan(
+    world: World, known: str, values: str, alterations: Sequence[str]
+) -> None:
+    pipeline = _customers(world, known, values, "add check (name <> 'bad')", *alterations)
+    _send_named(world, pipeline, ("C1", "none"), ("C2", "bad"), ("C3", "one"))
+    (published,) = world.drain(pipeline)
+    assert published.rows == 2
+    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(1, "CheckViolation")]
+
+
+def test_more_refused_rows_than_are_isolated_fail_the_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (batch, refused_rows):
+        monkeypatch.setattr(module, "LEFT_OUT", 3)
+    pipeline = _views(world, "alter table {} add check (duration_ms < 4)")
+    world.send(pipeline, [view(n) for n in range(8)], partition=0)
+    with pytest.raises(TooManyRefused, match="more than 3 messages"):
+        world.drain(pipeline)
+    assert world.dead_letters(pipeline) == world.table(pipeline) == []
+
+
+def _views(world: World, *alterations: str) -> Pipeline:
+    """An append without a transform, whose table has been altered."""
+    pipeline = world.new_pipeline("append", transform=None)
+    world.drain(pipeline)  # the table is made
+    for statement in alterations:
+        world.rows(statement.format(pipeline.contract.row_table.name))
+    return pipeline
+
+
+def _customers(world: World, known: str, values: str, *alterations: str, **limits: Any) -> Pipeline:
+    """An upsert whose table has another key and has been altered, beside a table `known` with one row of `values`."""
+    pipeline = world.new_pipeline("upsert", partitions=1, **limits)
+    world.drain(pipeline)  # the table is made
+    table = pipeline.contract.row_table.name
+    with psycopg.connect(world.endpoints.postgres_url, options=f"-c search_path={pipeline.name}") as connection:
+        for statement in (
+            f"create table known ({known})",
+            f"insert into known values ({values})",
+            *(
+                f"alter table {table} {alteration.format(table=table)}"
+                for alteration in ("add unique (customer_id)", *alterations)
+            ),
+        ):
+            connection.execute(statement.encode())
+    return pipeline
+
+
+class _Counting:
+    """A run's hold on the ledger, which counts how often the batch is read, and what each search of it finds."""
+
+    def __init__(self, ledger: Any) -> None:
+        self._ledger, self.readings, self.found = ledger, 0, list[int]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+    def open_staging(self, pending: Any) -> Any:
+        self.readings += 1
+        return self._ledger.open_staging(pending)
+
+    def refused_rows(self, staged: Any) -> Any:
+        found = self._ledger.refused_rows(staged)
+        self.found.append(len(found))
+        return found
+
+
+def _send_named(world: World, pipeline: Pipeline, *named: tuple[str, str]) -> None:
+    send_customers(world, pipeline, [(key, customer(int(key[1:]), name)) for key, name in named])

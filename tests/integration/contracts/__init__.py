@@ -1,0 +1,1 @@
+"""Contracts that change, and what becomes of tables."""

@@ -1,0 +1,81 @@
+"""What `contract apply` waits for, and what it says of who holds it: a reader, a pooler, a role with few rights."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from platform_defs.errors import LedgerAway
+from platform_defs.evolution.statements import Given
+from platform_defs.operations.contracts import evolve
+from resources.postgres.ledger import pinning
+from resources.postgres.ledger.contract_ledger import SHORT_WAIT
+from tests.integration.contracts.test_contract_apply import apply, exact, versions, views, with_field
+from tests.integration.verification.test_verify import view
+from tests.support.world import World
+
+
+@contextmanager
+def reader(world: World, table: str) -> Iterator[None]:
+    """A session in a transaction that has read the table."""
+    with world.session() as session:
+        session.execute("set application_name = 'a report'")
+        session.execute("begin")
+        session.execute(f"select count(*) from {table}".encode())
+        yield
+        session.execute("rollback")
+
+
+def test_a_lock_is_given_up_within_a_quarter_of_a_minute() -> None:
+    pauses = (evolve.TRIES - 1) * evolve.PAUSE[1]
+    assert SHORT_WAIT == "2s"
+    assert evolve.TRIES * 2 + pauses <= 15
+
+
+def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
+    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
+    before = views(world)
+    after = with_field(before)
+    with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway, match="a report"):
+        apply(world, after)
+    assert versions(world, before) == [("1.0.0", False, True)]
+    world.send(before, [view(8)])
+    assert len(world.drain(before)) == 1  # nor is the pipeline held up
+    apply(world, after)
+    exact(world, after)
+
+
+def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pinning, "SHORT_WAIT", "100ms")
+    before = views(world, evolution="additive")
+    after = with_field(before)
+    with reader(world, before.contract.row_table.name), pytest.raises(LedgerAway):
+        world.drain(after)
+    (state,) = world.rows("select owner, batch_failures from tidegate.pipeline where name = %s", before.name)
+    assert state == {"owner": None, "batch_failures": 0}
+    world.send(after, [view(8, channel="web")])
+    assert len(world.drain(after)) == 1
+    exact(world, after)
+
+
+def test_a_role_that_may_not_see_other_sessions_is_told_who_holds_the_table(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
+    monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
+    before = views(world)
+    table, clerk = before.contract.row_table.name, f"{before.name}_clerk"
+    world.rows(f"create role {clerk} login password 'x'")
+    world.rows(f"grant all on schema {before.name}, tidegate to {clerk}")
+    world.rows(f"grant all on all tables in schema {before.name}, tidegate to {clerk}")
+    world.rows(f"alter table {table} owner to {clerk}")
+    scheme, _, rest = world.endpoints.postgres_url.partition("://")
+    url = f"{scheme}://{clerk}:x@{rest.rpartition('@')[2]}"
+    with reader(world, table), pytest.raises(LedgerAway, match="pg_read_all_stats") as refused:
+        evolve.apply(url, with_field(before).contract, Given(), "tester")
+    assert "None" not in str(refused.value)

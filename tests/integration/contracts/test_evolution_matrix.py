@@ -1,0 +1,43 @@
+"""What the registry itself says of each change of a writer's schema, beside what becomes of the rows (tests/unit)."""
+
+from uuid import uuid4
+
+import pytest
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+
+from resources.endpoints import connection
+from resources.local import stack
+from tests.support.world import World
+from tests.unit.evolution.evolution_matrix import Change
+from tests.unit.evolution.test_evolution_matrix import CHANGES
+
+pytestmark = pytest.mark.xdist_group("registry")
+
+
+@pytest.fixture
+def client(world: World) -> SchemaRegistryClient:
+    """Of the embedded registry."""
+    stack.up(registry=True)
+    registry = connection().registry
+    assert registry is not None
+    return SchemaRegistryClient({"url": registry.options["url"]})
+
+
+def test_what_the_registry_says_of_each_change(client: SchemaRegistryClient) -> None:
+    said = [(change, _said(client, change)) for change in CHANGES]
+    wrong = [f"{change.name}: {found}, not {change.registry}" for change, found in said if found != change.registry]
+    assert not wrong, "\n".join(wrong)
+
+
+def _said(client: SchemaRegistryClient, change: Change) -> str:
+    """The strictest level at which it takes the new version after the old one."""
+    subject, kind = uuid4().hex, change.format.upper()
+    before, after = (Schema(text, kind) for text in change.schemas)
+    client.register_schema(subject, before)
+    taken = [level for level in ("BACKWARD", "FORWARD") if _takes(client, subject, level, after)]
+    return {0: "NONE", 2: "FULL"}.get(len(taken)) or taken[0]
+
+
+def _takes(client: SchemaRegistryClient, subject: str, level: str, schema: Schema) -> bool:
+    client.set_compatibility(subject, level)
+    return client.test_compatibility(subject, schema)

@@ -1,0 +1,1 @@
+"""Dagster: runs, sensors, checks, its storage and its UI."""

@@ -1,0 +1,1 @@
+"""Topics, groups, brokers, logins and rights."""

@@ -1,0 +1,51 @@
+"""`tidegate topics apply`, killed at any point and run again, leaves what it leaves when nothing kills it."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tests.integration.kafka.test_topics import Site, site
+
+__all__ = ["site"]  # the fixture
+COMMAND = (sys.executable, "-c", "from platform_defs.cli.main import main; main()", "topics", "apply", "--yes")
+OLD, NEW = range(10), range(10, 20)
+
+
+def declare(site: Site) -> None:
+    """Ten topics to be configured and given partitions, and ten to be made."""
+    for number in OLD:
+        site.world.create_topic(name(site, number), 1)
+    lines = ([f"- name: {name(site, n)}", "  partitions: 3", "  config: {retention.ms: 7200000}"] for n in (*OLD, *NEW))
+    site.list_others(*(line for entry in lines for line in entry))
+
+
+def name(site: Site, number: int) -> str:
+    return f"{site.name}.n{number}"
+
+
+def state(site: Site) -> list[tuple[int, dict[str, str]]]:
+    found = site.admin.observe([name(site, number) for number in (*OLD, *NEW)]).topics
+    return [(len(found[name(site, n)].partitions), dict(found[name(site, n)].overrides)) for n in (*OLD, *NEW)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lines", [0, 1, 9, 13, 21, 29])
+def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
+    """`lines`: how many steps it has reported when it is killed; of 30."""
+    declare(site)
+    named = ("--cluster-id", site.admin.observe([]).cluster_id)
+    with subprocess.Popen(
+        (*COMMAND, *named), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ)
+    ) as run:
+        assert run.stderr is not None
+        told = 0
+        while told < lines:
+            told += "warning" not in run.stderr.readline()
+        run.send_signal(signal.SIGKILL)
+        assert run.wait(30) == -signal.SIGKILL
+    assert site.run("apply", "--yes", *named).code == 0
+    assert site.run("plan", "--exit-code").code == 0
+    assert state(site) == [(3, {"retention.ms": "7200000"})] * 20

@@ -1,0 +1,1 @@
+"""Replay, prune, settle, adopt, plan, doctor, and migrations."""

@@ -1,0 +1,243 @@
+"""Tables that a pipeline cannot fill exactly are refused when a run begins, with what to change; nothing is written."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+
+from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.errors import BadInput
+from resources.postgres.batch.hold import acquire
+from resources.postgres.ledger.ledger import Ledger
+from tests.support.world import World
+
+NOTHING = "create function {schema}.nothing() returns trigger language plpgsql as 'begin return null; end'"
+SWALLOWS = {
+    "rule": ["create rule quiet as on insert to {table} do instead nothing"],
+    "trigger": [
+        NOTHING,
+        "create trigger quiet before insert on {table} for each row execute function {schema}.nothing()",
+    ],
+}
+POSTINGS = "transfer_id text, account text, amount numeric(18,2), currency text, occurred_at timestamptz"
+OWN = "_batch_id bigint, _partition int, _offset bigint"
+FOREIGN = [
+    "create table {table} (" + POSTINGS + ", " + OWN + ") partition by list (_partition)",
+    "create foreign data wrapper {schema}_w",
+    "create server {schema}_s foreign data wrapper {schema}_w",
+    "create foreign table {schema}.far partition of {table} default server {schema}_s",
+]
+NOT_A_TABLE = {
+    "view": ["create view {table} as select p.* from (values (1)) v left join {schema}.plain p on false"],
+    "unlogged": ["create unlogged table {table} (" + POSTINGS + ", " + OWN + ")"],
+    "foreign partition": FOREIGN,
+}
+
+
+@pytest.fixture
+def pipeline(world: World) -> Pipeline:
+    """A pipeline whose tables are made: postings (append) and balances (accumulate)."""
+    made = world.new_pipeline()
+    world.ledger.migrate()
+    claim(world.ledger, made.contract)
+    return made
+
+
+@pytest.fixture
+def tableless(world: World) -> Pipeline:
+    """A pipeline that has its schema, and no table yet."""
+    made = world.new_pipeline()
+    world.ledger.migrate()
+    world.rows(f"create schema {made.name}")
+    return made
+
+
+@pytest.fixture
+def clerk(world: World, pipeline: Pipeline) -> Iterator[tuple[Ledger, str]]:
+    """The ledger as a user sees it who may use all of it, and of the pipeline's tables only read; and the user."""
+    role = f"clerk_{uuid4().hex[:10]}"
+    for statement in (
+        f"create role {role} login password 'secret'",
+        f"grant usage on schema {pipeline.name} to {role}",
+        f"grant select on all tables in schema {pipeline.name} to {role}",
+        f"grant usage, create on schema tidegate, tidegate_staging to {role}",
+        f"grant all on all tables in schema tidegate, tidegate_staging to {role}",
+        f"grant all on all sequences in schema tidegate to {role}",
+    ):
+        world.rows(statement)
+    parts = urlsplit(world.endpoints.postgres_url)
+    place = parts.netloc.rpartition("@")[2]
+    yield Ledger(parts._replace(netloc=f"{role}:secret@{place}").geturl()), role
+    world.rows(f"drop owned by {role}")
+    world.rows(f"drop role {role}")
+
+
+def claim(ledger: Ledger, contract: Contract) -> None:
+    """Step 0 of a run: it takes the pipeline and its tables, and gives the pipeline back."""
+    with closing(acquire(ledger.url, contract)):
+        pass
+
+
+def do(world: World, pipeline: Pipeline, *statements: str) -> None:
+    for statement in statements:
+        world.rows(statement.format(table=pipeline.contract.row_table.name, schema=pipeline.name))
+
+
+@pytest.mark.parametrize("kind", SWALLOWS)
+def test_a_table_that_may_swallow_or_change_rows_is_refused(world: World, pipeline: Pipeline, kind: str) -> None:
+    do(world, pipeline, *SWALLOWS[kind])
+    with pytest.raises(BadInput, match=rf"{kind} quiet.*drop {kind} quiet on {pipeline.contract.row_table.name}"):
+        claim(world.ledger, pipeline.contract)
+
+
+def test_what_runs_after_a_row_or_for_a_whole_statement_or_is_switched_off_is_the_users_own(
+    world: World, pipeline: Pipeline
+) -> None:
+    do(
+        world,
+        pipeline,
+        *SWALLOWS["trigger"],
+        "alter table {table} disable trigger quiet",
+        "create trigger after_each after insert on {table} for each row execute function {schema}.nothing()",
+        "create trigger before_all before insert on {table} for each statement execute function {schema}.nothing()",
+    )
+    claim(world.ledger, pipeline.contract)
+
+
+def test_row_level_security_that_applies_to_us_is_refused(
+    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
+) -> None:
+    ledger, role = clerk
+    do(world, pipeline, f"grant all on all tables in schema {pipeline.name} to {role}")
+    claim(ledger, pipeline.contract)
+    do(world, pipeline, "alter table {table} enable row level security")
+    claim(world.ledger, pipeline.contract)  # the owner passes by it
+    with pytest.raises(BadInput, match=rf"row-level security.*alter role {role} bypassrls"):
+        claim(ledger, pipeline.contract)
+
+
+@pytest.mark.parametrize("kind", NOT_A_TABLE)
+def test_what_does_not_commit_and_recover_with_the_ledger_is_refused(
+    world: World, tableless: Pipeline, kind: str
+) -> None:
+    do(world, tableless, "create table {schema}.plain (" + POSTINGS + ", " + OWN + ")", *NOT_A_TABLE[kind])
+    with pytest.raises(BadInput, match=kind.partition(" ")[0]):
+        claim(world.ledger, tableless.contract)
+    do(world, tableless, "drop foreign data wrapper if exists {schema}_w cascade")
+
+
+def test_a_partitioned_table_of_ordinary_partitions_is_taken(world: World, tableless: Pipeline) -> None:
+    do(world, tableless, FOREIGN[0], "create table {schema}.all_of_it partition of {table} default")
+    claim(world.ledger, tableless.contract)
+
+
+def test_a_trigger_of_a_partition_alone_is_found(world: World, tableless: Pipeline) -> None:
+    part = "create trigger quiet before insert on {schema}.all_of_it for each row execute function {schema}.nothing()"
+    do(world, tableless, FOREIGN[0], "create table {schema}.all_of_it partition of {table} default", NOTHING, part)
+    with pytest.raises(BadInput, match=r"trigger quiet.* on .*\.all_of_it"):
+        claim(world.ledger, tableless.contract)
+
+
+@pytest.mark.parametrize(
+    "instead",
+    [
+        "create index on {schema}.balances (account)",
+        "create unique index on {schema}.balances (account) where balance > 0",
+        "create unique index on {schema}.balances (account, postings)",
+        "create unique index on {schema}.balances (lower(account))",
+        "alter table {schema}.balances add unique (account) deferrable",
+    ],
+)
+def test_a_table_that_is_written_by_key_needs_a_unique_index_on_just_the_key(
+    world: World, pipeline: Pipeline, instead: str
+) -> None:
+    do(world, pipeline, "alter table {schema}.balances drop constraint balances_pkey", instead)
+    with pytest.raises(BadInput, match=rf"create unique index on {pipeline.name}\.balances \(account\)"):
+        claim(world.ledger, pipeline.contract)
+    do(world, pipeline, "create unique index on {schema}.balances (account) include (postings)")
+    claim(world.ledger, pipeline.contract)
+
+
+def test_a_key_column_needs_a_deterministic_collation(world: World, pipeline: Pipeline) -> None:
+    """The embedded Postgres is built without ICU, so its catalogue is altered instead."""
+    do(world, pipeline, 'create collation {schema}.ci from "C"')
+    do(world, pipeline, "alter table {schema}.balances alter column account type text collate {schema}.ci")
+    claim(world.ledger, pipeline.contract)
+    own = "collname = 'ci' and collnamespace = '{schema}'::regnamespace"
+    do(world, pipeline, f"update pg_collation set collisdeterministic = false where {own}")
+    with pytest.raises(BadInput, match='alter column account type text collate "C"'):
+        claim(world.ledger, pipeline.contract)
+    do(world, pipeline, 'alter table {schema}.balances alter column account type text collate "C"')
+    claim(world.ledger, pipeline.contract)
+
+
+@pytest.mark.parametrize("lacking", ["insert", "update"])
+def test_a_right_that_is_lacking_is_named_with_the_statement_that_grants_it(
+    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str], lacking: str
+) -> None:
+    ledger, role = clerk
+    do(world, pipeline, f"grant insert, update on all tables in schema {{schema}} to {role}")
+    claim(ledger, pipeline.contract)
+    do(world, pipeline, f"revoke {lacking} on {{schema}}.balances from {role}")
+    with pytest.raises(BadInput, match=rf"grant {lacking} on {pipeline.name}\.balances to {role}"):
+        claim(ledger, pipeline.contract)
+    columns = ", ".join(column.name for column in pipeline.contract.accumulates[0].columns)
+    do(world, pipeline, f"grant {lacking} ({columns}) on {{schema}}.balances to {role}")
+    claim(ledger, pipeline.contract)
+
+
+def test_a_schema_or_database_that_we_may_not_use_is_named_with_the_statement_that_grants_it(
+    world: World, pipeline: Pipeline, clerk: tuple[Ledger, str]
+) -> None:
+    ledger, role = clerk
+    do(world, pipeline, f"revoke usage on schema {{schema}} from {role}")
+    with pytest.raises(BadInput, match=rf"grant usage on schema {pipeline.name} to {role}"):
+        claim(ledger, pipeline.contract)
+    other = world.new_pipeline("append", transform=None)
+    with pytest.raises(BadInput, match=rf"grant create on database .* to {role}"):
+        claim(ledger, other.contract)
+    world.rows(f"create schema {other.name}")
+    with pytest.raises(BadInput, match=rf"grant usage, create on schema {other.name} to {role}"):
+        claim(ledger, other.contract)
+    world.rows(f"grant usage, create on schema {other.name} to {role}")
+    claim(ledger, other.contract)  # made by us: no right of the database's is needed for a table
+
+
+@pytest.mark.parametrize("generated", ["always as identity", "always as (1) stored"])
+def test_a_column_that_only_postgres_may_fill_is_refused(world: World, pipeline: Pipeline, generated: str) -> None:
+    do(
+        world,
+        pipeline,
+        "alter table {schema}.balances drop column postings",
+        f"alter table {{schema}}.balances add column postings bigint generated {generated}",
+    )
+    with pytest.raises(BadInput, match=r"column postings of .* is generated always.*alter column postings"):
+        claim(world.ledger, pipeline.contract)
+
+
+def test_a_key_column_may_be_generated_by_default(world: World, pipeline: Pipeline) -> None:
+    do(world, pipeline, "alter table {schema}.balances alter postings add generated by default as identity")
+    claim(world.ledger, pipeline.contract)
+
+
+def test_a_table_that_was_renamed_with_its_contract_stays_the_pipelines_own(world: World, pipeline: Pipeline) -> None:
+    do(world, pipeline, "alter table {table} rename to bookings")
+    row_table = replace(pipeline.contract.row_table, name=f"{pipeline.name}.bookings")
+    renamed = replace(pipeline.contract, tables=(row_table, *pipeline.contract.accumulates))
+    claim(world.ledger, renamed)
+    names = world.rows("select table_name from tidegate.output where pipeline = %s order by 1", pipeline.name)
+    assert [row["table_name"] for row in names] == [f"{pipeline.name}.balances", f"{pipeline.name}.bookings"]
+
+
+def test_every_table_of_the_ledger_can_be_replicated(world: World) -> None:
+    """Under a publication FOR ALL TABLES, UPDATE and DELETE fail on a table without a primary key."""
+    world.ledger.migrate()
+    keyless = world.rows(
+        "select relname from pg_class c where relnamespace = 'tidegate'::regnamespace and relkind in ('r', 'p') "
+        "and relpersistence = 'p' and not exists (select 1 from pg_index where indrelid = c.oid and indisprimary)"
+    )
+    assert keyless == []

@@ -1,0 +1,1 @@
+"""Producers, presets and undelivered messages."""

@@ -1,0 +1,20 @@
+"""What `tidegate demo` reports of its tables."""
+
+from assets import find_pipeline
+from resources.postgres.tables.demo import read_totals
+from tests.support.world import World, transfers
+
+
+def test_the_totals_of_the_demo_are_those_of_its_tables(world: World) -> None:
+    pipeline = find_pipeline("bank_transfers")
+    if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
+        world.create_topic(pipeline.contract.topic)
+    world.send(pipeline, [*transfers(20), b"not JSON"])
+    world.drain(pipeline)
+    totals, reasons = read_totals(world.endpoints.postgres_url)
+    (found,) = world.rows("select (select count(*) from bank.postings) postings, sum(balance) sums from bank.balances")
+    assert totals.exact
+    assert (totals.postings, totals.balances_sum) == (found["postings"], found["sums"])
+    assert totals.postings == 2 * (totals.messages - totals.dead_letters) >= 40
+    assert totals.messages_per_second
+    assert sum(reasons.values()) == totals.dead_letters >= 1

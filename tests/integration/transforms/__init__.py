@@ -1,0 +1,1 @@
+"""Transforms: row-local, in sessions of their own, and Spark's traps."""

@@ -1,0 +1,1 @@
+"""verify: clean where all is right, and exact where it is not."""

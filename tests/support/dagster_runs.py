@@ -1,0 +1,56 @@
+"""Runs of Dagster in this process, and what Dagster then shows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import dagster as dg
+from dagster import AssetCheckKey, AssetKey, DagsterInstance
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.definitions import compose
+from platform_defs.orchestration.dagster_runs.keys import DRAIN_JOB
+from resources.spark.session import SparkResource
+from tests.support.world import KeptSpark
+
+
+def execute(
+    instance: DagsterInstance,
+    *pipelines: Pipeline,
+    selected: Sequence[AssetKey] | None = None,
+    tags: Mapping[str, str] | None = None,
+    spark: SparkResource | None = None,
+) -> dg.ExecuteInProcessResult:
+    """A run of these pipelines; without `tags`, one that a person started."""
+    job = compose(pipelines, spark=spark or KeptSpark()).resolve_job_def(DRAIN_JOB)
+    return job.execute_in_process(instance=instance, asset_selection=selected, tags=tags, raise_on_error=False)
+
+
+def failure(result: dg.ExecuteInProcessResult) -> dg.Failure:
+    """What the run failed with."""
+    (event,) = result.get_step_failure_events()
+    found = event.step_failure_data.user_failure_data
+    assert found is not None
+    return dg.Failure(found.description, found.metadata)
+
+
+def table_keys(pipeline: Pipeline) -> list[AssetKey]:
+    return [AssetKey(table.name.split(".")) for table in pipeline.contract.tables]
+
+
+def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
+    """What Dagster shows of a check of the row table."""
+    key = AssetCheckKey(table_keys(pipeline)[0], name)
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
+    assert record.event is not None
+    found = record.event.asset_check_evaluation
+    assert found is not None
+    return found
+
+
+def with_rule_renamed(pipeline: Pipeline, name: str, new: str) -> Pipeline:
+    """The pipeline with one of its row table's batch rules under another name."""
+    table = pipeline.contract.row_table
+    rules = tuple(replace(rule, name=new) if rule.name == name else rule for rule in table.batch_rules)
+    assert rules != table.batch_rules
+    tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
+    return replace(pipeline, contract=replace(pipeline.contract, tables=tables))

@@ -1,0 +1,34 @@
+"""Runs with somebody's hand in them: at a moment of publication, or instead of their end."""
+
+from contextlib import contextmanager
+
+from resources.postgres.session.connection import connect
+from tests.support.world import World
+
+
+class Meddled:
+    """A run's hold on the ledger with somebody's hand in it, at the moment named."""
+
+    def __init__(self, ledger, meddle, when: str = "before_publication") -> None:
+        self._ledger, self._meddle, self._when = ledger, meddle, when
+
+    def __getattr__(self, name: str):
+        return getattr(self._ledger, name)
+
+    @contextmanager
+    def publication(self, staged, **how):
+        if self._when == "before_publication":
+            self._meddle(staged.staging_id)
+        with self._ledger.publication(staged, **how) as transaction:
+            if self._when == "in_publication":
+                self._meddle(staged.staging_id)
+            yield transaction
+
+
+@contextmanager
+def kept_alive(world: World, outside):
+    """As if the first run's session could not be ended: it reconnects, and only the epoch is left to stop it."""
+    held = outside.ledger
+    held.connection.close()
+    held.connection = connect(world.endpoints.postgres_url, "a zombie under another name")
+    yield

@@ -1,0 +1,44 @@
+"""What tests do to the leaders of a topic's partitions, and to what a pipeline has heard of them."""
+
+from collections.abc import Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import Outside
+from platform_defs.engine.ports.leader_epochs import LeaderEpochs
+from platform_defs.offsets import TopicView
+from resources.kafka.admin.broker import KafkaBroker
+from tests.support.world import World
+
+UNHEARD_OF = 99  # a leader epoch that no log of the embedded broker ever had
+
+
+def led_by_an_unheard_of_leader(world: World, pipeline: Pipeline, partition: int) -> None:
+    """As if the messages read before were of a leader that this log never had: they were cut off."""
+    epoch = "UPDATE tidegate.source_position SET leader_epoch = %s WHERE pipeline = %s AND partition = %s"
+    world.rows(epoch, UNHEARD_OF, pipeline.name, partition)
+
+
+def led_later(outside: Outside, partition: int = 1) -> Outside:
+    """A run that learns of a leader elected since, and so asks it what it holds."""
+    assert isinstance(outside.broker, KafkaBroker)
+    return replace(outside, broker=LedLater(outside.broker, partition))
+
+
+@dataclass(frozen=True)
+class LedLater:
+    """The real broker, but for the leader epoch of one partition."""
+
+    real: KafkaBroker
+    partition: int = 1
+
+    def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
+        view = self.real.describe(topic, partitions)
+        if self.partition not in view.partitions:
+            return view
+        later = replace(view.partitions[self.partition], leader_epoch=UNHEARD_OF + 1)
+        return replace(view, partitions={**view.partitions, self.partition: later})
+
+    def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
+        return self.real.leader_epochs(topic)

@@ -1,0 +1,89 @@
+"""`tidegate send` with a contract and a topic of its own, and what another client then reads."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from typer.testing import CliRunner
+
+from assets import ASSETS
+from platform_defs.cli.main import app
+from platform_defs.errors import TidegateError
+from tests.support.world import World
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A folder of contracts with one pipeline and a topic of its own."""
+
+    folder: Path
+    world: World
+    name: str
+    suffix: str = ".messages"
+
+    @property
+    def topic(self) -> str:
+        return f"{self.name}{self.suffix}"
+
+    def declare(self, shipped: str = "bank/transfers", server: str = "format: json", name: str = "") -> None:
+        """A shipped contract, read from this topic."""
+        text = (ASSETS / f"{shipped}.odcs.yaml").read_text()
+        domain, table = shipped.split("/")
+        name = name or self.name
+        text = text.replace(f"physicalName: {domain}.{table}\n", f"physicalName: {self.topic}\n", 1)
+        text = re.sub(rf"\b{domain}\.(?=\w)", f"{name}.", text)
+        text = text.replace(f"id: {domain}_{table}", f"id: {name}")
+        server = f"servers:\n  - {{server: kafka, type: kafka, host: kafka, {server}}}\n\n"
+        text = re.sub(r"^servers:\n.*?\n\n", server, text, count=1, flags=re.DOTALL | re.MULTILINE)
+        path = self.folder / domain / f"{name}.odcs.yaml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def make_topic(self) -> None:
+        self.world.create_topic(self.topic)
+
+    def send(self, *arguments: str, to: str = "", given: bytes | None = None, code: int = 0) -> Answered:
+        done = CliRunner().invoke(app, ["send", to or self.name, *arguments], input=given)
+        if isinstance(done.exception, TidegateError):
+            done = Answered(1, done.stdout, str(done.exception))
+        else:
+            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+            done = Answered(done.exit_code, done.stdout, done.stderr)
+        assert done.code == code, done
+        return done
+
+    def log(self) -> list[Any]:
+        """Every message of the topic, as another client reads it, in the order of their partitions and offsets."""
+        conf: dict[str, Any] = {
+            **self.world.endpoints.kafka_options(),
+            "group.id": "none",
+            "enable.partition.eof": True,
+        }
+        consumer = Consumer({**conf, "enable.auto.commit": False})
+        consumer.assign([TopicPartition(self.topic, number, 0) for number in range(4)])
+        found, left = list[Any](), 4
+        while left:
+            message: Any = consumer.consume(1, 30)[0]
+            if message.error() is None:
+                found.append(message)
+            else:
+                assert message.error().code() == KafkaError._PARTITION_EOF
+                left -= 1
+        consumer.close()
+        return sorted(found, key=lambda message: (message.partition(), message.offset()))

@@ -1,0 +1,49 @@
+"""Databases that were restored from a dump, and tables that are adopted there."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.operations.runs import adopt as adoption
+from platform_defs.operations.runs.adopt import Adoption
+from platform_defs.verification.verify import verify
+from resources.local import postgres
+from tests.support.world import World
+
+
+def proposed(world: World, pipeline: Pipeline) -> Adoption:
+    """What `tidegate adopt` shows, verified."""
+    decided = adoption.propose(world.endpoints.postgres_url, pipeline.contract)
+    assert decided is not None
+    judged = replace(pipeline, contract=adoption.to_verify(pipeline.contract, decided))
+    return decided.verified_by(verify(judged, world.endpoints, world.spark))
+
+
+def adopt(world: World, pipeline: Pipeline) -> Adoption:
+    """What `tidegate adopt --execute` does."""
+    decided = proposed(world, pipeline)
+    adoption.adopt(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
+    return decided
+
+
+@contextmanager
+def restored(world: World, pipeline: Pipeline) -> Iterator[World]:
+    """The ledger and the pipeline's schema, dumped and restored into a database of their own."""
+    url = world.endpoints.postgres_url
+    other = urlsplit(url)._replace(path=f"/{pipeline.name}").geturl()
+    binaries = postgres._binaries()
+    world.rows(f"create database {pipeline.name}")
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            dump = Path(folder, "dump")
+            schemas = [f"--schema={name}" for name in ("tidegate", "tidegate_staging", pipeline.name)]
+            subprocess.run([binaries / "pg_dump", "-Fc", "-f", dump, *schemas, url], check=True)
+            subprocess.run([binaries / "pg_restore", "-d", other, dump], check=True)
+        yield replace(world, endpoints=replace(world.endpoints, postgres_url=other))
+    finally:
+        world.rows(f"drop database {pipeline.name} with (force)")

@@ -1,0 +1,68 @@
+"""A company's database: an owner, a publisher and a reader, each with the rights that `tidegate rights` prints."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import psycopg
+
+from platform_defs.contract.model.pipeline import Pipeline
+from resources.postgres.batch.claims import create_unclaimed
+from resources.postgres.tables.rights import Roles
+from tests.support.world import World
+
+
+@dataclass(frozen=True)
+class Company:
+    """A database of three roles. `urls`: by what each is for."""
+
+    database: str
+    urls: Mapping[str, str]
+    roles: Roles
+    world: World
+
+    def as_(self, role: str) -> World:
+        """The world, as this role sees it."""
+        return replace(self.world, endpoints=replace(self.world.endpoints, postgres_url=self.urls[role]))
+
+    def grant(self, *pipelines: Pipeline) -> None:
+        """What the owner does by the page: migrate, create the tables, and execute what is printed."""
+        owner = self.as_("owner")
+        owner.ledger.migrate()
+        contracts = [pipeline.contract for pipeline in pipelines]
+        create_unclaimed(self.urls["owner"], contracts)
+        for statements in self.roles.grants(contracts, dagster=self.has_dagster):
+            self.execute("owner", statements)
+
+    @property
+    def has_dagster(self) -> bool:
+        """Whether Dagster's tables are there."""
+        (found,) = self.as_("administrator").rows("select to_regnamespace('dagster') is not null as there")
+        return found["there"]
+
+    def execute(self, role: str, statement: str) -> None:
+        with psycopg.connect(self.urls[role], autocommit=True) as session:
+            session.execute(statement.encode())
+
+
+@contextmanager
+def new_company(world: World) -> Generator[Company]:
+    """Roles without any right, but that the owner may create schemas, and is a member of the publisher's."""
+    name = f"company_{uuid4().hex[:10]}"
+    roles = {role: f"{name}_{role}" for role in ("owner", "publisher", "reader")}
+    with psycopg.connect(world.endpoints.postgres_url, autocommit=True) as session:
+        for role in roles.values():
+            session.execute(f"create role {role} login nosuperuser password 'secret'".encode())
+        session.execute(f"create database {name}".encode())
+        session.execute(f"revoke all on database {name} from public".encode())
+        session.execute(f"grant connect on database {name} to {', '.join(roles.values())}".encode())
+        session.execute(f"grant create, temporary on database {name} to {roles['owner']}".encode())
+        session.execute(f"grant {roles['publisher']} to {roles['owner']}".encode())
+        given = urlsplit(world.endpoints.postgres_url)._replace(path=f"/{name}")
+        place = given.netloc.rpartition("@")[2]
+        urls = {role: given._replace(netloc=f"{roles[role]}:secret@{place}").geturl() for role in roles}
+        yield Company(name, {**urls, "administrator": given.geturl()}, Roles(**roles), world)
+        session.execute(f"drop database {name} with (force)".encode())
+        session.execute(f"drop role {', '.join(roles.values())}".encode())

@@ -1,0 +1,37 @@
+"""A batch that is staged ahead of its turn, as tests wait for it and look for what is left of it."""
+
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import Any
+
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.engine.batch import Outside, drain
+from tests.chaos.moments import Change
+from tests.support.waiting import wait_for
+from tests.support.world import World
+
+
+@contextmanager
+def batch_by_batch(world: World, pipeline: Pipeline, change: Change | None = None) -> Generator[Any]:
+    """The batches of a run, which ends with the block, over what `change` makes of everything outside."""
+    with world.open_run(pipeline) as opened:
+        outside: Outside = change(opened) if change else opened
+        with closing(drain(pipeline, outside)) as batches:
+            yield batches
+
+
+def staged_ahead(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:
+    """The tries at batches that are neither pending nor committed, with as many ranges as were read to the end."""
+    return world.rows(
+        "select s.staging_id, s.batch_id, count(c.attempt) as covered from tidegate.staging as s"
+        " left join tidegate_staging.coverage as c using (staging_id) where pipeline = %s"
+        " and not exists (select from tidegate.batch as b where b.batch_id = s.batch_id)"
+        " and not exists (select from tidegate.pipeline where pending ->> 'batch_id' = s.batch_id::text)"
+        " group by s.staging_id, s.batch_id",
+        pipeline.name,
+    )
+
+
+def wait_until_staged(world: World, pipeline: Pipeline) -> None:
+    """Until the four ranges of a batch have been staged ahead."""
+    wait_for(lambda: any(one["covered"] == 4 for one in staged_ahead(world, pipeline)))

@@ -1,0 +1,236 @@
+"""What tests do to the real systems: make a pipeline of their own, send messages, run it, ask the tables."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+import dagster as dg
+import psycopg
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+from psycopg.rows import dict_row
+from psycopg.types.json import Jsonb
+from pyspark.sql import SparkSession
+
+from assets import find_pipelines
+from platform_defs.contract.model.contract import Contract, Table
+from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.topic import NO_KEYS
+from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.ports.run_ports import Published
+from platform_defs.offsets import PartitionView
+from platform_defs.operations.runs.open_run import open_run
+from resources.endpoints import Endpoints
+from resources.kafka.admin.broker import KafkaBroker
+from resources.postgres.ledger.ledger import Ledger
+from resources.spark.session import SparkResource
+from tests.support.waiting import BOUND, wait_for
+
+SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": "bank_transfers"}
+
+
+class KeptSpark(SparkResource):
+    """The session's Spark, not stopped at the end of a run."""
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class World:
+    """The session's broker, database and Spark."""
+
+    endpoints: Endpoints
+    spark: Callable[[], SparkSession]
+    replicas: int = 1  # of a new topic's partitions
+
+    def new_pipeline(
+        self,
+        disposition: str = "accumulate",
+        *,
+        transform: Any = "its own",
+        partitions: int = 4,
+        config: dict[str, str] | None = None,
+        classified: bool = False,
+        **limits: Any,
+    ) -> Pipeline:
+        """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits`
+        changed. Nothing is declared of its topic, and nothing in it is classified, so that errors say all they know,
+        unless it is to be as it is shipped.
+        """
+        shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
+        name = f"t{uuid4().hex[:10]}"
+        contract = renamed(shipped.contract if classified else declassified(shipped.contract), name)
+        contract = replace(contract, limits=replace(contract.limits, **limits), topic_keys=NO_KEYS)
+        compaction = {"cleanup.policy": "compact"} if disposition == "upsert" else {}
+        self.create_topic(contract.topic, partitions, {**compaction, **(config or {})})
+        return Pipeline(contract, shipped.transform if transform == "its own" else transform)
+
+    def caught_up(self) -> Pipeline:
+        """A new pipeline that has read two messages of each of its four partitions."""
+        pipeline = self.new_pipeline()
+        self.send(pipeline, transfers(8))
+        self.drain(pipeline)
+        return pipeline
+
+    def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
+        """A topic of which each partition is led. A broker says that a topic is created before it leads it."""
+        admin = self.admin()  # kept: a future is cancelled when its client is collected
+        new = NewTopic(topic, partitions, self.replicas, config=config or {})
+        try:
+            admin.create_topics([new])[topic].result(BOUND)
+        except KafkaException as error:  # it is ours: librdkafka asks again where a broker died before it answered
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise
+        ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
+        wait_for(lambda: _all_answer(self.admin(), ends))  # a client kept would ask a leader that died meanwhile
+
+    def admin(self) -> AdminClient:
+        return AdminClient({**self.endpoints.kafka_options()})
+
+    def send(
+        self,
+        pipeline: Pipeline,
+        values: Iterable[bytes | None],
+        *,
+        partition: int | None = None,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Any = None,
+    ) -> list[tuple[int, int]]:
+        """Produce `values` round robin (or to one partition); (partition, offset) of each, in order. Each is in the log
+        once, also where a broker of several dies meanwhile.
+        """
+        size = {"linger.ms": 5, "message.max.bytes": 4_000_000}
+        producer = Producer({**self.endpoints.kafka_options(), **size, "enable.idempotence": self.replicas > 1})
+        places: dict[int, tuple[int, int]] = {}
+
+        def delivered(number: int) -> Callable[..., None]:
+            def note(error: Any, message: Any) -> None:
+                assert error is None, error
+                places[number] = (message.partition(), message.offset())
+
+            return note
+
+        for number, value in enumerate(values):
+            key = keys[number] if keys else None
+            to = partition if partition is not None else number % 4
+            producer.produce(
+                pipeline.contract.topic, value, key=key, partition=to, headers=headers, on_delivery=delivered(number)
+            )
+            producer.poll(0)
+        producer.flush(30)
+        return [places[number] for number in range(len(places))]
+
+    def open_run(self, pipeline: Pipeline) -> Any:
+        """A run's hold on the pipeline, as a context manager of `Outside`."""
+        return open_run(pipeline, self.endpoints, self.spark)
+
+    def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
+        """One run: acquire, then batches until caught up."""
+        with self.open_run(pipeline) as outside:
+            return list(drain(pipeline, outside, budget))
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.endpoints.postgres_url)
+
+    def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
+        """The rows of a query, as dictionaries."""
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
+            cursor = connection.cursor(row_factory=dict_row).execute(query.encode(), parameters or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def table(self, pipeline: Pipeline, index: int = 0) -> list[tuple[Any, ...]]:
+        """The rows of the pipeline's row table (or accumulate, by `index`), sorted, less the batch ids."""
+        table = pipeline.contract.tables[index]
+        found = self.rows(f"select * from {table.name}")
+        return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
+
+    def staging_table(self, staging_id: int) -> str:
+        """The table in which a try at a batch is staged."""
+        (row,) = self.rows("select table_id from tidegate.staging where staging_id = %s", staging_id)
+        return f"tidegate_staging.rows_{row['table_id']}"
+
+    def dead_letters(self, pipeline: Pipeline) -> list[dict[str, Any]]:
+        return self.rows(
+            'select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name
+        )
+
+    def suspected_long_ago(self, pipeline: Pipeline) -> None:
+        """Move the time back at which messages of the pending batch were suspected: the wait is over."""
+        (row,) = self.rows("select pending from tidegate.pipeline where name = %s", pipeline.name)
+        for suspect in row["pending"]["suspects"]:
+            suspect["since"] -= 3_600
+        self.rows("update tidegate.pipeline set pending = %s where name = %s", Jsonb(row["pending"]), pipeline.name)
+
+    def position(self, pipeline: Pipeline) -> dict[int, int]:
+        return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name)}
+
+    def ends(self, pipeline: Pipeline) -> Mapping[int, PartitionView]:
+        """What the broker holds of the pipeline's topic, by partition."""
+        return KafkaBroker(self.endpoints.kafka_options()).describe(pipeline.contract.topic).partitions
+
+    @contextmanager
+    def session(self) -> Any:
+        with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
+            yield connection
+
+
+def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
+    """Whether each partition's leader says where its log ends."""
+    try:
+        return all(answer.result(10).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=5).values())
+    except (KafkaException, TimeoutError):
+        return False
+
+
+def renamed(contract: Contract, name: str) -> Contract:
+    """`contract` as pipeline `name`, on topic `name`, with its tables in schema `name`."""
+
+    def moved(table: Table) -> Table:
+        new = f"{name}.{table.name.partition('.')[2]}"
+        rules = tuple(replace(rule, table=new) for rule in table.batch_rules)
+        return replace(table, name=new, batch_rules=rules)
+
+    return replace(contract, pipeline=name, topic=name, tables=tuple(map(moved, contract.tables)))
+
+
+def declassified(contract: Contract) -> Contract:
+    """`contract` with nothing in it classified."""
+    fields = tuple(replace(item, classification="") for item in contract.fields)
+    tables = tuple(
+        replace(table, columns=tuple(replace(column, classification="") for column in table.columns))
+        for table in contract.tables
+    )
+    return replace(contract, fields=fields, tables=tables)
+
+
+def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: str = "A00002", **more: Any) -> bytes:
+    """A good transfer."""
+    import json
+
+    fields = {
+        "transfer_id": f"T{number + 1}",
+        "debit_account": debit,
+        "credit_account": credit,
+        "amount": amount,
+        "currency": "EUR",
+        "occurred_at": "2026-11-01T10:00:00Z",
+        "memo": f"payment {number}",
+    }
+    return json.dumps(fields | more).encode()
+
+
+def transfers(count: int, start: int = 0) -> list[bytes]:
+    """`count` good transfers between a hundred accounts."""
+    return [
+        transfer(n, f"{n % 997 + 1}.{n % 100:02d}", f"A{n % 100:05d}", f"A{(n * 7 + 1) % 100:05d}")
+        for n in range(start, start + count)
+    ]
+
+
+__all__ = ["Budget", "Outside", "World", "declassified", "renamed", "transfer", "transfers"]

@@ -1,0 +1,1 @@
+"""The benchmarks: aims, plans and pages."""

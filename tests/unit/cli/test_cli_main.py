@@ -1,0 +1,133 @@
+"""How `tidegate` ends."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.waiting import wait_for
+
+STARTS = """
+import os, signal
+from contextlib import suppress
+from platform_defs.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a parent ignores it
+
+def app(prog_name):
+    with suppress(KeyboardInterrupt):
+        {before}
+    raise ValueError("expected an option to be a string")
+
+main.app = app
+main.main()
+"""
+
+
+def ended(before: str) -> "subprocess.CompletedProcess[str]":
+    """The command, with what it does before its client raises an error."""
+    return subprocess.run(
+        [sys.executable, "-c", STARTS.format(before=before)], capture_output=True, text=True, check=False
+    )
+
+
+def test_an_interrupt_that_a_client_answers_with_an_error_of_its_own_is_an_interrupt() -> None:
+    done = ended("os.kill(os.getpid(), signal.SIGINT)")
+    assert done.returncode == 130
+    assert "interrupted, and then: ValueError: expected an option to be a string" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_an_error_without_an_interrupt_is_shown_as_it_is() -> None:
+    done = ended("pass")
+    assert done.returncode == 1
+    assert "ValueError: expected an option to be a string" in done.stderr
+
+
+VERIFIES = """
+import logging, os, signal, sys
+from platform_defs.cli import main
+from platform_defs.offsets import READING
+
+def app(prog_name):
+    logging.getLogger(READING).info("partition %d of %s from offset %d on", 3, "t", 70)
+    {then}
+
+main.app = app
+sys.argv = ["tidegate", "verify", "p", *{options}]
+main.main()
+"""
+
+
+def verified(then: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    """`tidegate verify`, with what it does once it reads."""
+    text = VERIFIES.format(then=then, options=options)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(signal.SIGSEGV, "one of these messages crashes a library"), (signal.SIGKILL, "where memory is short")],
+)
+def test_a_command_that_a_signal_ends_says_so_and_what_it_was_reading(number: signal.Signals, advice: str) -> None:
+    done = verified(f"os.kill(os.getpid(), {number.value})")
+    assert done.returncode == 128 + number
+    said = " ".join(done.stderr.split())
+    assert f"{number.name} ({signal.strsignal(number)}) ended `tidegate verify p`" in said
+    assert "It read last: partition 3 of t from offset 70 on" in said
+    assert advice in said
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("option", [["-o", "json"], ["--output=json"]])
+def test_json_of_a_command_that_a_signal_ends_is_one_document(option: list[str]) -> None:
+    document = json.loads(verified("os.kill(os.getpid(), signal.SIGSEGV)", *option).stdout)
+    assert (document["ok"], document["ended_by"]) == (False, "SIGSEGV")
+    assert document["reading"] == ["partition 3 of t from offset 70 on"]
+
+
+def test_a_command_in_a_child_exits_as_the_child_does() -> None:
+    done = verified("print('an answer'); sys.exit(10)")
+    assert (done.returncode, done.stdout, done.stderr) == (10, "an answer\n", "")
+
+
+STAYS = "print(os.getpid(), flush=True); signal.pause()"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_what_ends_the_command_ends_its_child(number: signal.Signals) -> None:
+    listens = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also where its parent ignores
+    )
+    text = listens + VERIFIES.format(then=STAYS, options=())
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = psutil.Process(int(process.stdout.readline()))
+        process.send_signal(number)
+        with suppress(psutil.NoSuchProcess):
+            child.wait(30)
+        assert process.wait(30) != 0
+
+
+def test_what_stops_the_command_stops_its_child_and_both_go_on() -> None:
+    text = VERIFIES.format(then="print(os.getpid(), flush=True); sys.exit(int(sys.stdin.readline()))", options=())
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    # A process group of its own, as a shell starts it: the system stops no group that nobody could continue.
+    with subprocess.Popen([sys.executable, "-c", text], text=True, process_group=0, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            both = psutil.Process(process.pid), psutil.Process(int(process.stdout.readline()))
+            for _ in range(2):
+                process.send_signal(signal.SIGTSTP)
+                wait_for(lambda: {one.status() for one in both} == {psutil.STATUS_STOPPED}, "both are stopped")
+                process.send_signal(signal.SIGCONT)
+                wait_for(lambda: psutil.STATUS_STOPPED not in {one.status() for one in both}, "both go on")
+            process.communicate("7\n", timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 7

@@ -1,0 +1,1 @@
+"""Brokers and replicas as values."""

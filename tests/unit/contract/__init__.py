@@ -1,0 +1,1 @@
+"""Contracts: files, keys, names and values."""

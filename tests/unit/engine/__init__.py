@@ -1,0 +1,1 @@
+"""Planning, decoding, limits and error classes of a batch."""

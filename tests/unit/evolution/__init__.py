@@ -1,0 +1,1 @@
+"""From one contract to the next, and the gate."""

@@ -1,0 +1,104 @@
+"""Which changed contract a run takes by itself, and what it says where a person has to apply it."""
+
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from platform_defs.contract.model.column_types import STRING
+from platform_defs.contract.model.contract import Contract, Field
+from platform_defs.errors import BadInput
+from platform_defs.evolution.changes import Bump
+from platform_defs.evolution.plan import ChangePlan, plan
+from platform_defs.evolution.statements import Given
+from platform_defs.evolution.unattended import refuse_attended, refuse_version
+from tests.unit.evolution.test_evolution import good
+
+Evolution = Literal["manual", "additive"]
+
+
+def changed(change: str, evolution: Evolution) -> ChangePlan:
+    old = replace(good(), evolution=evolution)
+    return plan(old, _changed(old, change))
+
+
+def _changed(old: Contract, change: str) -> Contract:
+    table = old.row_table
+    match change:
+        case "a description":
+            return replace(old, description="Orders of the shop.")
+        case "an optional column":
+            column = replace(table.columns[-1], name="channel", required=False)
+            return replace(old, tables=(replace(table, columns=(*table.columns, column)), *old.accumulates))
+        case _:
+            return replace(old, fields=tuple(replace(item, required=True) for item in old.fields))
+
+
+@pytest.mark.parametrize("evolution", ["manual", "additive"])
+def test_a_run_takes_words_by_itself(evolution: Evolution) -> None:
+    refuse_attended(changed("a description", evolution), published=True)
+
+
+def test_a_run_adds_a_column_by_itself_only_where_the_contract_says_so() -> None:
+    refuse_attended(changed("an optional column", "additive"), published=True)
+    with pytest.raises(BadInput, match="tidegate contract apply") as refused:
+        refuse_attended(changed("an optional column", "manual"), published=True)
+    assert 'ADD COLUMN "channel"' in str(refused.value)
+
+
+def test_a_change_that_is_not_free_is_a_persons_where_runs_alter_tables() -> None:
+    with pytest.raises(BadInput, match="tidegate contract apply"):
+        refuse_attended(changed("required fields", "additive"), published=True)
+
+
+def test_a_field_is_a_persons_to_add_where_messages_may_have_it_already_with_another_type() -> None:
+    old = replace(good(), evolution="additive")
+    found = plan(old, replace(old, fields=(*old.fields, Field("channel", STRING, False, ()))))
+    refuse_attended(found, published=True)
+    with pytest.raises(BadInput, match=r"7 messages.*not name.*--messages.*tidegate contract apply"):
+        refuse_attended(found, published=True, unknown_fields=7)
+    refuse_attended(changed("a description", "additive"), published=True, unknown_fields=7)
+
+
+@pytest.mark.parametrize("evolution", ["manual", "additive"])
+def test_a_run_does_not_show_what_was_classified(evolution: Evolution) -> None:
+    shown = replace(good(), evolution=evolution)
+    hidden = replace(shown, fields=(replace(shown.fields[0], classification="pii"), *shown.fields[1:]))
+    name = shown.fields[0].name
+    refuse_attended(plan(shown, hidden), published=True)
+    found = plan(hidden, replace(shown, version="2.0.0"))
+    assert not found.empty
+    assert found.bump is Bump.MAJOR
+    assert found.declassified[0].what == f"field {name} is no longer classified"
+    assert any(change.table and change.column == name for change in found.declassified), "the column is shown as well"
+    assert "--allow declassify" in found.refusals[0]
+    with pytest.raises(BadInput, match=f"field {name} is no longer classified"):
+        refuse_attended(found, published=True)
+    allowed = plan(hidden, replace(shown, version="2.0.0"), given=Given(declassify=True))
+    assert allowed.refusals == ()
+
+
+def test_a_field_that_is_renamed_does_not_lose_its_classification_unnoticed() -> None:
+    old = good()
+    first = replace(old.fields[0], classification="pii")
+    renamed = replace(first, name="other", classification="", physical_path=first.path)
+    found = plan(replace(old, fields=(first, *old.fields[1:])), replace(old, fields=(renamed, *old.fields[1:])))
+    assert found.declassified[0].what.startswith("field other")
+
+
+def test_rows_that_would_have_other_keys_are_replayed_once_there_are_some() -> None:
+    plain = good()
+    old = replace(plain, tables=(replace(plain.row_table, disposition="upsert"),))
+    found = plan(old, replace(old, wire=replace(old.wire, key_format="avro")))
+    assert found.found_otherwise
+    refuse_attended(found, published=False)
+    with pytest.raises(BadInput, match="tidegate replay"):
+        refuse_attended(found, published=True)
+
+
+def test_a_version_counts_once_a_person_has_applied_one_or_where_runs_alter_tables() -> None:
+    refuse_version(changed("an optional column", "manual"), "a run", by_command=False)
+    with pytest.raises(BadInput, match="by anna"):
+        refuse_version(changed("an optional column", "manual"), "anna", by_command=True)
+    with pytest.raises(BadInput, match="by a run"):
+        refuse_version(changed("an optional column", "additive"), "a run", by_command=False)

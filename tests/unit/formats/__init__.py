@@ -1,0 +1,1 @@
+"""Messages to rows: framing, keys, arrays and writers."""

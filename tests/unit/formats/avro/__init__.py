@@ -1,0 +1,1 @@
+"""Avro: decoding, agreement with other readers, and wrong bytes."""

@@ -1,0 +1,116 @@
+"""Java's own Avro as the third judge: what we read of valid messages is what it reads; so is what we read of others."""
+
+import json
+import random
+import subprocess
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from resources.local.java import find_java
+from tests.unit.formats.avro.avro_messages import Case, Outcome, Readers, cases, contract_of, encode
+from tests.unit.formats.avro.test_avro_agreement import mutated
+
+JARS = Path(pyspark.__file__).parent / "jars" / "*"
+OF_VALUES = {"NotFinite", "NulCharacter", "DuplicateKey"}  # a JSON document cannot hold it, though Avro can
+PLAIN = {"string": "string", "int": "integer", "long": "integer", "boolean": "boolean", "double": "double"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Messages of one schema, with what our readers make of them: good ones first."""
+
+    schema: Any
+    kinds: dict[str, str]  # the columns' types
+    messages: list[bytes]
+    outcomes: list[Outcome]
+    good: int
+
+
+@pytest.mark.longest
+def test_java_reads_what_we_read() -> None:
+    asked, rng = list[Asked](), random.Random(1)
+
+    @settings(
+        max_examples=400,
+        phases=[Phase.generate],
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+    )
+    @given(cases(), st.data())
+    def collect(case: Case, data: st.DataObject) -> None:
+        values = data.draw(st.lists(case.values, min_size=1, max_size=6))
+        asked.append(read_by_us(without_logical_types(case.schema), values, rng))
+
+    collect()
+    answers = java([(item.schema, item.messages) for item in asked])
+    compared = [judged(item, answer) for item, answer in zip(asked, answers, strict=True) if answer is not None]
+    assert sum(good for good, _ in compared) > 500
+    assert sum(others for _, others in compared) > 500
+
+
+def read_by_us(schema: Any, values: Sequence[Any], rng: random.Random) -> Asked:
+    """The messages, and those with wrong bytes that are rows none the less."""
+    kinds = {item["name"]: column(item["type"]) for item in schema["fields"]}
+    readers = Readers(contract_of(kinds), schema)
+    good = [encode(schema, value) for value in values]
+    spoiled = [mutated(message, rng) for message in good for _ in range(30)]
+    rows = [message for message, row in zip(spoiled, readers.single(spoiled), strict=True) if isinstance(row, tuple)]
+    return Asked(schema, kinds, good + rows, readers.decoded(good + rows), len(good))
+
+
+def column(of: Any) -> str:
+    """Of scalars and of arrays of them; json for all else."""
+    if isinstance(of, dict) and of["type"] == "array" and str(of["items"]) in PLAIN:
+        return f"array<{PLAIN[of['items']]}>"
+    return PLAIN.get(str(of), "json")
+
+
+def judged(asked: Asked, answer: list[Any]) -> tuple[int, int]:
+    """Assert that Java says the same; how many good and other messages were compared."""
+    compared = [0, 0]
+    for number, (ours, javas) in enumerate(zip(asked.outcomes, answer, strict=True)):
+        is_good = number < asked.good
+        if isinstance(ours, str):
+            assert ours in OF_VALUES
+        elif javas is not None:
+            assert {name: plain(name, value, asked) for name, value in zip(asked.kinds, ours, strict=True)} == javas
+            compared[not is_good] += 1
+        else:
+            assert not is_good
+    return compared[0], compared[1]
+
+
+def plain(name: str, value: Any, asked: Asked) -> Any:
+    """The value as JSON has it."""
+    return json.loads(value) if asked.kinds[name] == "json" and value is not None else value
+
+
+def without_logical_types(schema: Any) -> Any:
+    """The schema as Java reads it here: numbers and bytes as they are."""
+    if isinstance(schema, list):
+        return [without_logical_types(branch) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {key: without_logical_types(value) for key, value in schema.items() if key != "logicalType"}
+
+
+def java(asked: Sequence[tuple[Any, Sequence[bytes]]]) -> list[Any]:
+    """For each schema what Java reads of its messages, None where it refuses the schema."""
+    lines = (
+        json.dumps({"schema": json.dumps(schema), "messages": [b64encode(message).decode() for message in messages]})
+        for schema, messages in asked
+    )
+    command = [find_java(), "-cp", str(JARS), str(Path(__file__).with_name("AvroJudge.java"))]
+    done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=False, timeout=200)
+    if "jdk.compiler" in done.stderr:
+        pytest.skip("this Java has no compiler: a JDK is needed")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.split("\n") if line]

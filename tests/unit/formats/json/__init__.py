@@ -1,0 +1,1 @@
+"""JSON: decoding, agreement with other readers, and wrong bytes."""

@@ -1,0 +1,1 @@
+"""Protobuf: decoding, agreement with other readers, and wrong bytes."""

@@ -1,0 +1,1 @@
+"""Groups, single messages, clients and logins."""

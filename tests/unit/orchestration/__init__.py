@@ -1,0 +1,1 @@
+"""Assets, sensors, schedules, turns and checks."""

@@ -1,0 +1,1 @@
+"""Settings, the home folder, Spark and Postgres clients."""

@@ -1,0 +1,1 @@
+"""Producers' options, presets and undelivered messages."""

@@ -1,0 +1,102 @@
+"""`tidegate contract register` where the registry refuses, or falls silent on the way: what stays is said."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from assets import find_contract
+from platform_defs.contract.model.contract import Contract, WireFormat
+from platform_defs.errors import BadInput, RegistryAway
+from platform_defs.operations.contracts.exchange import register
+from resources.registry import subjects
+from resources.registry.address import Registry
+from resources.registry.subjects import Subjects
+from tests.unit.registry.registry_double import Answered, refuses, registry_double, says
+
+OTHER = {"type": "record", "name": "Other", "fields": []}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answered]:
+    """A registry that knows nothing yet."""
+    monkeypatch.setattr(subjects, "PAUSE", 0.0)
+    with registry_double() as found:
+        yield found
+
+
+def contract(**wire: Any) -> Contract:
+    made = WireFormat("prefix", "t-value", **{"compatibility": "FULL", **wire})
+    return replace(find_contract("bank_transfers"), topic="t", format="avro", wire=made)
+
+
+def registry(server: Answered) -> Registry:
+    return Registry({"url": server.url})
+
+
+def has_a_version(server: Answered, level: str | None) -> None:
+    """Of another schema."""
+    server.answers["/subjects/t-value/versions/latest"] = says({"id": 90, "version": 1})
+    server.answers["/schemas/ids/90"] = says({"schema": str(OTHER)})
+    server.posts["/subjects/t-value"] = refuses(404, 40403)
+    server.answers["/config/t-value"] = says({"compatibilityLevel": level}) if level else refuses(404, 40408)
+
+
+def refuses_the_next(server: Answered) -> None:
+    refused = {"is_compatible": False, "messages": ["no such field"]}
+    server.posts["/compatibility/subjects/t-value/versions"] = says(refused)
+
+
+@pytest.mark.parametrize("level", ["BACKWARD", "FULL", None])
+def test_a_refused_schema_leaves_the_subject_and_its_keys_as_they_were(server: Answered, level: str | None) -> None:
+    has_a_version(server, level)
+    refuses_the_next(server)
+    with pytest.raises(BadInput, match=r"held to FULL: no such field\. .*Nothing was registered or changed"):
+        register(contract(key_format="avro"), registry(server))
+    assert server.registered == []
+    assert Subjects(registry(server)).level("t-value") == level
+
+
+def test_a_level_that_cannot_be_restored_is_named(server: Answered) -> None:
+    has_a_version(server, "BACKWARD")
+    refuses_the_next(server)
+
+    def once(handler: Any, answered: Answered) -> None:
+        says({"compatibility": "FULL"})(handler, answered)
+        answered.puts["/config/t-value"] = refuses(500)
+
+    server.puts["/config/t-value"] = once
+    with pytest.raises(BadInput, match=r"no such field.*What stays in the registry: t-value is held to FULL\."):
+        register(contract(), registry(server))
+
+
+@pytest.mark.parametrize(("answer", "error"), [(refuses(422), BadInput), (refuses(500), RegistryAway)])
+def test_where_the_keys_fail_the_values_are_registered_and_that_is_said(
+    server: Answered, answer: Any, error: type[Exception]
+) -> None:
+    server.posts["/subjects/t-key/versions"] = answer
+    perhaps = "; perhaps t-key has the schema" if error is RegistryAway else ""
+    stays = re.escape(
+        f"What stays in the registry: t-value has the schema; t-value is held to FULL{perhaps}. It is safe"
+    )
+    with pytest.raises(error, match=stays):
+        register(contract(key_format="avro"), registry(server))
+    assert len(server.registered) == 1
+
+
+def test_a_schema_that_the_registry_does_not_give_is_no_matter_of_a_batch(server: Answered) -> None:
+    has_a_version(server, "FULL")
+    server.answers["/schemas/ids/90"] = refuses(503)
+    with pytest.raises(
+        RegistryAway, match=r"asked for schema 90: .*Is it up .*\? Nothing was registered or changed$"
+    ) as away:
+        register(contract(), replace(registry(server), patience=0.5))
+    assert "batch" not in str(away.value)
+
+
+def test_the_keys_get_the_schema_of_a_text_after_the_values(server: Answered) -> None:
+    done = register(contract(key_format="avro"), registry(server))
+    assert (done.key, done.level, done.new) == ("1", "FULL", True)
+    assert server.registered[1]["schema"] == '"string"'

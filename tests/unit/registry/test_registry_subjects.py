@@ -1,0 +1,79 @@
+"""What commands ask a registry, where it answers with something else than a registry does."""
+
+import threading
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from platform_defs.errors import BadInput, RegistryAway
+from resources.registry import subjects as asked
+from resources.registry.address import Registry
+from resources.registry.subjects import Subjects
+from tests.unit.registry.registry_double import Answer, Answered, half, refuses, registry_double, says
+
+LATEST = "/subjects/s/versions/latest"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [says(b"<html>", kind="text/html"), says([1]), says({"id": "x", "version": 1}), half, refuses(401), refuses(500)],
+)
+def test_what_is_no_answer_of_a_registry_is_said_once_and_soon(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asked, "PAUSE", 0.0)
+    with registry_double() as server:
+        server.answers[LATEST] = answer
+        with pytest.raises(RegistryAway, match=r"did not answer \(newest version of s\).*Is it up"):
+            Subjects(Registry({"url": server.url})).version("s")
+        assert len(server.asked) == asked.TRIES
+
+
+def test_a_subject_that_is_not_there_has_no_version_and_a_second_address_is_asked() -> None:
+    with registry_double() as server:
+        registry = Registry({"url": f"http://127.0.0.1:9,{server.url}"})
+        server.answers[LATEST] = refuses(404, 40401)
+        assert Subjects(registry).version("s") is None
+        server.answers["/config/s"] = refuses(404, 40408)
+        assert Subjects(registry).level("s") is None
+        server.answers["/config/s"] = says({"compatibilityLevel": "FULL"})
+        assert Subjects(registry).level("s") == "FULL"
+
+
+def test_a_level_that_the_registry_has_no_place_for_is_not_set() -> None:
+    with registry_double() as server:
+        server.puts["/config/s"] = refuses(404, 40401)
+        server.answers["/config/s"] = refuses(404, 40408)
+        client = Subjects(Registry({"url": server.url}))
+        with pytest.raises(BadInput, match="no place for a level of s"):
+            client.hold_to("s", "FULL")
+        assert client.level("s") is None
+
+
+def test_the_versions_of_a_subject_are_asked_for_at_once_and_come_in_their_order() -> None:
+    together = threading.Barrier(4, timeout=5)
+
+    def waits(number: int) -> Answer:
+        def answer(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
+            together.wait()
+            says({"id": 10 + number, "version": number})(handler, answered)
+
+        return answer
+
+    with registry_double() as server:
+        server.answers["/subjects/s/versions"] = says([4, 2, 1, 3])
+        for number in (1, 2, 3, 4):
+            server.answers[f"/subjects/s/versions/{number}"] = waits(number)
+            server.answers[f"/schemas/ids/{10 + number}"] = says({"schema": '"int"'})
+        found = Subjects(Registry({"url": server.url})).versions("s")
+    assert [(one.number, one.key) for one in found] == [(1, "11"), (2, "12"), (3, "13"), (4, "14")]
+    assert all(one.schema is not None for one in found)
+
+
+def test_confluents_reasons_are_shown_without_the_schemas_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = ["{errorType:'MISSING_UNION_BRANCH', at: /fields/0}", "{oldSchemaVersion: 1}", "{oldSchema: '...'}"]
+    with registry_double() as server:
+        server.posts["/compatibility/subjects/s/versions"] = says({"is_compatible": False, "messages": messages})
+        client = Subjects(Registry({"url": server.url}))
+        assert client.incompatibilities("s", "avro", '"int"') == (messages[0],)
+        server.posts["/subjects/s/versions"] = says({"error_code": 409, "message": "incompatible\n schema"}, 409)
+        with pytest.raises(BadInput, match=r"refuses \(registering a schema under s\): incompatible schema"):
+            client.register("s", "avro", '"int"')

@@ -1,0 +1,1 @@
+"""Topics as code: rules and plans."""

@@ -1,0 +1,1 @@
+"""How verify reads, validates and compares."""
