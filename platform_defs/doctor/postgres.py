@@ -14,7 +14,7 @@ RIGHTS = "tidegate rights prints every grant"
 
 @dataclass(frozen=True)
 class Vitals:
-    """Of the server, by sql/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's.
+    """Of the server, by sql/queries/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's.
     `unprotected`: why the URL lets an unencrypted connection pass, as a sentence, where it does.
     """
 

@@ -42,7 +42,7 @@ from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 ROOT = Path(__file__).parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference"
-MIGRATIONS = ROOT / "resources" / "postgres" / "sql"
+MIGRATIONS = ROOT / "resources" / "postgres" / "sql" / "migrations"
 PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end generated -->)", re.DOTALL)
 
 
@@ -162,7 +162,7 @@ def _first_paragraph(kind: type) -> str:
 
 def ledger() -> dict[str, list[tuple[str, str]]]:
     """The tables of the schema tidegate that the migrations create, each with its columns: (name, type)."""
-    script = "\n".join(path.read_text() for path in sorted(MIGRATIONS.glob("[0-9]*.sql")))
+    script = "\n".join(path.read_text() for path in sorted(MIGRATIONS.glob("*.sql")))
     created = re.findall(r"^CREATE TABLE tidegate\.(\w+) \(\n(.*?)^\);", script, re.DOTALL | re.MULTILINE)
     found = {name: list(_columns(body)) for name, body in created}
     for name, column, kind in re.findall(

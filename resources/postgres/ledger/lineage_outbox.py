@@ -1,4 +1,4 @@
-"""The outbox of lineage events, pipeline by pipeline: sql/lineage.sql."""
+"""The outbox of lineage events, pipeline by pipeline: sql/queries/lineage.sql."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager

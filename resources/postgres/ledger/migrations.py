@@ -1,4 +1,4 @@
-"""The ledger's schema by version: the numbered files of sql/, each applied once, in order.
+"""The ledger's schema by version: the numbered files of sql/migrations, each applied once, in order.
 
 `migrate` applies them, when a run opens and by `tidegate migrate`. Everything else only reads, and `reading` gives it a
 connection to a ledger that this version of Tidegate understands, or says why there is none.
@@ -9,17 +9,19 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import psycopg
 from psycopg import sql
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
-from resources.postgres.session.connection import SQL, Connection, connect, database_errors, lock_timeout, queries
+from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
 
 SHORT_WAIT = "1s"  # for any one lock of a migration
 PATIENCE = 60.0  # seconds for which a migration is tried
-KNOWN = tuple(path.name for path in sorted(SQL.glob("[0-9]*.sql")))
+MIGRATIONS = Path(__file__).parents[1] / "sql" / "migrations"
+KNOWN = tuple(path.name for path in sorted(MIGRATIONS.glob("*.sql")))
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
     found = version(connection) or LedgerVersion(())  # asked again under the lock: another process may have been first
     found.refuse_newer()
     for name in found.missing:
-        connection.execute((SQL / name).read_bytes())
+        connection.execute((MIGRATIONS / name).read_bytes())
         connection.execute("INSERT INTO tidegate.migration (name) VALUES (%s)", [name])
     if found.missing:
         connection.execute(queries()["fence_all"])

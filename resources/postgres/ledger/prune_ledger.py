@@ -1,4 +1,4 @@
-"""What `tidegate prune` asks of one pipeline's ledger and removes from it, page by page: sql/prune.sql.
+"""What `tidegate prune` asks of one pipeline's ledger and removes from it, page by page: sql/queries/prune.sql.
 
 Each page is one short transaction under the pipeline's row lock, which every publication, settlement and replay takes
 first: so none sees half of it, and a prune that ends anywhere has done the pages before.

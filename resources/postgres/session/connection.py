@@ -24,7 +24,7 @@ from resources.process.tls import tls_remedy
 
 logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs what else Postgres refused: a row, maybe
 Connection = psycopg.Connection[tuple[Any, ...]]
-SQL = Path(__file__).parents[1] / "sql"
+QUERIES = Path(__file__).parents[1] / "sql" / "queries"
 LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
@@ -215,8 +215,8 @@ def _error_class(state: str | None) -> str:
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The statements of sql/*.sql (except the numbered migrations) by name. Each begins with `-- name: its purpose`."""
-    text = "\n".join(path.read_text() for path in sorted(SQL.glob("[!0-9]*.sql")))
+    """The statements of sql/queries/*.sql by name. Each begins with `-- name: its purpose`."""
+    text = "\n".join(path.read_text() for path in sorted(QUERIES.glob("*.sql")))
     parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
     return {
         name: cast("LiteralString", "-- " + text.strip()) for name, text in zip(parts[1::2], parts[2::2], strict=True)

@@ -34,7 +34,7 @@ Table = dict[tuple[int, int, int], tuple[PrunedRange, int]]
 
 
 def _written(table: Table, found: Sequence[PrunedRange], page: Sequence[PrunedRange]) -> None:
-    """As sql/prune.sql writes them: the gaps of the page's batches that are to be added are counted."""
+    """As sql/queries/prune.sql writes them: the gaps of the page's batches that are to be added are counted."""
     for item in found:
         key = (item.partition, item.first_batch, item.from_offset)
         _, gaps = table.get(key, (None, 0))
@@ -44,7 +44,7 @@ def _written(table: Table, found: Sequence[PrunedRange], page: Sequence[PrunedRa
 
 
 def _newest(table: Table) -> list[PrunedRange]:
-    """As sql/prune.sql gives them."""
+    """As sql/queries/prune.sql gives them."""
     rows = sorted((item for item, _ in table.values()), key=lambda item: (item.last_batch, item.from_offset))
     newest = {item.place: item for item in rows}
     return [replace(item, added_after=item.last_batch) for item in newest.values()]
