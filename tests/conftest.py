@@ -25,7 +25,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
-from tests.order import GroupScheduling, first_the_longest, is_left_to_test_long, room_of, write_groups
+from tests.order import GroupScheduling, first_the_longest, folder_mark, is_left_to_test_long, write_groups
 from tests.support.kafka.secured_kafka import SecuredKafka, secured_kafka
 from tests.support.world import World
 
@@ -66,9 +66,9 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test with its room and what it shares a worker with; the longest come first."""
+    """Marks each test with its folder and what it shares a worker with; the longest come first."""
     for item in items:
-        item.add_marker(room_of(item))
+        item.add_marker(folder_mark(item))
         if is_left_to_test_long(item):
             item.add_marker(pytest.mark.longest)
     for test in {item.obj for item in items if isinstance(item, pytest.Function)}:

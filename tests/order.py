@@ -15,9 +15,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 TESTS = Path(__file__).parent
 GROUPS = "groups.json"
-ROOMS = ("docs", "chaos", "model", "integration", "suites", "unit")  # the folders of tests, the longest tests first
-MARKS = {room: room for room in ROOMS} | {"chaos": "scenario"}
-# What takes longest of all: it begins first, whatever room it is in. Parts of test ids.
+FOLDERS = ("docs", "chaos", "model", "integration", "suites", "unit")  # the folders of tests, the longest tests first
+MARKS = {folder: folder for folder in FOLDERS} | {"chaos": "scenario"}
+# What takes longest of all: it begins first, whatever folder it is in. Parts of test ids.
 LONGEST = (
     "test_tutorial",
     "test_commands",
@@ -32,9 +32,9 @@ LONGEST = (
 )
 
 
-def room_of(item: pytest.Item) -> pytest.MarkDecorator:
+def folder_mark(item: pytest.Item) -> pytest.MarkDecorator:
     """The mark of the folder that the test is in."""
-    return getattr(pytest.mark, MARKS[_room(item)])
+    return getattr(pytest.mark, MARKS[_folder(item)])
 
 
 def is_left_to_test_long(item: pytest.Item) -> bool:
@@ -87,10 +87,10 @@ def write_groups(folder: Path, items: Iterable[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> tuple[int, int, int]:
     longest = next((number for number, part in enumerate(LONGEST) if part in item.nodeid), len(LONGEST))
     grouped = item.get_closest_marker("xdist_group") is not None
-    return longest, ROOMS.index(_room(item)), 0 if grouped else 1
+    return longest, FOLDERS.index(_folder(item)), 0 if grouped else 1
 
 
-def _room(item: pytest.Item) -> str:
+def _folder(item: pytest.Item) -> str:
     return item.path.relative_to(TESTS).parts[0]
 
 

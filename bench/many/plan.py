@@ -66,8 +66,8 @@ def _kind(number: int, odd: tuple[Kind, ...], busy: int) -> Kind:
 
 def write_project(folder: Path, planned: tuple[Planned, ...]) -> None:
     """A copy of this project in `folder` whose assets are these pipelines: what a user would have."""
-    for room in ("platform_defs", "resources"):
-        copytree(PROJECT_ROOT / room, folder / room, ignore=ignore_patterns("__pycache__"))
+    for package in ("platform_defs", "resources"):
+        copytree(PROJECT_ROOT / package, folder / package, ignore=ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
         copy(PROJECT_ROOT / file, folder)
     domain = folder / "assets" / "many"
