@@ -33,7 +33,7 @@ from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints, connection
 from resources.spark.session import spark_config, start_session
 
-ROUNDS, PARTITIONS, MESSAGES, MOST_BYTES = 2, 4, 200_000, 100_000_000
+ROUNDS, PARTITIONS, MESSAGES, MAX_BYTES = 2, 4, 200_000, 100_000_000
 HEAD, MIDDLE = b'{"event_id": "e-%d", "visitor": "v", ', b'"url": "https://example.org/", '
 TAIL = b'"viewed_at": "2026-11-01T10:00:00Z"}'
 BAD = b'{"event_id": "e-%d", "visitor": "v", "url": "https://example.org/", "viewed_at": "2026-11-01T10:00'
@@ -84,7 +84,7 @@ def _batches(messages: int, most: int) -> Point:
 
 
 def _sized(size: int) -> Point:
-    return Point(f"{size:,} B", min(MESSAGES, MOST_BYTES // size), size=size)
+    return Point(f"{size:,} B", min(MESSAGES, MAX_BYTES // size), size=size)
 
 
 CURVES: Mapping[str, Curve] = {

@@ -34,7 +34,7 @@ from platform_defs.engine.commit.direct_task import publish_ranges
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.direct import prepare
 from platform_defs.engine.job.stage import one_attempt_each
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.planning import decide
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.task.task import TaskWork, read_and_stage
@@ -80,7 +80,7 @@ class MadeUp:
 
 @dataclass
 class Made:
-    """A topic of so many partitions that is nowhere (engine.ports.Broker, engine.task_ports.Source)."""
+    """A topic of so many partitions that is nowhere (Broker, engine.task_ports.Source)."""
 
     partitions: int
     end: int = 0
@@ -138,7 +138,7 @@ def staged(endpoints: Endpoints, partitions: int) -> Laps:
     return laps
 
 
-def _batch(contract: Contract, outside: Outside, laps: Laps) -> None:
+def _batch(contract: Contract, outside: RunContext, laps: Laps) -> None:
     pending: PendingBatch = laps.take(PLAN, lambda: plan_batch(contract, outside))
     area = outside.ledger.open_staging(pending)
     work = TaskWork(contract, pending.ranges, outside.source, area)

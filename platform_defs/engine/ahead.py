@@ -22,19 +22,19 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import run
 from platform_defs.engine.job.job_limit import cancel
 from platform_defs.engine.job.stage import Results, stage_frame
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.planning import BatchPlan, decide, is_full
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
-WORTH = 2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
+MIN_SHARE = 2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Guess:
+class SpeculativeBatch:
     """A batch that will be the next one if nothing comes in between. It has an id, and nothing of it is in the ledger.
 
     `positions`: all of the pipeline's, as the batch before will leave them.
@@ -76,7 +76,7 @@ def plan_after(
     """
     plan = decide(contract, left_by(before, positions), None, view)
     plain = plan.halt is None and not plan.added and plan.ranges
-    return plan if plain and plan.offsets * WORTH >= contract.limits.batch_messages else None
+    return plan if plain and plan.offsets * MIN_SHARE >= contract.limits.batch_messages else None
 
 
 def left_by(batch: PendingBatch, positions: Sequence[Position]) -> list[Position]:
@@ -100,26 +100,26 @@ def _never() -> bool:
 class Begun:
     """A guess that is being staged, or that has been."""
 
-    guess: Guess
+    guess: SpeculativeBatch
     work: TaskWork
     spark: SparkSession
     group: str  # of its Spark job
     job: Future[Results]
 
 
-class Ahead:
+class Prefetch:
     """At most one guess. A context manager: nothing of it is left behind, however the run ends.
 
     `goes_on`: whether the run will take another batch after the one that it is at.
     """
 
-    def __init__(self, pipeline: Pipeline, outside: Outside, goes_on: Callable[[], bool] = _never) -> None:
+    def __init__(self, pipeline: Pipeline, outside: RunContext, goes_on: Callable[[], bool] = _never) -> None:
         self._pipeline, self._outside, self._goes_on = pipeline, outside, goes_on
         self._begun: Begun | None = None
         self._hand = ThreadPoolExecutor(1, f"ahead of {pipeline.name}")
         self._failed = False
 
-    def __enter__(self) -> "Ahead":
+    def __enter__(self) -> "Prefetch":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,7 +127,7 @@ class Ahead:
         self._hand.shutdown()
 
     @property
-    def guess(self) -> Guess | None:
+    def guess(self) -> SpeculativeBatch | None:
         return self._begun.guess if self._begun else None
 
     @property
@@ -158,9 +158,9 @@ class Ahead:
         if plan is None:
             return None
         batch = PendingBatch(ledger.new_batch_id(), view.cluster_id, view.topic_id, plan.ranges)
-        return self._stage(Guess(batch, plan.positions))
+        return self._stage(SpeculativeBatch(batch, plan.positions))
 
-    def _stage(self, guess: Guess) -> Begun:
+    def _stage(self, guess: SpeculativeBatch) -> Begun:
         """The transform is called here and now: it may not be made for two threads."""
         outside, batch = self._outside, guess.batch
         area, cluster = outside.ledger.open_staging(batch), batch.cluster_id

@@ -22,7 +22,7 @@ from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.transform_sources import changed_source
-from platform_defs.engine.ahead import Ahead, Guess
+from platform_defs.engine.ahead import Prefetch, SpeculativeBatch
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
@@ -35,11 +35,11 @@ from platform_defs.engine.commit.right_registry import (
 )
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
-from platform_defs.engine.job.find_poison import Failure, Trials, certain
-from platform_defs.engine.job.left_out import LEFT_OUT, READINGS, Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.job.find_poison import Failure, Bisection, certain
+from platform_defs.engine.job.left_out import MAX_EXCLUDED, MAX_ATTEMPTS, Excluded, refused_by_table, wait_for_suspects
 from platform_defs.engine.job.row_local import ENOUGH, compare, comparison_key
 from platform_defs.engine.job.stage import Results, stage
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
@@ -81,7 +81,7 @@ class Clock:
         self.last = now
 
 
-def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) -> Generator[Published]:
+def drain(pipeline: Pipeline, outside: RunContext, budget: Budget | None = None) -> Generator[Published]:
     """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
 
     What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
@@ -99,10 +99,10 @@ def drain(pipeline: Pipeline, outside: Outside, budget: Budget | None = None) ->
         raise
 
 
-def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool) -> Iterator[Published]:
+def _drain(pipeline: Pipeline, outside: RunContext, budget: Budget, *, hides: bool) -> Iterator[Published]:
     spent = Spent(budget)
     try:
-        with Ahead(pipeline, outside, spent.may_go_ahead) as ahead:
+        with Prefetch(pipeline, outside, spent.may_go_ahead) as ahead:
             outside.ledger.sweep()
             refuse_schema_file(pipeline.contract)
             refuse_switched(pipeline.contract, outside.schemas)
@@ -124,7 +124,7 @@ def _drain(pipeline: Pipeline, outside: Outside, budget: Budget, *, hides: bool)
         raise ours from error
 
 
-def _next_batches(pipeline: Pipeline, outside: Outside, ahead: Ahead) -> Iterator[Published]:
+def _next_batches(pipeline: Pipeline, outside: RunContext, ahead: Prefetch) -> Iterator[Published]:
     """The next batch; of a pipeline that publishes directly, a batch for each range that its task could publish, and
     one of what those left.
     """
@@ -143,9 +143,9 @@ def _next_batches(pipeline: Pipeline, outside: Outside, ahead: Ahead) -> Iterato
         yield published
 
 
-def run_batch(pipeline: Pipeline, outside: Outside, ahead: Ahead | None = None) -> Published | None:
+def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = None) -> Published | None:
     """The next batch of `pipeline`, whole, or None when there is nothing to read. In the eight steps."""
-    clock, ahead = Clock(), ahead or Ahead(pipeline, outside)
+    clock, ahead = Clock(), ahead or Prefetch(pipeline, outside)
     pending = plan_batch(pipeline.contract, outside, guess=ahead.guess)
     if pending is None:
         return None
@@ -153,7 +153,7 @@ def run_batch(pipeline: Pipeline, outside: Outside, ahead: Ahead | None = None) 
     crash_points.reach("after_plan")
     excluded: dict[MessagePlace, Refusal] = {}
     last = ""
-    for _ in range(READINGS):  # once, and once more for each search that finds messages to be left out
+    for _ in range(MAX_ATTEMPTS):  # once, and once more for each search that finds messages to be left out
         try:
             return _attempt(pipeline, outside, pending, excluded, clock, ahead)
         except Excluded as found:
@@ -162,13 +162,13 @@ def run_batch(pipeline: Pipeline, outside: Outside, ahead: Ahead | None = None) 
                 raise InternalError.of("the search for a bad message", f"{again} fails although left out") from found
             excluded |= found.refusals
             last = found.last
-        if len(excluded) > LEFT_OUT:
+        if len(excluded) > MAX_EXCLUDED:
             break
     raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, len(excluded) - 1, last)
 
 
 def plan_batch(
-    contract: Contract, outside: Outside, tasks: int = TASKS, guess: Guess | None = None
+    contract: Contract, outside: RunContext, tasks: int = TASKS, guess: SpeculativeBatch | None = None
 ) -> PendingBatch | None:
     """Step 1: the pending batch if one is left, or a new one fixed in the ledger: the `guess`, where that is the next
     one. Raises Halt.
@@ -192,11 +192,11 @@ def plan_batch(
 
 def _attempt(
     pipeline: Pipeline,
-    outside: Outside,
+    outside: RunContext,
     pending: PendingBatch,
     excluded: Mapping[MessagePlace, Refusal],
     clock: Clock,
-    ahead: Ahead,
+    ahead: Prefetch,
 ) -> Published:
     """Steps 2 to 7 for a planned batch; meanwhile, from 6 on, steps 2 to 5 for the one that comes next."""
     contract, ledger = pipeline.contract, outside.ledger
@@ -224,7 +224,7 @@ def _attempt(
 
 def _work(
     contract: Contract,
-    outside: Outside,
+    outside: RunContext,
     pending: PendingBatch,
     excluded: Mapping[MessagePlace, Refusal],
     schemas: Schemas | None,
@@ -240,7 +240,7 @@ def _set_aside(pending: PendingBatch) -> Refusal | None:
 
 
 def _stage(
-    pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, results: Results | None
+    pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, results: Results | None
 ) -> Staged:
     """Steps 2 to 5; `results` are those of a job that was done ahead. A transform or COPY that fails leads to the
     message on which it does.
@@ -262,11 +262,11 @@ def _stage(
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
-def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork, failure: Failure) -> Excluded:
+def _poison(pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure) -> Excluded:
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)
-    trials = Trials(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within, pending.suspects)
+    trials = Bisection(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within, pending.suspects)
     poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
@@ -277,7 +277,7 @@ def _poison(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: T
     return Excluded({(poison.partition, poison.from_offset): refusal})
 
 
-def _refuse_unproven(pipeline: Pipeline, outside: Outside, pending: PendingBatch, work: TaskWork) -> None:
+def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork) -> None:
     """Step 4 again: publish nothing of a transform whose rows depend on which messages are read together.
 
     Compares it once for each contract, transform and version of Spark, which the ledger records; with each batch until
@@ -297,7 +297,7 @@ def _refuse_unproven(pipeline: Pipeline, outside: Outside, pending: PendingBatch
         outside.ledger.note_row_local(key)
 
 
-def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
+def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
     """Step 6: the results of every check. Raises GateFailed; Halt above the contract's limit of dead letters, and where
     a gate stays red.
     """
@@ -310,7 +310,7 @@ def _audit(contract: Contract, outside: Outside, staged: Staged) -> list[CheckRe
     return checks
 
 
-def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[CheckResult]:
+def _judge_rules(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
     """The contract's batch rules on what publish would write. Some fail on an empty table: no rows, no rules."""
     view = outside.ledger.audit_view(staged) if contract.batch_rules else None
     if view is None:
@@ -325,7 +325,7 @@ def _judge_rules(contract: Contract, outside: Outside, staged: Staged) -> list[C
 
 
 def _publish(
-    contract: Contract, outside: Outside, staged: Staged, record: BatchRecord
+    contract: Contract, outside: RunContext, staged: Staged, record: BatchRecord
 ) -> tuple[TopicView, RowChanges | None]:
     """Step 7; see `publish`. A row that the table rejects leads to its message."""
     try:

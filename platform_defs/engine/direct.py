@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit.direct_task import LEFT, Direct, publish_ranges
 from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.task.task import TaskWork
@@ -41,7 +41,7 @@ def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
     )
 
 
-def publish_directly(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> Iterator[Published]:
+def publish_directly(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> Iterator[Published]:
     """The ranges of `pending` that could be published, each a batch; those that could not are pending still.
 
     Raises what the job failed with, once it has given those that were published.
@@ -69,7 +69,7 @@ def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
         raise as_ours(error, work.nonce, hides=work.hides) from error
 
 
-def _published(outside: Outside, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
+def _published(outside: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
     """What the ledger has of the try; nothing where it is away after a `failure`: a later run reports it."""
     try:
         return outside.ledger.published_directly(direct.area)
@@ -79,7 +79,7 @@ def _published(outside: Outside, direct: Direct, failure: TidegateError | None) 
         return ()
 
 
-def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tuple[Direct, TaskWork]:
+def prepare(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> tuple[Direct, TaskWork]:
     """What the tasks of a try need: a staging area for what they prove, and batch ids for the ranges."""
     contract, ledger = pipeline.contract, outside.ledger
     staging = ledger.open_staging(pending)
@@ -88,7 +88,7 @@ def prepare(pipeline: Pipeline, outside: Outside, pending: PendingBatch) -> tupl
     return direct, TaskWork(contract, pending.ranges, outside.source, staging, cluster_id=cluster, schemas=schemas)
 
 
-def _seen(outside: Outside, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
+def _seen(outside: RunContext, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
     """The batches of a plan, with the topic as it is now. Unless they are all of it, something follows the last one:
     the batch of those that are left, or the error that has left them, which whoever is given these has to hear.
     """

@@ -4,7 +4,7 @@ Nothing is tried again without end, unless a system is away: platform_defs/error
 """
 
 from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
-from platform_defs.engine.ports.run_ports import PipelineHold
+from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.errors import (
     AccessDenied,
     Fenced,
@@ -24,7 +24,7 @@ from platform_defs.formats.blocks.excerpt import printable
 SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the server stops
 
 
-def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) -> None:
+def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -> None:
     """Let the ledger know what ended a run. Raises Fenced where another run took over, and Halt `keeps_failing`."""
     outcome_unknown = isinstance(error, OutcomeUnknown)
     if not outcome_unknown and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
@@ -41,7 +41,7 @@ def record_failure(pipeline: str, ledger: PipelineHold, error: TidegateError) ->
         raise halt from error
 
 
-def _back_off(ledger: PipelineHold, error: TidegateError, verdict: Verdict) -> int:
+def _back_off(ledger: PipelineLease, error: TidegateError, verdict: Verdict) -> int:
     """How often in a row the pending batch has failed; 0 while Postgres cannot record it."""
     try:
         return ledger.back_off(str(error), _pause(error), counts=_counts(error, verdict))

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 from platform_defs.engine.job.job_limit import JobLimit
-from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents, PipelineHold
+from platform_defs.engine.ports.run_ports import Auditor, Broker, LineageEvents, PipelineLease
 from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.engine.ports.task_ports import Source
 
 
 @dataclass(frozen=True)
-class Outside:
+class RunContext:
     """The connections and services of a run, opened by the caller (operations/runs/open_run.py)."""
 
-    ledger: PipelineHold
+    ledger: PipelineLease
     broker: Broker
     source: Source
     spark: Callable[[], SparkSession]  # started only when there is something to read

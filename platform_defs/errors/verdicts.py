@@ -37,7 +37,7 @@ Place = Literal["ledger", "staging", "table"]  # whose statement failed: the led
 
 
 @dataclass(frozen=True)
-class Ruling:
+class ErrorRule:
     """What some codes mean. `staging` and `table`: where rows of messages are written, if it differs there."""
 
     codes: tuple[str, ...]
@@ -53,23 +53,23 @@ class Ruling:
         return found
 
 
-def _rows(codes: str, why: str) -> Ruling:
+def _rows(codes: str, why: str) -> ErrorRule:
     """A fault of data where rows are written; of the ledger's own statements, a bug."""
-    return Ruling(tuple(codes.split()), BUG, why, staging=REFUSED, table=REFUSED)
+    return ErrorRule(tuple(codes.split()), BUG, why, staging=REFUSED, table=REFUSED)
 
 
-def _same(codes: str, verdict: Verdict, why: str) -> Ruling:
-    return Ruling(tuple(codes.split()), verdict, why)
+def _same(codes: str, verdict: Verdict, why: str) -> ErrorRule:
+    return ErrorRule(tuple(codes.split()), verdict, why)
 
 
-def _setup(codes: str, why: str) -> Ruling:
+def _setup(codes: str, why: str) -> ErrorRule:
     """A table that is not what the contract says; of statements on what is our own, a bug."""
-    return Ruling(tuple(codes.split()), BUG, why, table=BAD)
+    return ErrorRule(tuple(codes.split()), BUG, why, table=BAD)
 
 
 # By class (two characters) or code; a code of its own goes before its class.
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
-SQLSTATES: Sequence[Ruling] = (
+SQLSTATES: Sequence[ErrorRule] = (
     _same("08", AWAY, "The connection is gone, or was never made."),
     _same("08P01", RETRY, "Server, pooler and client disagree about the protocol; that may not pass."),
     _same("57 57P01 57P02 57P03", AWAY, "Postgres stops, restarts, or an administrator ended the session."),
@@ -102,7 +102,7 @@ SQLSTATES: Sequence[Ruling] = (
 )
 
 # By the name of the code, as librdkafka has it (with an underscore: its own; without: the broker's).
-KAFKA: Sequence[Ruling] = (
+KAFKA: Sequence[ErrorRule] = (
     _same(
         """
         _TRANSPORT _RESOLVE _ALL_BROKERS_DOWN _TIMED_OUT _TIMED_OUT_QUEUE _MSG_TIMED_OUT _WAIT_COORD _WAIT_CACHE
@@ -201,7 +201,7 @@ KAFKA: Sequence[Ruling] = (
 
 # By HTTP status of the schema registry's answer, or `none` where there was none that could be read.
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
-REGISTRY: Sequence[Ruling] = (
+REGISTRY: Sequence[ErrorRule] = (
     _same(
         "none 408 425 429 500 502 503 504",
         AWAY,
@@ -226,7 +226,7 @@ REGISTRY: Sequence[Ruling] = (
 # By error condition, Java class or class of SQLSTATE, of the exception and of its causes: the first that is listed.
 # https://spark.apache.org/docs/latest/sql-error-conditions.html
 _ABORTED = "org.apache.spark.SparkException"  # wraps whatever else there is
-SPARK: Sequence[Ruling] = (
+SPARK: Sequence[ErrorRule] = (
     _same(
         "22 23 54 P0 21",
         REFUSED,
@@ -307,7 +307,7 @@ class JavaCause:
         yield self.java_class.rpartition(".")[0]  # its package
 
 
-def _by_code(rulings: Sequence[Ruling]) -> Mapping[str, Ruling]:
+def _by_code(rulings: Sequence[ErrorRule]) -> Mapping[str, ErrorRule]:
     return {code: ruling for ruling in rulings for code in ruling.codes}
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 
-MOST_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among them
+MAX_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among them
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class FoundMessage:
 
 def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:
     """All of them. Raises BadInput for none, or more than a table has columns."""
-    found = tuple(islice(fields, MOST_FIELDS + 1))
+    found = tuple(islice(fields, MAX_FIELDS + 1))
     if not found:
         raise BadInput("the schema has no field that could be a column")
-    if len(found) > MOST_FIELDS:
+    if len(found) > MAX_FIELDS:
         raise BadInput(
-            f"the schema has more than {MOST_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. Write a "
+            f"the schema has more than {MAX_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. Write a "
             "contract by hand, with the fields that you need, or with whole records in json columns"
         )
     return found

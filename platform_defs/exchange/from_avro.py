@@ -41,7 +41,7 @@ _LOGICAL = {
     **{f"timestamp-{unit}": "timestamp" for unit in ("millis", "micros", "nanos")},
 }
 _DEEPEST = 90  # levels of records: a path has at most 99 keys
-_MOST_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
@@ -115,5 +115,5 @@ def _column(of: Definite) -> tuple[str, str]:
 
 def _logical(logical: Logical) -> str | None:
     if logical.name == "decimal":
-        return f"decimal({logical.precision},{logical.scale})" if logical.precision <= _MOST_DIGITS else None
+        return f"decimal({logical.precision},{logical.scale})" if logical.precision <= _MAX_DIGITS else None
     return _LOGICAL.get(logical.name)

@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.blocks.decoded import Decoded, in_order
-from platform_defs.formats.blocks.kept import MOST_BYTES, MOST_THINGS, Kept
+from platform_defs.formats.blocks.kept import MAX_BYTES, MAX_THINGS, SchemaCache
 from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
 from platform_defs.formats.framing import Group, Unframed, one_group, unframe
@@ -41,7 +41,7 @@ class FramedReader:
     part: Part = "value"  # of the messages that is read
     make: Make = reader_of
     known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
-    readers: Kept[Reader | Refused] = field(default_factory=Kept[Reader | Refused])
+    readers: SchemaCache[Reader | Refused] = field(default_factory=SchemaCache[Reader | Refused])
 
     def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
         """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
@@ -70,7 +70,7 @@ class FramedReader:
 
     def _meet(self, keys: set[str]) -> None:
         """Find the schemas that have not been named before, or were forgotten."""
-        if len(self.known) > MOST_THINGS or sum(one.size for one in self.known.values() if one) > MOST_BYTES:
+        if len(self.known) > MAX_THINGS or sum(one.size for one in self.known.values() if one) > MAX_BYTES:
             self.known.clear()
         if new := sorted(keys - self.known.keys()):
             self.known.update(self.find(new))

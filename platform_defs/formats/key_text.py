@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 
-_MOST_ZEROS = 30  # that stand for an exponent
+_MAX_ZEROS = 30  # that stand for an exponent
 _EXACT = Context(prec=200_000)  # digits: more than a number that json_text lets through has
 
 
@@ -45,6 +45,6 @@ def _number(written: str) -> JsonNumber:
         return JsonNumber("0")
     shortest = number.normalize(_EXACT)
     exponent = cast("int", shortest.as_tuple().exponent)
-    if abs(exponent) <= _MOST_ZEROS:
+    if abs(exponent) <= _MAX_ZEROS:
         return JsonNumber(f"{shortest:f}")
     return JsonNumber(f"{shortest.scaleb(-exponent, _EXACT):f}e{exponent}")

@@ -12,7 +12,7 @@ from platform_defs.contract.reader.names import snake_case
 from platform_defs.formats.blocks.writer_field import WriterField
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 
-MOST_FIELDS = 500  # of a schema that are shown
+MAX_FIELDS = 500  # of a schema that are shown
 
 
 @dataclass(frozen=True)
@@ -24,14 +24,14 @@ class Difference:
 
 
 def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]:
-    """The first MOST_FIELDS fields of the record of this full name, of the only one or the first where it is empty.
+    """The first MAX_FIELDS fields of the record of this full name, of the only one or the first where it is empty.
 
     Raises SchemaNotCompatible for a schema that cannot be read, or has no such record.
     """
     found = list[WriterField]()
     for field in _READERS[writer.format](writer, record):
         found.append(field)
-        if len(found) == MOST_FIELDS:
+        if len(found) == MAX_FIELDS:
             break
     return tuple(found)
 

@@ -31,10 +31,10 @@ from platform_defs.orchestration.dagster_runs.keys import (
 )
 from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.orchestration.reporting.halts import halt_metadata
-from platform_defs.orchestration.scheduler.continuous import Around, Continuous, RunBudget
+from platform_defs.orchestration.scheduler.continuous import SchedulerInputs, Continuous, RunBudget
 from platform_defs.orchestration.scheduler.goals import EverythingThere, OtherRuns, WhatIsDue
 from platform_defs.orchestration.scheduler.memory import sensor_memory
-from platform_defs.orchestration.scheduler.rounds import HANDS, in_rounds
+from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.turns import Turns
 from resources.dagster.run_memory import resident_bytes
@@ -112,7 +112,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
             failures = _continuous(context, contracts, survey, turns)
         else:
             goal = _goal(context, contracts, chosen, survey)
-            turns.crowded = lambda: goal.crowded(HANDS)
+            turns.others_waiting = lambda: goal.others_waiting(MAX_CONCURRENT_TURNS)
             failures = in_rounds(goal, turns)
     finally:
         turns.finish()
@@ -167,9 +167,9 @@ def _continuous(
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
     untold = partial(survey.left_unreported, ours)
-    around = Around(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
+    around = SchedulerInputs(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
     goal = Continuous(ours, around, RunBudget(), age)
-    turns.crowded = goal.crowded
+    turns.others_waiting = goal.others_waiting
     return in_rounds(goal, turns, glance=goal.glance)
 
 
@@ -184,7 +184,7 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
     by_hand = asked_by_hand((item.dagster_run for item in records if item.start_time), contracts)
     warming = not {item.dagster_run.run_id for item in records}.isdisjoint(tags.get(BESIDE, "").split())
     ended = run is not None and run.is_finished
-    return OtherRuns(by_hand, relieved=LEAVE in tags or ended, one_turn=warming)
+    return OtherRuns(by_hand, superseded=LEAVE in tags or ended, one_turn=warming)
 
 
 def ends_with(

@@ -42,7 +42,7 @@ RUNS = 2  # at once, where dagster.yaml says nothing; and of those that stay, on
 IT_STAYS = "it stays"
 TRIES = 8  # runs that are looked back at
 LASTED = 300.0  # seconds after which a run has not failed because it could not start
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0  # seconds after one that failed sooner, then twice as long each time
+FIRST_PAUSE, MAX_PAUSE = 10.0, 300.0  # seconds after one that failed sooner, then twice as long each time
 ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 
 
@@ -167,7 +167,7 @@ def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
     soon = [*takewhile(lambda run: run[1] - run[0] < LASTED, failed)]
     if not soon:
         return 0.0
-    return max(0.0, soon[0][1] + min(FIRST_PAUSE * 2 ** (len(soon) - 1), LONGEST_PAUSE) - now)
+    return max(0.0, soon[0][1] + min(FIRST_PAUSE * 2 ** (len(soon) - 1), MAX_PAUSE) - now)
 
 
 def keep_one(

@@ -9,7 +9,7 @@ from platform_defs.contract.model.topic import KeyOrder, TopicKeys
 from platform_defs.contract.reader.topics_file import ListedTopic
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
-from platform_defs.topics.verdicts import Place, Verdict
+from platform_defs.topics.verdicts import Place, Violation
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Declarations:
 
     topics: Mapping[str, Declared]
     undeclared: Mapping[str, Declared]  # read by a contract that says nothing of how the topic is kept
-    refused: tuple[Verdict, ...]
+    refused: tuple[Violation, ...]
 
 
 @dataclass(frozen=True)
@@ -128,9 +128,9 @@ def _text(value: int | str | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _contradictions(sources: list[_Source]) -> list[Verdict]:
+def _contradictions(sources: list[_Source]) -> list[Violation]:
     """A key with two values; and a topic of topics.yaml that a contract reads, which would be declared twice."""
-    first, found = dict[str, _Source](), list[Verdict]()
+    first, found = dict[str, _Source](), list[Violation]()
     for source in sources:
         for key, value in source.values().items():
             other = first.setdefault(key, source)
@@ -143,9 +143,9 @@ def _contradictions(sources: list[_Source]) -> list[Verdict]:
     return found
 
 
-def _refused(source: _Source, key: str, message: str) -> Verdict:
+def _refused(source: _Source, key: str, message: str) -> Violation:
     message = f"{message}; let both say the same" if key else message
-    return Verdict("refuse", "declared_once", source.topic, message, source.place(key))
+    return Violation("refuse", "declared_once", source.topic, message, source.place(key))
 
 
 def created(declared: Declared) -> Create:

@@ -11,7 +11,7 @@ from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, same_value, setting
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
-from platform_defs.topics.verdicts import Verdict
+from platform_defs.topics.verdicts import Violation
 
 AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"
 
@@ -90,7 +90,7 @@ def shorter(declared: Declared, observed: Observed) -> list[Shorter]:
 
 def unread_kept(
     topics: Mapping[str, Declared], observed: Observed, evidence: Evidence, retired: Collection[str] = ()
-) -> Iterator[Verdict]:
+) -> Iterator[Violation]:
     """No retention that deletes what a pipeline has yet to read, unless a person has said that it is `retired`."""
     for topic, declared in topics.items():
         if not (changes := shorter(declared, observed)):
@@ -108,7 +108,7 @@ def unread_kept(
                 yield said(declared, severity, "unread_kept", _loss(declared, one), *place)
 
 
-def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
+def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> Iterator[Violation]:
     """No topic is created in place of one that a pipeline has read: it would be another log, at which the pipeline
     halts. The one that was read may be in another cluster.
     """
@@ -125,16 +125,16 @@ def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
         )
 
 
-def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Verdict]:
+def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Violation]:
     """The cluster is the one that the ledger knows: another one has been taken for it."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
         message = f"the ledger's topics are in cluster {first}, and this is cluster {observed.cluster_id}. Correct "
         message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster has taken the other's place: tidegate topics "
-        yield Verdict("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
+        yield Violation("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
 
 
-def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Verdict]:
+def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Violation]:
     """Nothing is changed where no ledger shows that this is the intended cluster; with a ledger that knows no cluster
     yet, new topics may be created.
     """
@@ -142,7 +142,7 @@ def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Verdict]:
     if not changes or evidence.first_cluster is not None:
         return
     why = evidence.unknown or "the ledger knows no cluster yet, and the plan changes topics that exist"
-    yield Verdict(
+    yield Violation(
         "refuse",
         "cluster_known",
         "",

@@ -11,21 +11,21 @@ from platform_defs.errors.words import noun_for, plural
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, setting
 from platform_defs.topics.placement import spread_over
-from platform_defs.topics.verdicts import Severity, Verdict
+from platform_defs.topics.verdicts import Severity, Violation
 
 ISR, UNCLEAN, POLICY = "min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"
 TOMBSTONES, DELAY = "delete.retention.ms", "min.compaction.lag.ms"
-Rule = Callable[[Declared, Observed], Iterator[Verdict]]
+Rule = Callable[[Declared, Observed], Iterator[Violation]]
 
 
 def said(
     declared: Declared, severity: Severity, rule: str, message: str, *keys: str, topic: str | None = None
-) -> Verdict:
+) -> Violation:
     """The verdict, at the place of the first of `keys` that is declared."""
-    return Verdict(severity, rule, topic or declared.topic, message, declared.place(*keys))
+    return Violation(severity, rule, topic or declared.topic, message, declared.place(*keys))
 
 
-def replication_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def replication_fits(declared: Declared, observed: Observed) -> Iterator[Violation]:
     exists, live = declared.topic in observed.topics, len(observed.brokers)
     factor = declared.replication_factor if exists else _factor(declared, observed)
     if factor is not None and factor > live:
@@ -40,7 +40,7 @@ def replication_fits(declared: Declared, observed: Observed) -> Iterator[Verdict
         )
 
 
-def writable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def writable(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """min.insync.replicas against the replication factor."""
     factor, least = _factor(declared, observed), _least(declared, observed)
     if factor is None or least is None or not _is_about(declared, observed, "replicationFactor", f"config.{ISR}"):
@@ -56,7 +56,7 @@ def writable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
         yield said(declared, "warn", "writable", f"{message}acks=all. Write {ISR} {factor - 1}", *keys)
 
 
-def durable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def durable(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """Whether data that was acknowledged to acks=all can be lost with one broker."""
     factor, least = _factor(declared, observed), _least(declared, observed)
     if not _is_about(declared, observed, "replicationFactor", f"config.{ISR}", f"config.{UNCLEAN}"):
@@ -73,7 +73,7 @@ def durable(declared: Declared, observed: Observed) -> Iterator[Verdict]:
         yield said(declared, "warn", "durable", message, f"config.{UNCLEAN}")
 
 
-def never_fewer(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def never_fewer(declared: Declared, observed: Observed) -> Iterator[Violation]:
     there, wanted = observed.topics.get(declared.topic), declared.partitions
     if there is not None and wanted is not None and wanted < len(there.partitions):
         yield said(
@@ -87,7 +87,7 @@ def never_fewer(declared: Declared, observed: Observed) -> Iterator[Verdict]:
         )
 
 
-def order_kept(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def order_kept(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """More partitions move keys, and so break the order of a key's messages."""
     there, wanted = observed.topics.get(declared.topic), declared.partitions
     if there is None or wanted is None or wanted <= len(there.partitions) or declared.key_order != "strict":
@@ -109,7 +109,7 @@ def moved_share(before: int, becomes: int) -> float:
     return 1 - before / lcm(before, becomes)
 
 
-def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """cleanup.policy against what the tables hold."""
     wanted = setting(observed, declared.topic, declared.config, POLICY)
     there = observed.topics.get(declared.topic)
@@ -138,7 +138,7 @@ def tombstones_kept(config: Mapping[str, str | None]) -> str | None:
     return str(int(kept) + int(delay or 0)) if kept and kept.isdecimal() and (delay or "0").isdecimal() else None
 
 
-def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """Tombstones are kept at least until a pipeline that deletes rows by them starts a run."""
     config = {name: setting(observed, declared.topic, declared.config, name) for name in (POLICY, TOMBSTONES, DELAY)}
     kept, keys = tombstones_kept(config), [f"config.{name}" for name in (TOMBSTONES, DELAY, POLICY)]
@@ -154,7 +154,7 @@ def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Verdi
         yield said(declared, "refuse", "tombstones_outlast", message, *keys)
 
 
-def over_racks(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def over_racks(declared: Declared, observed: Observed) -> Iterator[Violation]:
     there = observed.topics.get(declared.topic)
     narrow = [n for n, one in enumerate(there.replicas if there else ()) if not spread_over(one, observed.brokers)]
     if narrow:
@@ -166,7 +166,7 @@ def over_racks(declared: Declared, observed: Observed) -> Iterator[Verdict]:
         yield said(declared, "warn", "over_racks", message + moves, "replicationFactor")
 
 
-def known_setting(declared: Declared, observed: Observed) -> Iterator[Verdict]:
+def known_setting(declared: Declared, observed: Observed) -> Iterator[Violation]:
     """Kafka's own names, as far as a described topic shows which there are."""
     known = next((topic.effective.keys() for topic in observed.topics.values() if topic.effective), None)
     for name in declared.config if known is not None else ():
@@ -175,7 +175,7 @@ def known_setting(declared: Declared, observed: Observed) -> Iterator[Verdict]:
             yield said(declared, "refuse", "known_setting", message, f"config.{name}")
 
 
-def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[Verdict]:
+def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[Violation]:
     """Kafka takes '.' and '_' for one in the names of metrics, and refuses the second of two such topics."""
     taken = {name.replace(".", "_"): name for name in sorted(observed.names)}
     for name, declared in topics.items():
@@ -198,9 +198,9 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def judge(topics: Mapping[str, Declared], observed: Observed) -> list[Verdict]:
+def judge(topics: Mapping[str, Declared], observed: Observed) -> list[Violation]:
     """Every verdict of these rules, topic by topic."""
-    found: Iterable[Verdict] = (v for one in topics.values() for rule in RULES for v in rule(one, observed))
+    found: Iterable[Violation] = (v for one in topics.values() for rule in RULES for v in rule(one, observed))
     return [*found, *names_apart(topics, observed)]
 
 

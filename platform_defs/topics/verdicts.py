@@ -20,7 +20,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Violation:
     """`refuse`: nothing of the plan is applied. `message` says what is the matter, and what to do."""
 
     severity: Severity

@@ -24,7 +24,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.compare import sums
 from platform_defs.verification.compare.newest import Newest
 from platform_defs.verification.compare.report import Findings, New, Report
-from platform_defs.verification.compare.touched import MOST_WAITING, TouchedKeys
+from platform_defs.verification.compare.touched import MAX_WAITING, TouchedKeys
 from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.source.windows import FOREVER, Window, next_window, why_void
 from platform_defs.verification.verify import (
@@ -160,7 +160,7 @@ class _Check:
 
     def _move(self, found: Checkpoint, *, ends: bool) -> bool:
         """Move the checkpoint, once no key waits for a later batch; whether the check may go on."""
-        if self.waiting and (ends or len(self.waiting) > MOST_WAITING):
+        if self.waiting and (ends or len(self.waiting) > MAX_WAITING):
             self.findings.count("unverifiable", len(self.waiting))
             self.waiting.clear()
         if self.waiting or found == self.reached:

@@ -32,7 +32,7 @@ from resources.postgres.ledger.lineage_outbox import LineageOutbox, outbox
 
 PAGE = 100  # events that are sent before it is asked for more
 LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
-FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0  # seconds for which a receiver that is away is left alone
+FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds for which a receiver that is away is left alone
 # What a receiver says of an event, whoever sends it. Of the others, 401, 403 and 404 say that it is not set up right,
 # and 408, 425 and 429 that it has no time: no event is given up for those.
 REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
@@ -43,7 +43,7 @@ _PARAMETERS = re.compile(r"\?\S+?=\S*")
 
 
 class OpenLineageEvents:
-    """Makes events (engine.ports.LineageEvents). `kafka` and `postgres` name the datasets' systems: host:port."""
+    """Makes events (LineageEvents). `kafka` and `postgres` name the datasets' systems: host:port."""
 
     def __init__(self, kafka: str, postgres: str) -> None:
         self.kafka, self.postgres = f"kafka://{kafka.split(',')[0]}", f"postgres://{postgres}"
@@ -89,7 +89,7 @@ class Receiver:
 
     def failed(self) -> float:
         """It did not answer; the seconds until it is asked again."""
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
+        pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
         self.failures, self.asked_again = self.failures + 1, self.clock() + pause
         return pause
 

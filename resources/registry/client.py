@@ -24,14 +24,14 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
 from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
-from resources.registry.lately import Lately
+from resources.registry.lately import Cooldown
 from resources.registry.server import Server, Unreadable, get
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
 AT_ONCE = 8  # questions
-MOST_REFERENCES = 500  # of a schema, theirs included
+MAX_REFERENCES = 500  # of a schema, theirs included
 LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 
@@ -51,7 +51,7 @@ class RegistryClient:
 
     def __init__(self, registry: Registry) -> None:
         """Raises BadInput for options that the client does not take."""
-        self.registry, self._silent = registry, Lately()
+        self.registry, self._silent = registry, Cooldown()
         try:
             self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
@@ -185,7 +185,7 @@ class RegistryClient:
             seen.add(place)
             what = f"version {place[1]} of {place[0]}"
             below = self._ask(what, lambda client, at=place: _version(client, *at), asking)
-            if below is None or len(seen) > MOST_REFERENCES or not _is_text(below["schema"]):
+            if below is None or len(seen) > MAX_REFERENCES or not _is_text(below["schema"]):
                 return False
             if not self._follow(below, context_of(place[0]), found, seen, asking):
                 return False

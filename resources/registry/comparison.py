@@ -9,11 +9,11 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
-from resources.registry.lately import Lately
+from resources.registry.lately import Cooldown
 
 # Of this process: the registries that did not answer when ids were to be compared, and what was compared and found
 # unchanged.
-_silent, _compared = Lately(), Lately()
+_silent, _compared = Cooldown(), Cooldown()
 
 
 @dataclass(frozen=True)

@@ -4,17 +4,17 @@ import time
 from collections.abc import Hashable
 
 RECENT = 60.0  # seconds for which something is still lately
-_MOST_NOTED = 1_000
+_MAX_NOTED = 1_000
 
 
-class Lately:
+class Cooldown:
     """What has happened within the last minute."""
 
     def __init__(self) -> None:
         self._at = dict[Hashable, float]()
 
     def note(self, what: Hashable) -> None:
-        if len(self._at) >= _MOST_NOTED:
+        if len(self._at) >= _MAX_NOTED:
             self._at.clear()
         self._at[what] = time.monotonic()
 

@@ -11,13 +11,13 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.answers import BUSY, OF_A_GATEWAY
 from resources.registry.client import AT_ONCE, RegistryClient, client_of
-from resources.registry.lately import Lately
+from resources.registry.lately import Cooldown
 
-MOST_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
-MOST_UNKNOWN = 50_000  # ids that a task asks for and the registry does not have: about a minute
+MAX_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
+MAX_UNKNOWN = 50_000  # ids that a task asks for and the registry does not have: about a minute
 AT_A_TIME = 10 * AT_ONCE  # ids after which a task looks at the clock
 
-_away = Lately()  # the registries that gave this process no answer, as long as it waited for one
+_away = Cooldown()  # the registries that gave this process no answer, as long as it waited for one
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Lookup:
                 break
             self.waited = True
             time.sleep(pause)  # no registry says when a follower has caught up
-            answers |= self._in_parts(client, _smallest_first(missing)[:MOST_LAGGING])
+            answers |= self._in_parts(client, _smallest_first(missing)[:MAX_LAGGING])
         found = {key: schema for key, schema in answers.items() if schema}
         self.unknown += len(answers) - len(found)
         self._refuse_too_many()
@@ -95,8 +95,8 @@ class Lookup:
         """
         if self.accepts or self.replays:
             return
-        if self.unknown + more > MOST_UNKNOWN:
-            raise SchemasNotGiven.too_many(self.pipeline, MOST_UNKNOWN)
+        if self.unknown + more > MAX_UNKNOWN:
+            raise SchemasNotGiven.too_many(self.pipeline, MAX_UNKNOWN)
         if self.seconds > self.most_seconds:
             raise SchemasNotGiven.too_many(self.pipeline, self.unknown + more, self.seconds)
 

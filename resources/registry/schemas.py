@@ -12,7 +12,7 @@ from platform_defs.contract.reader.written import context_of
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
-from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.kept import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger
@@ -25,7 +25,7 @@ from resources.registry.lookup import Lookup
 PAUSES = (2.5, 2.5)  # seconds between three questions for an id that the registry does not have: a follower may lag
 SHARE = 8  # of a batch's time a task asks for such ids for an eighth, since Spark tries it four times
 
-_kept = Kept[WriterSchema]()  # what this process knows
+_kept = SchemaCache[WriterSchema]()  # what this process knows
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 
 PATIENCE = 3.0  # seconds for one question
-MOST_VERSIONS = 100  # of a subject, the newest
+MAX_VERSIONS = 100  # of a subject, the newest
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class SubjectVersions(RegistryClient):
         """The newest versions of a subject, ascending; none where there is no such subject. Raises RegistryAway."""
         found: Any = self._asked(f"subject {subject}", lambda client: client.get_versions(subject))
         numbers: list[int] = sorted(int(number) for number in found or ())
-        versions = [self._version(subject, number) for number in numbers[-MOST_VERSIONS:]]
+        versions = [self._version(subject, number) for number in numbers[-MAX_VERSIONS:]]
         return [version for version in versions if version is not None]
 
     def schema_of(self, subject: str, number: int) -> WriterSchema | None:

@@ -19,7 +19,7 @@ from resources.process.home import private_home
 from resources.process.settings import settings
 
 AT_ONCE = 500  # messages, and
-MOST_BYTES = 16_000_000  # of their content, added to the table in one transaction
+MAX_BYTES = 16_000_000  # of their content, added to the table in one transaction
 SUFFIX = ".unsent"
 DAMAGED = ".damaged"
 
@@ -134,7 +134,7 @@ def _in_portions(messages: Iterable[UnsentMessage]) -> Generator[list[UnsentMess
     for message in messages:
         portion.append(message)
         size += message.size
-        if len(portion) == AT_ONCE or size >= MOST_BYTES:
+        if len(portion) == AT_ONCE or size >= MAX_BYTES:
             yield portion
             portion, size = [], 0
     if portion:

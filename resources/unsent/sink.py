@@ -19,7 +19,7 @@ from resources.unsent.files import UnsentFiles, unsent_files
 FRESH = 60.0  # seconds for which the ends of the log are taken for those before a try: older ones only cost reading
 AWAY = 30.0  # seconds for which Postgres is not asked again after it was away
 AT_ONCE = 1_000  # messages, and
-MOST_BYTES = 16_000_000  # of their content, that wait in memory at most
+MAX_BYTES = 16_000_000  # of their content, that wait in memory at most
 Failure = tuple[NotDelivered, int | None]  # and the partition
 Aborted = tuple[Attempt, NotDelivered, int | None]
 
@@ -96,7 +96,7 @@ class UnsentSink:
         if all_of_it:
             self._add_all(self._aborted)
             self._aborted = []
-        if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MOST_BYTES):
+        if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MAX_BYTES):
             return
         if time.monotonic() < self._away_until or not self._keep_in_ledger():
             self._keep_in_file()

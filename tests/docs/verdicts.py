@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from platform_defs.errors import verdicts
-from platform_defs.errors.verdicts import Ruling, Verdict
+from platform_defs.errors.verdicts import ErrorRule, Verdict
 from tests.docs.tables import code, table
 
 MEANINGS = {
@@ -52,9 +52,9 @@ def verdicts_of_errors() -> str:
     return table(("error", "verdict"), ((code(kind.__name__), verdict) for kind, verdict in verdicts.OWN.items()))
 
 
-def _of(rulings: Sequence[Ruling], head: str) -> str:
+def _of(rulings: Sequence[ErrorRule], head: str) -> str:
     return table((head, "verdict", "why"), ((_codes(item), item.verdict, item.why) for item in rulings))
 
 
-def _codes(item: Ruling) -> str:
+def _codes(item: ErrorRule) -> str:
     return ", ".join(map(code, item.codes))

@@ -1,7 +1,7 @@
 """The topic of the model: a log in memory that is written, loses its beginning, is created again, or leads elsewhere;
 and its broker may be behind.
 
-It is the model's environment and no mock: the engine is handed its broker and source (engine.ports.Broker, Source), and
+It is the model's environment and no mock: the engine is handed its broker and source (Broker, Source), and
 this is one of each, as simple as they come. What the real broker does is tested in tests/integration/test_traps_*.py.
 It keeps every log that there ever was, so that the model can tell what each message must have become.
 """

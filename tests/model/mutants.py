@@ -13,7 +13,7 @@ from platform_defs import offsets
 from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.engine import ahead, batch
 from platform_defs.engine.commit import audit, publish
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan import planning
 from platform_defs.engine.plan.added_partitions import first_positions
 from platform_defs.engine.plan.planning import BatchPlan
@@ -24,7 +24,7 @@ from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.settled_log import Decision, SettledLog
 from platform_defs.recent import Counted, Recent
 from resources.postgres.batch import claims, publish_statements, staging_tables
-from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.hold import PostgresLease
 from resources.postgres.batch.publish_statements import PostgresPublication
 from resources.postgres.ledger import prune_ledger
 from resources.postgres.ledger.contract_ledger import ContractLedger
@@ -94,7 +94,7 @@ def _never_afresh(limits: Limits, staged: Staged) -> Recent:
     return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
 
 
-def _of_the_contracts_topic(self: PostgresHold) -> list[Position]:
+def _of_the_contracts_topic(self: PostgresLease) -> list[Position]:
     """As older versions asked: a renamed topic looks like a pipeline that has not run yet."""
     found = positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
     return [at for at in found if at.topic == self.contract.topic]
@@ -111,22 +111,22 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SettledLog, "_same_log", same_log)
 
 
-def _wherever_positions_are(self: ahead.Guess, plan: BatchPlan) -> bool:
+def _wherever_positions_are(self: ahead.SpeculativeBatch, plan: BatchPlan) -> bool:
     return _IS_NEXT(self, replace(plan, positions=self.positions))
 
 
-def _unjudged(contract: Contract, outside: Outside, tasks: int, guess: ahead.Guess | None = None) -> Any:
+def _unjudged(contract: Contract, outside: RunContext, tasks: int, guess: ahead.SpeculativeBatch | None = None) -> Any:
     """A guess is the next batch, whatever the topic is by now."""
     if guess is None or outside.ledger.pending() is not None:
         return _PLAN_BATCH(contract, outside, tasks)
     return outside.ledger.fix(outside.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
 
 
-def _of_every_try(self: PostgresHold, *, keep: int | None = None) -> None:  # it is not kept
+def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # it is not kept
     _SWEEP(self)
 
 
-def _of_any_batch(self: ahead.Ahead, batch: PendingBatch) -> Any:
+def _of_any_batch(self: ahead.Prefetch, batch: PendingBatch) -> Any:
     """Its rows and its coverage, under the ranges of another batch."""
     return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
 
@@ -138,7 +138,7 @@ def _of_any_leader(staged: Staged) -> list[Position]:
 
 
 _READ_UP_TO = publish.read_up_to
-_IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = ahead.Guess.is_next, batch.plan_batch, PostgresHold.sweep, ahead.Ahead.take
+_IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = ahead.SpeculativeBatch.is_next, batch.plan_batch, PostgresLease.sweep, ahead.Prefetch.take
 
 
 MUTANTS: dict[str, Mutate] = {
@@ -184,7 +184,7 @@ MUTANTS: dict[str, Mutate] = {
     "messages of a later leader than the plan saw are published": _instead(publish, "read_up_to", _of_any_leader),
     "what was read must still be there": _instead(publish, "still_there", offsets.judge),
     "added partitions overtake those that wait": _instead(planning, "next_added", first_positions),
-    "positions of another topic are not seen": _instead(PostgresHold, "positions", _of_the_contracts_topic),
+    "positions of another topic are not seen": _instead(PostgresLease, "positions", _of_the_contracts_topic),
     "a partition that the answer lacks is forgotten": _forgetful,
     "the rest of a batch that was cut is planned again": _instead(publish_statements, "next_part", lambda _: None),
     "a batch is cut beside a run": _without("reactivate", "epoch = epoch + 1, owner = NULL, "),
@@ -196,12 +196,12 @@ MUTANTS: dict[str, Mutate] = {
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
     "a commit is not counted": _without("clear_pending", "rows_total = rows_total + %(rows)s,"),
     "what was staged ahead is read from where positions were": _instead(
-        ahead.Guess, "is_next", _wherever_positions_are
+        ahead.SpeculativeBatch, "is_next", _wherever_positions_are
     ),
     "what was staged ahead is published of whichever topic": _instead(batch, "plan_batch", _unjudged),
     "what was staged ahead is of an earlier leader": _instead(ahead, "_is_led_as_before", lambda *_: True),
-    "a sweep takes what is staged ahead": _instead(PostgresHold, "sweep", _of_every_try),
-    "what was staged ahead is taken for any batch": _instead(ahead.Ahead, "take", _of_any_batch),
+    "a sweep takes what is staged ahead": _instead(PostgresLease, "sweep", _of_every_try),
+    "what was staged ahead is taken for any batch": _instead(ahead.Prefetch, "take", _of_any_batch),
     "what the topic still has is pruned": _with("judged_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
     "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
     "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),

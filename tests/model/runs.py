@@ -26,7 +26,7 @@ from platform_defs.contract.model.contract import (
 )
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
-from platform_defs.engine.ahead import Ahead, Begun, Guess
+from platform_defs.engine.ahead import Prefetch, Begun, SpeculativeBatch
 from platform_defs.engine.batch import Outside
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.job.stage import Results, one_attempt_each
@@ -36,7 +36,7 @@ from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage.events import OpenLineageEvents
-from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.hold import PostgresLease
 from resources.postgres.batch.staging import PostgresRecording
 from tests.model.log import Log
 
@@ -83,7 +83,7 @@ def next_version(contract: Contract, **changes: Any) -> Contract:
 
 @dataclass
 class Area:
-    """A staging area (engine.ports.StagingArea) over one session that is kept: a new one for each task takes too
+    """A staging area (StagingArea) over one session that is kept: a new one for each task takes too
     long.
     """
 
@@ -110,7 +110,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Thirteens:
-    """An auditor (engine.ports.Auditor) of the one rule."""
+    """An auditor (Auditor) of the one rule."""
 
     connection: psycopg.Connection[Any]
 
@@ -121,14 +121,14 @@ class Thirteens:
         return [CheckResult(rule.name, rule.table, rule.severity, failed == 0, {"failed": failed})]
 
 
-class AheadWithoutSpark(Ahead):
+class AheadWithoutSpark(Prefetch):
     """What stages the next batch ahead, at once, with the tasks alone."""
 
     def __init__(self, outside: Outside, connection: psycopg.Connection[Any]) -> None:
         super().__init__(Pipeline(outside.ledger.contract), outside, lambda: True)  # pyright: ignore
         self._connection = connection
 
-    def _stage(self, guess: Guess) -> Begun:
+    def _stage(self, guess: SpeculativeBatch) -> Begun:
         opened: Any = self._outside.ledger.open_staging(guess.batch)
         area = Area(opened.staging_id, opened.table, self._connection)
         work = TaskWork(self._pipeline.contract, guess.batch.ranges, self._outside.source, area)
@@ -142,7 +142,7 @@ class AheadWithoutSpark(Ahead):
 class Run:
     """A run between two of its steps."""
 
-    hold: PostgresHold
+    hold: PostgresLease
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None

@@ -11,7 +11,7 @@ from resources.postgres.batch.staging import PostgresRecording, PostgresStaging
 
 @dataclass(frozen=True)
 class ChangedArea:
-    """See engine.ports.StagingArea. Travels to the executors."""
+    """See StagingArea. Travels to the executors."""
 
     area: PostgresStaging
 

@@ -20,7 +20,7 @@ from assets import find_pipelines
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.topic import NO_KEYS
-from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.batch import Budget, RunContext, drain
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.offsets import PartitionView
 from platform_defs.operations.runs.open_run import open_run
@@ -126,7 +126,7 @@ class World:
         return [places[number] for number in range(len(places))]
 
     def open_run(self, pipeline: Pipeline) -> Any:
-        """A run's hold on the pipeline, as a context manager of `Outside`."""
+        """A run's hold on the pipeline, as a context manager of `RunContext`."""
         return open_run(pipeline, self.endpoints, self.spark)
 
     def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
@@ -233,4 +233,4 @@ def transfers(count: int, start: int = 0) -> list[bytes]:
     ]
 
 
-__all__ = ["Budget", "Outside", "World", "declassified", "renamed", "transfer", "transfers"]
+__all__ = ["Budget", "RunContext", "World", "declassified", "renamed", "transfer", "transfers"]

@@ -10,7 +10,7 @@ from platform_defs.cli.output import Output, print_error, print_json, print_line
 if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_list import TopicList
     from platform_defs.operations.topics.topic_plan import Judged
-    from platform_defs.topics.verdicts import Verdict
+    from platform_defs.topics.verdicts import Violation
 
 
 def print_judged(judged: Judged, output: Output) -> None:
@@ -62,7 +62,7 @@ def print_topics(listed: TopicList) -> None:
             print_error(one.problem)
 
 
-def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+def _verdict_json(verdict: Violation) -> dict[str, Any]:
     place = asdict(verdict.place) if verdict.place else {"file": None, "line": None, "field": None}
     said = {"severity": verdict.severity, "rule": verdict.rule, "topic": verdict.topic or None}
     return {**said, "message": verdict.message, **place}

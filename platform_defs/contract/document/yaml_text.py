@@ -25,7 +25,7 @@ else:
 
 _pyyaml: Any = yaml  # its stubs do not type compose and parse
 _TAG = "tag:yaml.org,2002:"
-_MOST_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
+_MAX_NODES = 100_000  # an alias may repeat a part, and an alias of aliases would repeat it without end
 _DEEPEST = 100  # levels; ODCS' own keys need about ten
 _CORE_SCHEMA = (
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
@@ -111,8 +111,8 @@ class YamlText:
     def _value(self, node: yaml.Node) -> Any:
         self._nodes += 1
         line = node.start_mark.line + 1
-        if self._nodes > _MOST_NODES:
-            raise self._refused(f"holds more than {_MOST_NODES:,} values, aliases included", line)
+        if self._nodes > _MAX_NODES:
+            raise self._refused(f"holds more than {_MAX_NODES:,} values, aliases included", line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):

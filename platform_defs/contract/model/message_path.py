@@ -8,8 +8,8 @@ import re
 
 MessagePath = tuple[str, ...]  # at least one key, outermost first
 
-_MOST_KEYS = 99  # a message nests at most 100 levels
-_LONGEST_KEY = 1_000  # characters
+_MAX_KEYS = 99  # a message nests at most 100 levels
+_MAX_KEY = 1_000  # characters
 _PART = re.compile(r"\\e(?![^.])|(?:[^.\\]|\\[.\\])+")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPES = r"in a key, a dot is written \. and a backslash \\; the empty key is \e"
@@ -36,12 +36,12 @@ def parse_path(text: str) -> MessagePath:
 
 
 def _within_limits(path: MessagePath) -> MessagePath:
-    if len(path) > _MOST_KEYS:
+    if len(path) > _MAX_KEYS:
         raise ValueError(
-            f"the path has {len(path):,} keys: {_MOST_KEYS} at most, as a message nests at most 100 levels"
+            f"the path has {len(path):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels"
         )
-    if (longest := max(map(len, path))) > _LONGEST_KEY:
-        raise ValueError(f"a key of the path has {longest:,} characters: {_LONGEST_KEY:,} at most")
+    if (longest := max(map(len, path))) > _MAX_KEY:
+        raise ValueError(f"a key of the path has {longest:,} characters: {_MAX_KEY:,} at most")
     return path
 
 

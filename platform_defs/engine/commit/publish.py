@@ -11,7 +11,7 @@ from typing import Any
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.engine.plan.topic_view import describe
 from platform_defs.engine.ports.publication_ports import Publication, RowChanges, Staged
-from platform_defs.engine.ports.run_ports import Broker, PipelineHold
+from platform_defs.engine.ports.run_ports import Broker, PipelineLease
 from platform_defs.errors import LogTruncated, StagingLost
 from platform_defs.offsets import Position, TopicView, still_there
 
@@ -83,7 +83,7 @@ STEPS = (
 
 
 def publish(
-    ledger: PipelineHold, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord
+    ledger: PipelineLease, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord
 ) -> tuple[TopicView, RowChanges | None]:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. Return the topic as
     it was before that, and what has changed in the table of an upsert.

@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCom
 from platform_defs.formats.supported import reader_of
 from platform_defs.offsets import PendingBatch
 
-_MOST_NAMED = 20  # ids in a message
+_MAX_NAMED = 20  # ids in a message
 
 
 def refuse_schema_file(contract: Contract) -> None:
@@ -91,4 +91,4 @@ def _refuse_forgotten(contract: Contract, schemas: Schemas, staged: Staged) -> N
 
 
 def _listed(keys: Sequence[str]) -> str:
-    return ", ".join(keys[:_MOST_NAMED]) + ", ..." * (len(keys) > _MOST_NAMED)
+    return ", ".join(keys[:_MAX_NAMED]) + ", ..." * (len(keys) > _MAX_NAMED)

@@ -17,7 +17,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import run
 from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.job.transform import transform_file
-from platform_defs.engine.ports.run_ports import Broker, PipelineHold
+from platform_defs.engine.ports.run_ports import Broker, PipelineLease
 from platform_defs.engine.ports.task_ports import StagingArea
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
@@ -30,14 +30,14 @@ Failure = TransformFailed | RowRefused
 
 
 @dataclass(frozen=True)
-class Trials:
+class Bisection:
     """Tries at parts of a batch, in the job that the batch itself runs in. `area` is a staging area of their own: what
     they make is copied there, since COPY may be what refuses it, and thrown away. Each try is made `within` a limit of
     time (`engine.job_limit`).
     """
 
     spark: SparkSession
-    ledger: PipelineHold
+    ledger: PipelineLease
     broker: Broker
     pipeline: Pipeline
     work: TaskWork

@@ -5,15 +5,15 @@ from collections.abc import Mapping
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.ports.pauses import SUSPECTED
 from platform_defs.engine.ports.publication_ports import Staged
-from platform_defs.engine.ports.run_ports import PipelineHold
+from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.errors.halts import AccumulateRefused
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offsets import PendingBatch, Suspect
 
-READINGS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
-LEFT_OUT = 200  # messages of a batch: more are no isolated bad messages
+MAX_ATTEMPTS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
+MAX_EXCLUDED = 200  # messages of a batch: more are no isolated bad messages
 
 
 class Excluded(Exception):  # between this module and batch.py only: go round again
@@ -30,7 +30,7 @@ class Excluded(Exception):  # between this module and batch.py only: go round ag
 
 
 def wait_for_suspects(
-    contract: Contract, ledger: PipelineHold, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
+    contract: Contract, ledger: PipelineLease, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
 ) -> None:
     """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
     known = {item.place: item for item in pending.suspects}
@@ -44,7 +44,7 @@ def wait_for_suspects(
         raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
 
 
-def refused_by_table(contract: Contract, ledger: PipelineHold, staged: Staged, refusal: RowRefused) -> Exception:
+def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, refusal: RowRefused) -> Exception:
     """The messages whose rows the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
     found, table = ledger.refused_rows(staged), contract.row_table.name
     if found:

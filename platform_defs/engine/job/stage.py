@@ -11,7 +11,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import as_ours, bound, range_numbers, run
 from platform_defs.engine.job.transform import transformed
 from platform_defs.engine.ports.publication_ports import Staged
-from platform_defs.engine.ports.run_ports import PipelineHold
+from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
@@ -24,7 +24,7 @@ Results = Sequence[Mapping[str, Any]]  # of a job that stages: attempt, rows, me
 
 def stage(
     spark: SparkSession,
-    ledger: PipelineHold,
+    ledger: PipelineLease,
     pipeline: Pipeline,
     pending: PendingBatch,
     work: TaskWork,

@@ -232,7 +232,7 @@ def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str], deci
 
 @dataclass(frozen=True)
 class UpTo:
-    """A broker (engine.ports.Broker) whose topic ends at the live pipeline's positions and has no other partitions."""
+    """A broker (Broker) whose topic ends at the live pipeline's positions and has no other partitions."""
 
     broker: Broker
     ends: Mapping[int, int]
@@ -246,7 +246,7 @@ class UpTo:
 
 @dataclass(frozen=True)
 class InTheNameOf:
-    """Lineage events (engine.ports.LineageEvents) of the live pipeline, whose batches these will be."""
+    """Lineage events (LineageEvents) of the live pipeline, whose batches these will be."""
 
     events: LineageEvents
     contract: Contract

@@ -146,7 +146,7 @@ class DirectSession(Protocol):
         ...
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         ...
 
     def transaction(self, wanted: OffsetRange) -> AbstractContextManager[DirectTransaction]:

@@ -84,7 +84,7 @@ class Auditor(Protocol):
         ...
 
 
-class PipelineHold(CountsFaults, Protocol):
+class PipelineLease(CountsFaults, Protocol):
     """One run's hold on a pipeline, from `acquire` to the run's end.
 
     Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch

@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.array_columns import Arrays
 from platform_defs.formats.blocks.arrow import Column, columns_of
 from platform_defs.formats.blocks.arrow import kernels as pc
 
-_MOST_TEXT = 256 << 20  # bytes, about: far from the 2 GiB at which Arrow's strings end
+_MAX_TEXT = 256 << 20  # bytes, about: far from the 2 GiB at which Arrow's strings end
 _LONGEST = 48  # of a number or timestamp, with its quotes and comma
 
 
@@ -27,7 +27,7 @@ def array_texts(column: Column) -> Column:
 
 def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch in parts, for whose arrays one column of texts each is enough."""
-    if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MOST_TEXT:
+    if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MAX_TEXT:
         yield batch
         return
     half = batch.num_rows // 2

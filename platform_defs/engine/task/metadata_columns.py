@@ -20,7 +20,7 @@ from platform_defs.engine.task.message_keys import KeyColumn
 from platform_defs.formats.blocks.arrow import ArrowField, Column, columns_of, integers, record_batch, schema_of
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.block import (
-    MOST_BYTES,
+    MAX_BYTES,
     TIMESTAMP_TYPES,
     YEARS,
     Block,
@@ -106,7 +106,7 @@ def _offered(name: str, block: Block, at: pa.Int64Array) -> Column:
 
 def _refuse_too_large(sizes: Sequence[int]) -> None:
     """Raise BlockTooLarge for several messages with more bytes than a column of a block may have."""
-    if len(sizes) > 1 and sum(sizes) > MOST_BYTES:
+    if len(sizes) > 1 and sum(sizes) > MAX_BYTES:
         raise BlockTooLarge
 
 

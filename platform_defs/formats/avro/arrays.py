@@ -8,7 +8,7 @@ from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Schema, Union
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.blocks.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.reason import Reason
 
 
@@ -54,7 +54,7 @@ def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> lis
 
 
 def _few(raw: list[Any]) -> list[Any]:
-    if len(raw) > MOST_ITEMS:
+    if len(raw) > MAX_ITEMS:
         raise _wrong(too_many_items(len(raw)))
     return raw
 

@@ -16,7 +16,7 @@ from platform_defs.formats.avro.schema import Definite, Enum, Schema
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
 from platform_defs.formats.blocks.array_columns import as_lists, doubt_arrays
-from platform_defs.formats.blocks.arrays import MOST_ITEMS
+from platform_defs.formats.blocks.arrays import MAX_ITEMS
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
@@ -25,8 +25,8 @@ from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, spread, texts, uuid_texts
 from platform_defs.formats.wire.cursors import Cursors
 
-_MOST_DIGITS = 38
-_LEAST_INT, _MOST_INT = -(1 << 63), (1 << 63) - 1
+_MAX_DIGITS = 38
+_LEAST_INT, _MAX_INT = -(1 << 63), (1 << 63) - 1
 
 
 def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, cursors: Cursors) -> Column:
@@ -91,7 +91,7 @@ def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Co
     items. A message with a doubtful item, a null one, or too many is doubtful.
     """
     rows: Any = inner.rows
-    doubt_arrays(cursors.doubtful, items, rows, doubtful, MOST_ITEMS)
+    doubt_arrays(cursors.doubtful, items, rows, doubtful, MAX_ITEMS)
     absent = np.ones(len(cursors.doubtful), np.bool_)
     absent[slice(None) if cursors.rows is None else cursors.rows] = False
     return as_lists(items, rows, absent)
@@ -155,7 +155,7 @@ def _symbols(of: Definite, indexes: Integers, cursors: Cursors) -> Column:
 
 def _microseconds(values: Integers, per_second: int, cursors: Cursors) -> Integers:
     least = max(-(-FIRST_MICROSECOND * per_second // 1_000_000), _LEAST_INT)
-    most = min(LAST_MICROSECOND * per_second // 1_000_000, _MOST_INT)
+    most = min(LAST_MICROSECOND * per_second // 1_000_000, _MAX_INT)
     cursors.doubt((values < least) | (values > most))
     if per_second <= 1_000_000:
         return values * (1_000_000 // per_second)
@@ -182,14 +182,14 @@ def _scaled(to: ColumnType, scale: int, held: Spans, cursors: Cursors) -> Column
 def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors: Cursors) -> Column:
     """Integers of 128 bits, times 10**-scale."""
     count, finer = len(cursors.doubtful), scale - to.scale
-    if scale > _MOST_DIGITS or abs(finer) > _MOST_DIGITS:
+    if scale > _MAX_DIGITS or abs(finer) > _MAX_DIGITS:
         cursors.doubt_all()
         return nulls(to.arrow, count)
     whole: Any = decimal_column(high, low, cursors.rows, count)
     whole = _less(whole, _beyond(whole, _most(to.precision, finer)), cursors)
     if finer == 0:
         return whole.view(to.arrow)
-    written = whole.view(pa.decimal128(_MOST_DIGITS, scale))
+    written = whole.view(pa.decimal128(_MAX_DIGITS, scale))
     found = pc.cast(written, to.arrow, safe=finer < 0)
     if finer > 0:
         inexact = pc.not_equal(pc.cast(found, written.type), written)
@@ -200,7 +200,7 @@ def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors
 def _most(precision: int, finer: int) -> int:
     """The largest integer that has `precision` digits once `finer` digits are cut from it, or added to it."""
     if finer > 0:
-        return 10 ** min(precision + finer, _MOST_DIGITS) - 1
+        return 10 ** min(precision + finer, _MAX_DIGITS) - 1
     return (10**precision - 1) // 10**-finer
 
 
@@ -209,7 +209,7 @@ def _beyond(whole: Any, most: int) -> Any:
 
 
 def _number(value: int) -> Any:
-    return pa.array([Decimal(value)], pa.decimal128(_MOST_DIGITS, 0))[0]
+    return pa.array([Decimal(value)], pa.decimal128(_MAX_DIGITS, 0))[0]
 
 
 def _less(found: Any, wrong: Any, cursors: Cursors) -> Any:

@@ -108,7 +108,7 @@ def _plain(column: ColumnType, of: Definite) -> Conversion | None:
 
 def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
     if logical.name == column.kind == "decimal":
-        return Conversion("scaled", scale=logical.scale) if logical.scale <= MOST_SCALE else None
+        return Conversion("scaled", scale=logical.scale) if logical.scale <= MAX_SCALE else None
     if logical.name == column.kind == "date":
         return Conversion("date")
     if column.kind == "timestamp" and logical.name in PER_SECOND:
@@ -118,7 +118,7 @@ def _logical(column: ColumnType, logical: Logical) -> Conversion | None:
     return None
 
 
-MOST_SCALE = 1_000  # digits behind the point, of a decimal as it is written
+MAX_SCALE = 1_000  # digits behind the point, of a decimal as it is written
 _PLAIN: dict[tuple[str, str], Kind] = {
     ("string", "string"): "text",
     ("integer", "int"): "integer",

@@ -18,7 +18,7 @@ from platform_defs.formats.avro.resolve import Plan, resolve
 from platform_defs.formats.avro.single import MessageReader
 from platform_defs.formats.blocks.arrow import Column, int64s, record_batch
 from platform_defs.formats.blocks.budget import Budget
-from platform_defs.formats.blocks.buffer import MOST_BYTES, Bytes, Integers, Mask
+from platform_defs.formats.blocks.buffer import MAX_BYTES, Bytes, Integers, Mask
 from platform_defs.formats.blocks.decoded import Decoded, in_order
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.writer_schema import WriterSchema
@@ -91,10 +91,10 @@ class _Block:
 
 
 def _parts(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
-    """Ranges of messages, each of at most MOST_BYTES, or of one message."""
+    """Ranges of messages, each of at most MAX_BYTES, or of one message."""
     parts, first = list[tuple[int, int]](), 0
     while first < len(starts):
-        within = int(np.searchsorted(stops, int(starts[first]) + MOST_BYTES, "right"))
+        within = int(np.searchsorted(stops, int(starts[first]) + MAX_BYTES, "right"))
         last = max(within, first + 1)
         parts.append((first, last))
         first = last

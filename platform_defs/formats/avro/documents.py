@@ -34,11 +34,11 @@ from platform_defs.formats.avro.schema import (
 from platform_defs.formats.avro.walk import Walk, Wrong
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
-from platform_defs.formats.json.json_text import MOST_BYTES, json_text
+from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject
 
-MOST_EMPTY = 1_000  # values that take no byte, in a document: else a few bytes could stand for any number of them
-_MOST_DECIMAL_BYTES, _MOST_SCALE = 400, 1_000  # of a decimal
+MAX_EMPTY = 1_000  # values that take no byte, in a document: else a few bytes could stand for any number of them
+_MAX_DECIMAL_BYTES, _MAX_SCALE = 400, 1_000  # of a decimal
 Text = TypeVar("Text", bound=str)
 
 _EPOCH = date(1970, 1, 1)
@@ -114,7 +114,7 @@ class _Documents:
     def _array(self, of: Array) -> list[Any]:
         items, empty = list[Any](), self.schema.is_empty(of.items)
         for count in self.walk.blocks(empty=empty):
-            if empty and count > MOST_EMPTY:
+            if empty and count > MAX_EMPTY:
                 raise _too_many()
             items += [self.document(of.items) for _ in range(count)]
         return items
@@ -130,13 +130,13 @@ class _Documents:
     def _spell(self, text: Text) -> Text:
         """Count the characters of a name, a string or a number."""
         self.spelt += len(text)
-        if self.spelt > MOST_BYTES:
-            raise Wrong("TooLarge", f"is more than {MOST_BYTES:,} bytes of JSON, which is what a json column takes")
+        if self.spelt > MAX_BYTES:
+            raise Wrong("TooLarge", f"is more than {MAX_BYTES:,} bytes of JSON, which is what a json column takes")
         return text
 
     def _count_empty(self, is_empty: bool) -> None:
         self.empty += is_empty
-        if self.empty > MOST_EMPTY:
+        if self.empty > MAX_EMPTY:
             raise _too_many()
 
 
@@ -150,7 +150,7 @@ def text_of(value: bytes) -> str:
 
 
 def _too_many() -> Wrong:
-    return Wrong("TooManyItems", f"holds more than {MOST_EMPTY:,} values that take no byte in the message")
+    return Wrong("TooManyItems", f"holds more than {MAX_EMPTY:,} values that take no byte in the message")
 
 
 def _number(value: float) -> JsonNumber:
@@ -194,7 +194,7 @@ def _bytes(value: bytes, logical: Logical | None) -> str:
 
 
 def _decimal(value: bytes, scale: int) -> JsonNumber:
-    if len(value) > _MOST_DECIMAL_BYTES or scale > _MOST_SCALE:
+    if len(value) > _MAX_DECIMAL_BYTES or scale > _MAX_SCALE:
         raise Wrong("OutOfRange", f"holds a decimal of {len(value):,} bytes and scale {scale:,}")
     number = int.from_bytes(value, "big", signed=True)
     digits = str(abs(number)).rjust(scale + 1, "0")

@@ -33,7 +33,7 @@ from platform_defs.formats.avro.schema import (
     Schema,
     Union,
 )
-from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 
 _PLAIN = {
@@ -46,7 +46,7 @@ _PLAIN = {
     "boolean": BOOLEAN,
 }
 _LOGICAL = {"date": DATE, "uuid": UUID, "time-millis": TIME, "time-micros": TIME}
-MOST_DIGITS = 38
+MAX_DIGITS = 38
 
 
 def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
@@ -66,7 +66,7 @@ def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool
         place = (*path, item.name)
         of, nullable = _without_null(item.type, schema)
         inner = nullable_record(item.type, schema)
-        if inner is not None and inner.fields and len(place) < MOST_LEVELS:  # each step leads to a field
+        if inner is not None and inner.fields and len(place) < MAX_LEVELS:  # each step leads to a field
             yield from _within(place, inner, schema, optional=optional or nullable)
         else:
             yield WriterField(place, _words(of, schema), optional or nullable, _column(of, schema))
@@ -123,7 +123,7 @@ def _column(of: Definite, schema: Schema) -> ColumnType:
 def _scalar(of: Definite) -> ColumnType:
     logical = of.logical if isinstance(of, Primitive | Fixed) else None
     if logical is not None:
-        if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
+        if logical.name == "decimal" and logical.precision <= MAX_DIGITS:
             return column_type(f"decimal({logical.precision},{logical.scale})")
         return TIMESTAMP if logical.name in PER_SECOND else _LOGICAL.get(logical.name, JSON)
     if isinstance(of, Enum | Fixed):

@@ -28,7 +28,7 @@ from platform_defs.formats.avro.schema import (
 from platform_defs.formats.blocks.budget import too_long
 from platform_defs.formats.blocks.excerpt import excerpt
 
-MOST_LEVELS = 100  # of nesting in the schema's text: far below Python's recursion limit
+MAX_LEVELS = 100  # of nesting in the schema's text: far below Python's recursion limit
 _PRIMITIVES: frozenset[str] = frozenset(get_args(PrimitiveName))
 _UNITS = ("millis", "micros", "nanos")
 _TIMES = {f"{kind}-{unit}": "long" for kind in ("timestamp", "local-timestamp") for unit in _UNITS}
@@ -73,8 +73,8 @@ class _Parser:
 
     def type_of(self, raw: Any, namespace: str = "", level: int = 0) -> AvroType:
         """The type that `raw`, a part of the schema's JSON, spells. Raises NotAvro."""
-        if level > MOST_LEVELS:
-            raise NotAvro(f"it nests deeper than {MOST_LEVELS} levels")
+        if level > MAX_LEVELS:
+            raise NotAvro(f"it nests deeper than {MAX_LEVELS} levels")
         if isinstance(raw, str):
             return self._by_name(raw, namespace)
         if isinstance(raw, list):

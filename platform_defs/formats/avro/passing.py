@@ -29,8 +29,8 @@ from platform_defs.formats.wire.cursors import Cursors
 from platform_defs.formats.wire.varint import zigzag
 
 FEW = 64  # messages: so many are read one by one in the time that a step over any number of them takes
-_MOST_LEVELS = 16  # of records, arrays and maps in each other
-_MOST_STEPS = 20_000  # beyond those that the messages' bytes explain: a schema can use a type in itself again and again
+_MAX_LEVELS = 16  # of records, arrays and maps in each other
+_MAX_STEPS = 20_000  # beyond those that the messages' bytes explain: a schema can use a type in itself again and again
 _LONE_ROUNDS = 8  # rounds over the items of few messages
 _KEY = Primitive("string")
 
@@ -93,14 +93,14 @@ class Passing:
 
     def __init__(self, schema: Schema, budget: int) -> None:
         self.schema = schema
-        self._left = 2 * budget + _MOST_STEPS * FEW  # steps times messages
+        self._left = 2 * budget + _MAX_STEPS * FEW  # steps times messages
 
     def skip(self, of: AvroType, cursors: Cursors, level: int) -> None:
         """Pass a value of each message. level: of how many records, arrays and maps it is in."""
         found = self.schema.definite(of)
         if self.schema.is_empty(found) or not len(cursors):
             return
-        if self._left < 0 or level > _MOST_LEVELS:
+        if self._left < 0 or level > _MAX_LEVELS:
             self._left = -1  # what is beside it is not passed either: there may be as many records as leaves of a tree
             cursors.doubt_all()
             return

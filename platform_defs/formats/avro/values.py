@@ -25,7 +25,7 @@ _MICROSECOND = timedelta(microseconds=1)
 FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _EXACT = Context(prec=40)
-_MOST_DIGITS_SHOWN = 32  # bytes of a decimal
+_MAX_DIGITS_SHOWN = 32  # bytes of a decimal
 
 
 def convert_to(column: ColumnType, conversion: Conversion) -> Convert:
@@ -103,7 +103,7 @@ def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
 
 def _shown(unscaled: int, size: int, scale: int) -> str:
     """The number; one of very many digits by its size, since Python takes long to spell those."""
-    if size > _MOST_DIGITS_SHOWN or scale > 100:
+    if size > _MAX_DIGITS_SHOWN or scale > 100:
         return f"a number of {counted(size, 'byte')}"
     digits = str(abs(unscaled)).rjust(scale + 1, "0")
     point = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits

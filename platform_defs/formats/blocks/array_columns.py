@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.formats.blocks.arrays import MOST_ITEMS
+from platform_defs.formats.blocks.arrays import MAX_ITEMS
 from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.buffer import Integers, Mask
@@ -49,7 +49,7 @@ class Arrays:
     @property
     def too_long(self) -> pa.BooleanArray:
         """True for arrays of more items than a column takes."""
-        return pc.fill_null(pc.greater(self._lengths, MOST_ITEMS), False)
+        return pc.fill_null(pc.greater(self._lengths, MAX_ITEMS), False)
 
     def with_any(self, wrong: pa.BooleanArray) -> pa.BooleanArray:
         """True for arrays with at least one item that is `wrong`."""

@@ -2,7 +2,7 @@
 
 from platform_defs.formats.blocks.reason import Reason
 
-MOST_ITEMS = 10_000
+MAX_ITEMS = 10_000
 SIZE_OF_ITEM = 32  # bytes, about: of one that takes a byte in its message
 NULL_ITEM = Reason("NullItem", "is null; an array's items are values")
 
@@ -14,4 +14,4 @@ def at_item(number: int, wrong: Reason) -> Reason:
 
 def too_many_items(number: int) -> Reason:
     """The array has more items than a column takes."""
-    return Reason("TooManyItems", f"has {number:,} items; an array has at most {MOST_ITEMS:,}")
+    return Reason("TooManyItems", f"has {number:,} items; an array has at most {MAX_ITEMS:,}")

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from platform_defs.formats.blocks.budget import BlockTooLarge
 
-MOST_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
+MAX_BYTES = 256 << 20  # of a block's values: far from the 2 GiB at which Arrow's binary arrays end
 Found = TypeVar("Found")
 Headers = list[tuple[str, bytes | None]]  # names and values
 TIMESTAMP_TYPES: Mapping[int, Literal["CreateTime", "LogAppendTime"]] = {1: "CreateTime", 2: "LogAppendTime"}
@@ -129,11 +129,11 @@ class MessageBlock:
 
 
 def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
-    """`messages` of one partition, in order of offset, as blocks of at most `MOST_BYTES`: one, unless they are huge."""
+    """`messages` of one partition, in order of offset, as blocks of at most `MAX_BYTES`: one, unless they are huge."""
     if not messages:
         return
     column = pa.array([message.value() for message in messages], pa.binary())
-    if len(messages) > 1 and (isinstance(column, pa.ChunkedArray) or column.nbytes > MOST_BYTES):
+    if len(messages) > 1 and (isinstance(column, pa.ChunkedArray) or column.nbytes > MAX_BYTES):
         middle = len(messages) // 2
         yield from message_blocks(messages[:middle])
         yield from message_blocks(messages[middle:])

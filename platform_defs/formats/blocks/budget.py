@@ -6,8 +6,8 @@ One that goes beyond its budget is read in halves (`block.in_parts`); what a sin
 
 from dataclasses import dataclass, field
 
-MOST_SPELLED = 256 << 20  # characters: far from the 2 GiB at which Arrow's strings end
-LONGEST_NAME = 1_000  # characters of a name in a schema, or of an enum's symbol
+MAX_SPELLED = 256 << 20  # characters: far from the 2 GiB at which Arrow's strings end
+MAX_NAME = 1_000  # characters of a name in a schema, or of an enum's symbol
 
 
 class BlockTooLarge(Exception):
@@ -19,7 +19,7 @@ class Budget:
     """What is left of it for a block of so many messages."""
 
     messages: int
-    left: int = field(default_factory=lambda: MOST_SPELLED)
+    left: int = field(default_factory=lambda: MAX_SPELLED)
 
     def spend(self, characters: int) -> None:
         """Raises BlockTooLarge where that is more than is left."""
@@ -30,6 +30,6 @@ class Budget:
 
 def too_long(name: str) -> str | None:
     """Why a name of a schema is refused; None where it is not."""
-    if len(name) <= LONGEST_NAME:
+    if len(name) <= MAX_NAME:
         return None
-    return f"a name in it has {len(name):,} characters, {LONGEST_NAME:,} at most: {name[:40]}…"
+    return f"a name in it has {len(name):,} characters, {MAX_NAME:,} at most: {name[:40]}…"

@@ -14,7 +14,7 @@ Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
 PADDING = 16  # bytes that lie behind the last message, so that two words can be loaded at its end
-MOST_BYTES = 1 << 30  # of a buffer: positions are Arrow's 32-bit offsets
+MAX_BYTES = 1 << 30  # of a buffer: positions are Arrow's 32-bit offsets
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-MOST_BYTES = 16 << 20  # of schema text; what is made of it takes some ten times as many
-MOST_THINGS = 1_000
+MAX_BYTES = 16 << 20  # of schema text; what is made of it takes some ten times as many
+MAX_THINGS = 1_000
 
 Made = TypeVar("Made")
 
 
-class Kept(Generic[Made]):
+class SchemaCache(Generic[Made]):
     """By key, the ones used last."""
 
-    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, most_bytes: int = MAX_BYTES) -> None:
         self._most, self._bytes = most_bytes, 0
         self._made: OrderedDict[Hashable, tuple[Made, int]] = OrderedDict()
 
@@ -31,7 +31,7 @@ class Kept(Generic[Made]):
         """Keep `made`, of a schema of `size` bytes, and forget what was not used for the longest time."""
         self._bytes += size - self._made.pop(key, (made, 0))[1]
         self._made[key] = made, size
-        while len(self._made) > 1 and (self._bytes > self._most or len(self._made) > MOST_THINGS):
+        while len(self._made) > 1 and (self._bytes > self._most or len(self._made) > MAX_THINGS):
             _, (_, freed) = self._made.popitem(last=False)
             self._bytes -= freed
         return made

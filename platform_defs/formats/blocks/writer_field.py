@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.message_path import MessagePath
 
-MOST_LEVELS = 10  # of records in each other; what is deeper is shown as a whole
+MAX_LEVELS = 10  # of records in each other; what is deeper is shown as a whole
 
 
 @dataclass(frozen=True)

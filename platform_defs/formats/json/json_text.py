@@ -17,12 +17,12 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.values import JsonNumber, JsonObject, text_reason
 
 # Postgres' limits on numeric (Numeric Types): digits before the point; after it, trailing zeros included.
-_MOST_WHOLE_DIGITS, _MOST_DECIMALS = 131_072, 16_383
+_MAX_WHOLE_DIGITS, _MAX_DECIMALS = 131_072, 16_383
 # jsonb's arrays and objects end at 256 MB. An element takes at most six times as many bytes there as in the text.
-MOST_BYTES = 32 << 20
+MAX_BYTES = 32 << 20
 
 # numeric's parser refuses any larger exponent, even of 0 (PG_INT32_MAX / 2).
-_MOST_EXPONENT = (2**31 - 1) // 2 - 1
+_MAX_EXPONENT = (2**31 - 1) // 2 - 1
 
 _number = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]+))?").fullmatch
 
@@ -34,9 +34,9 @@ def json_text(raw: Any) -> str | Reason:
         text = spelling.of(raw)
     except _RefusedValueError as refused:
         return refused.reason
-    if len(text) + spelling.zeros > MOST_BYTES // 4 and (size := len(text.encode()) + spelling.zeros) > MOST_BYTES:
+    if len(text) + spelling.zeros > MAX_BYTES // 4 and (size := len(text.encode()) + spelling.zeros) > MAX_BYTES:
         written = ", its numbers written without exponents" if spelling.zeros else ""
-        return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column takes at most {MOST_BYTES:,}")
+        return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column takes at most {MAX_BYTES:,}")
     return text
 
 
@@ -97,6 +97,6 @@ def _printed_length(raw: JsonNumber) -> int:
     digits = len((whole + decimals).lstrip("0"))
     before = digits - len(decimals) + shift if digits else 0
     after = len(decimals) - shift
-    if abs(shift) > _MOST_EXPONENT or before > _MOST_WHOLE_DIGITS or after > _MOST_DECIMALS:
+    if abs(shift) > _MAX_EXPONENT or before > _MAX_WHOLE_DIGITS or after > _MAX_DECIMALS:
         raise _RefusedValueError("OutOfRange", f"holds the number {excerpt(raw)}, which Postgres' numeric cannot store")
     return raw.startswith("-") + max(before, 1) + (after + 1 if after > 0 else 0)

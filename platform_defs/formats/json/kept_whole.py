@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.formats.blocks.arrow import Column
-from platform_defs.formats.json.json_text import MOST_BYTES
+from platform_defs.formats.json.json_text import MAX_BYTES
 from platform_defs.formats.json.message_shape import ObjectShape
 
 _WHITESPACE = b" \t\n\r"
-_NO_LARGER_WRITTEN_OUT = MOST_BYTES // 64  # a float's 5 bytes, 1e308, are at most 309 digits without an exponent
+_NO_LARGER_WRITTEN_OUT = MAX_BYTES // 64  # a float's 5 bytes, 1e308, are at most 309 digits without an exponent
 _has_exponent = re.compile(rb"[0-9]e[+-]?[0-9]").search
 
 
@@ -86,4 +86,4 @@ def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | 
 
 def _may_be_too_large(text: bytes) -> bool:
     """Whether the single reader must say how long the text is with its numbers written without exponents."""
-    return len(text) > MOST_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)
+    return len(text) > MAX_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)

@@ -25,7 +25,7 @@ from platform_defs.formats.json.message_shape import ObjectShape
 from platform_defs.formats.json.read_plan import ReadPlan
 from platform_defs.formats.json.single import MAX_DEPTH, too_deep
 
-_MOST_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
+_MAX_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
 _BEYOND = 1 << 30  # past the end of every value
 # A character of a plain key or of a number, escaped. Not those that HTML needs escaped, which some writers always do.
 _escaped_ascii = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])").search
@@ -42,7 +42,7 @@ class Lines:
 
 def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
     """The values, at least one and none of them null, as rows; None if one keeps the block from being read as one."""
-    if not plan.readable or values.nbytes > _MOST_BYTES or not _all_braced(values):
+    if not plan.readable or values.nbytes > _MAX_BYTES or not _all_braced(values):
         return None
     joined = _joined(values)
     if b"\0" in joined or not _is_utf8(joined) or _shifts_far(plan, joined, values):
@@ -54,7 +54,7 @@ def line_mask(values: pa.BinaryArray) -> pa.BooleanArray:
     """Which of the values may be in a block."""
     begun = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
     lines = pc.fill_null(pc.and_not(begun, pc.match_substring(values, "\0")), False)
-    if values.nbytes <= _MOST_BYTES and _is_utf8(_joined(values.drop_null())):
+    if values.nbytes <= _MAX_BYTES and _is_utf8(_joined(values.drop_null())):
         return lines
     return pc.and_(lines, pa.array([value is not None and _is_utf8(value) for value in values.to_pylist()]))
 

@@ -22,8 +22,8 @@ _EXPONENT = r"[eE](?:-[0-9]{2,}|[+-][+-]|[+-]*0[xX])"
 _FAR = rf'\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}\]]'
 _SHIFTED_FAR = rf"\s*:{_FAR}"
 _SHIFTED_FAR_IN_AN_ARRAY = rf"[\[,]{_FAR}"
-_MOST_NAMED = 20  # keys: RE2 is fastest with few
-_MOST_HINTS = 3  # keys: each takes a pass of its own, a third as long as one for all of them
+_MAX_NAMED = 20  # keys: RE2 is fastest with few
+_MAX_HINTS = 3  # keys: each takes a pass of its own, a third as long as one for all of them
 
 
 @dataclass
@@ -71,7 +71,7 @@ class ReadPlan:
 def _shifted_far(fields: Sequence[Field]) -> str | None:
     """The expression, with the keys of the decimals where each can be spelled in one way only (but for \\u escapes)."""
     keys = _decimal_keys(fields)
-    named = f'"(?:{"|".join(map(re.escape, keys))})"' if _plain(keys) and len(keys) <= _MOST_NAMED else '"'
+    named = f'"(?:{"|".join(map(re.escape, keys))})"' if _plain(keys) and len(keys) <= _MAX_NAMED else '"'
     plain_ones = [named + _SHIFTED_FAR] if keys else []
     return "|".join([*plain_ones, *([_SHIFTED_FAR_IN_AN_ARRAY] if _in_arrays(fields) else [])]) or None
 
@@ -81,7 +81,7 @@ def _hints(fields: Sequence[Field], shifted_far: str | None) -> list[str]:
     byte; the first letter of a key lets it leap.
     """
     keys = _decimal_keys(fields)
-    if shifted_far is None or _in_arrays(fields) or not _plain(keys) or len(keys) > _MOST_HINTS:
+    if shifted_far is None or _in_arrays(fields) or not _plain(keys) or len(keys) > _MAX_HINTS:
         return [shifted_far] if shifted_far else []
     return [f'{re.escape(key)}"{_SHIFTED_FAR}' for key in keys]
 

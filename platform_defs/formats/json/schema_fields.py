@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, kinds_of, meant, node, required_by
 
@@ -25,7 +25,7 @@ def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Itera
     for name, raw in node(of.get("properties")).items():
         place, (found, nullable) = (*path, name), meant(raw, root)
         lacking = optional or nullable or name not in always
-        if found and node(found.get("properties")) and len(place) < MOST_LEVELS:
+        if found and node(found.get("properties")) and len(place) < MAX_LEVELS:
             yield from _within(place, found, root, optional=lacking)
         else:
             column = column_of(found, root) if found is not None else JSON

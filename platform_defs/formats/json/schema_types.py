@@ -25,7 +25,7 @@ from platform_defs.contract.model.column_types import (
 _PLAIN = {"string": STRING, "integer": INTEGER, "number": DOUBLE, "boolean": BOOLEAN}
 _FORMATS = {"date": DATE, "date-time": TIMESTAMP, "time": TIME, "uuid": UUID}
 _DECIMAL = re.compile(r"\^-\?(?:\[0-9\]\{1,(\d{1,2})\}|0\?)(?:\(\[\.\]\[0-9\]\{1,(\d{1,2})\}\)\?)?\$")
-_MOST_STEPS = 50  # from one $ref or choice to the next: a schema may contain itself
+_MAX_STEPS = 50  # from one $ref or choice to the next: a schema may contain itself
 Node = Mapping[str, Any]
 
 
@@ -43,7 +43,7 @@ def required_by(of: Node) -> frozenset[str]:
 def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
     """The one type that the schema says, without null, and whether null is allowed; None where it says several."""
     nullable = False
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not isinstance(raw, dict):
             return {}, True  # true: anything
         here = cast("Node", raw)
@@ -64,7 +64,7 @@ def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
 def kinds_of(raw: Any, root: Node) -> frozenset[str] | None:
     """The types of JSON that a value may have, null among them; None where the schema does not say."""
     kinds, waiting = set[str](), [raw]
-    for _ in range(_MOST_STEPS):
+    for _ in range(_MAX_STEPS):
         if not waiting:
             return frozenset(kinds)
         here = node(waiting.pop())

@@ -17,8 +17,8 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 
-_MOST_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message
-_LONGEST_KEY = 200  # with longer ones the expression grows past what RE2 takes
+_MAX_FIELDS = 50  # with more, RE2 leaves its fast automaton: 300 fields took 90 ms a message
+_MAX_KEY = 200  # with longer ones the expression grows past what RE2 takes
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*"'  # \u escapes are suspects: they may be half a surrogate pair
 _SCALAR = rf"(?:{_STRING}|-?[0-9][0-9.eE+-]*|true|false|null)"
 _FLAT = rf'(?:{_STRING}|[^"\[\]{{}}])*'
@@ -31,7 +31,7 @@ def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     """True for values that do not look like a message of the contract, or seem to have a field twice."""
     not_one = pa.array([False] * len(values), pa.bool_())
     shape = message_shape(contract)
-    if len(contract.fields) > _MOST_FIELDS or max(map(len, _all_keys(shape))) > _LONGEST_KEY:
+    if len(contract.fields) > _MAX_FIELDS or max(map(len, _all_keys(shape))) > _MAX_KEY:
         return not_one
     twice = _twice(shape)
     try:

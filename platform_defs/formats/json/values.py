@@ -30,7 +30,7 @@ import pyarrow as pa
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Unit
 from platform_defs.contract.model.message_path import MessagePath, spell_path
-from platform_defs.formats.blocks.arrays import MOST_ITEMS, NULL_ITEM, at_item, too_many_items
+from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import plain_value
@@ -77,7 +77,7 @@ _is_timestamp = re.compile(_TIMESTAMP).fullmatch
 _decimal_parts = re.compile(
     r"([+-]?)(?=\.?[0-9])([0-9]*+)(?:\.([0-9]*+))?(?:[eE]([+-]?)(?=[0-9])0*+([0-9]*+))?"  # never tried twice
 ).fullmatch
-_MOST_EXPONENT_DIGITS = 18  # with more, no message is long enough to bring the number back into a column's range
+_MAX_EXPONENT_DIGITS = 18  # with more, no message is long enough to bring the number back into a column's range
 UNITS: dict[Unit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 TICKS: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -170,7 +170,7 @@ def _decimal(raw: Any, of: ColumnType) -> Any:
     digits = written.rstrip("0")
     if not digits:  # zero, whatever the exponent
         return Decimal(0)
-    exponent = int(f"{exponent_sign}{exponent_digits[:_MOST_EXPONENT_DIGITS] or 0}")
+    exponent = int(f"{exponent_sign}{exponent_digits[:_MAX_EXPONENT_DIGITS] or 0}")
     exponent += len(written) - len(digits) - len(fraction)
     if len(digits) + exponent > of.precision - of.scale:
         whole = of.precision - of.scale
@@ -184,7 +184,7 @@ def _array(read: Reader, of: ColumnType, raw: Any) -> Any:
     if type(raw) is not list:
         return wrong_type(raw, f"an {of.name}")
     items = cast("list[Any]", raw)
-    if len(items) > MOST_ITEMS:
+    if len(items) > MAX_ITEMS:
         return too_many_items(len(items))
     found = list[Any]()
     for number, item in enumerate(items, 1):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from platform_defs.formats.blocks.arrays import MOST_ITEMS, at_item, too_many_items
+from platform_defs.formats.blocks.arrays import MAX_ITEMS, at_item, too_many_items
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.resolve import ColumnPlan
 from platform_defs.formats.protobuf.shapes import FieldShape
@@ -31,7 +31,7 @@ def array_value(read: ItemReader, field: FieldShape, tree: Tree | None) -> list[
     items: list[Any] | None = part_of(field, tree)
     if items is None:
         return None
-    if len(items) > MOST_ITEMS:
+    if len(items) > MAX_ITEMS:
         return too_many_items(len(items))
     found = list[Any]()
     for number, raw in enumerate(items, 1):

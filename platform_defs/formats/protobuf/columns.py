@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.formats.blocks.arrays import MOST_ITEMS, SIZE_OF_ITEM
+from platform_defs.formats.blocks.arrays import MAX_ITEMS, SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
@@ -18,11 +18,11 @@ from platform_defs.formats.protobuf.items import items_of
 from platform_defs.formats.protobuf.json_columns import ends_at, json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
-from platform_defs.formats.protobuf.tree import MOST_ITEMS as MOST_OF_A_MESSAGE
+from platform_defs.formats.protobuf.tree import MAX_ITEMS as MAX_OF_A_MESSAGE
 from platform_defs.formats.protobuf.walk import Cell, Found
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 
-_MOST_DIGITS = 18  # of a decimal that is made of an integer of 64 bits
+_MAX_DIGITS = 18  # of a decimal that is made of an integer of 64 bits
 
 Maker = Callable[[ColumnPlan, list[Cell], Integers, Found], Any]
 
@@ -56,7 +56,7 @@ def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
     longest = plan.items.shape.enum.longest if plan.items.shape and plan.items.shape.enum else 0
     budget.spend(len(items.rows) * (SIZE_OF_ITEM + longest))
     column = _MAKERS[plan.items.recipe](plan.items, items.cells, np.arange(len(items.rows)), items.alone)
-    most = min(MOST_ITEMS, MOST_OF_A_MESSAGE // sum(other.is_whole for other in program.columns))
+    most = min(MAX_ITEMS, MAX_OF_A_MESSAGE // sum(other.is_whole for other in program.columns))
     return items.lists(column, most, path, found)
 
 
@@ -200,9 +200,9 @@ def _decimals(values: Integers, scales: Integers, plan: ColumnPlan, rows: Intege
     """values times ten to the power of -scales, where 64 bits are enough for all of it; the others are doubtful."""
     of = plan.item.type
     up = of.scale - scales  # of so many decimals zeros are added
-    wrong = (up < 0) | (up > _MOST_DIGITS)
+    wrong = (up < 0) | (up > _MAX_DIGITS)
     factors = 10 ** np.where(wrong, 0, up)
-    most = 10 ** min(of.precision, _MOST_DIGITS) - 1
+    most = 10 ** min(of.precision, _MAX_DIGITS) - 1
     wrong |= (values > most // factors) | (values < -(most // factors))
     found.doubtful[rows] |= wrong
     exact = np.where(wrong, 0, values) * factors

@@ -19,14 +19,14 @@ from google.protobuf.message import DecodeError, Error
 import platform_defs
 from platform_defs.errors import Retryable
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.kept import SchemaCache
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.long_names import refuse_long_names
 from platform_defs.proto import compiler
 
-_LONGEST_NAME, _LONGEST_PART, _MOST_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
+_MAX_NAME, _MAX_PART, _MAX_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
 _FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
-_files = Kept[FileDescriptor]()  # of a process: compiling one takes longer than reading ten thousand messages
+_files = SchemaCache[FileDescriptor]()  # of a process: compiling one takes longer than reading ten thousand messages
 _of_the_log = re.compile(r"[EF]\d{4} [^]]*\] ").match  # what the compiler's own log has before a message
 MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
@@ -88,11 +88,11 @@ def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> No
 
 def _is_name(path: str) -> bool:
     """Whether a file below a folder can have that name. (Errors of the file system are to be those of the system.)"""
-    if "\\" in path or not path.isprintable() or len(path.encode()) > _LONGEST_NAME:
+    if "\\" in path or not path.isprintable() or len(path.encode()) > _MAX_NAME:
         return False
     parts = path.split("/")
-    named = all(part not in ("", ".", "..") and len(part.encode()) <= _LONGEST_PART for part in parts)
-    return named and len(parts) <= _MOST_PARTS
+    named = all(part not in ("", ".", "..") and len(part.encode()) <= _MAX_PART for part in parts)
+    return named and len(parts) <= _MAX_PARTS
 
 
 def _descriptor(document: str) -> FileDescriptorProto | None:

@@ -17,7 +17,7 @@ from platform_defs.contract.model.column_types import (
     array_or_json,
 )
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.formats.blocks.writer_field import MOST_LEVELS, WriterField
+from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
@@ -49,7 +49,7 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
         place, other = (*path, item.name), (*in_json, item.json_name)
         lacking = optional or item.has_presence
         inner = _taken_apart(item)
-        if inner is not None and len(place) < MOST_LEVELS:
+        if inner is not None and len(place) < MAX_LEVELS:
             yield from _within(place, other, inner, optional=lacking)
         else:
             yield WriterField(place, spelt(item), lacking, _column(item), (other,), item.number)

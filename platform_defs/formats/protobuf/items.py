@@ -11,7 +11,7 @@ from platform_defs.formats.blocks.buffer import Integers, Words
 from platform_defs.formats.protobuf.heads import Values
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FIXED32, FIXED64, LENGTH, FieldShape, MessageShape
-from platform_defs.formats.protobuf.walk import FEW, MOST_THIN_ROUNDS, Cell, Found, walk
+from platform_defs.formats.protobuf.walk import FEW, MAX_THIN_ROUNDS, Cell, Found, walk
 from platform_defs.formats.wire.cursors import Cursors
 
 _HALF = np.uint64(0xFFFF_FFFF)
@@ -72,7 +72,7 @@ def _is_packed(field: FieldShape, values: Values, found: Found) -> bool:
 
 
 def _unpacked(field: FieldShape, cursors: Cursors) -> Iterator[Values]:
-    thin = MOST_THIN_ROUNDS
+    thin = MAX_THIN_ROUNDS
     while (going := (cursors.left > 0) & ~cursors.doubts).any():
         with cursors.among(going) as some:
             thin -= len(some) < FEW

@@ -12,7 +12,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.json_tree import json_column_value
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Path, Program
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
-from platform_defs.formats.protobuf.tree import MOST_ITEMS, RefusedMessage, TreeReader
+from platform_defs.formats.protobuf.tree import MAX_ITEMS, RefusedMessage, TreeReader
 from platform_defs.formats.protobuf.walk import Found
 
 
@@ -22,7 +22,7 @@ def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget
     holder, item = ends_at(program.shape, path)
     alone = MessageShape(holder.of, {item.number: item})
     bytes_of = _bytes_of(path, found)
-    longest = MOST_ITEMS // sum(other.is_whole for other in program.columns)
+    longest = MAX_ITEMS // sum(other.is_whole for other in program.columns)
     texts: list[str | None] = [None] * len(found.doubtful)
     for row in _rows(path, found):
         text = _text(alone, item, bytes_of.get(row, b""), len(path) - 1, longest)

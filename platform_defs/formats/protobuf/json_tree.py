@@ -16,13 +16,13 @@ from typing import Any, cast
 import numpy as np
 
 from platform_defs.formats.blocks.reason import Reason
-from platform_defs.formats.json.json_text import MOST_BYTES, json_text
+from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
 
-_LONGEST_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
+_MAX_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -44,8 +44,8 @@ def _measured(make: Callable[[], Any]) -> Any:
         found = make()
     except RefusedMessage as refused:
         return refused.reason
-    if (least := _least_size(found)) > MOST_BYTES:  # before it is spelt: names may be much longer than their numbers
-        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MOST_BYTES:,}")
+    if (least := _least_size(found)) > MAX_BYTES:  # before it is spelt: names may be much longer than their numbers
+        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MAX_BYTES:,}")
     return found
 
 
@@ -145,7 +145,7 @@ def _timestamp(_shape: MessageShape, tree: Tree) -> str:
 
 def _duration(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
-    if abs(seconds) > _LONGEST_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
+    if abs(seconds) > _MAX_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
         raise RefusedMessage("OutOfRange", f"holds {seconds:,} seconds and {nanos:,} nanoseconds, which is no duration")
     return f"{'-' if seconds < 0 or nanos < 0 else ''}{abs(seconds)}{_fraction(abs(nanos))}s"
 

@@ -26,8 +26,8 @@ from platform_defs.formats.protobuf.shapes import (
 Tree = dict[int, Any]  # by number: an int, float, bool, bytes (string, bytes) or Tree; a list of those where repeated
 
 MAX_DEPTH = 100  # messages within messages, the outermost not counted
-MOST_ITEMS = 1_000_000  # of repeated fields: a million booleans are a megabyte on the wire, and many more as values
-_MOST_BYTES_OF_TAG, _MOST_BYTES_OF_NUMBER = 5, 10
+MAX_ITEMS = 1_000_000  # of repeated fields: a million booleans are a megabyte on the wire, and many more as values
+_MAX_BYTES_OF_TAG, _MAX_BYTES_OF_NUMBER = 5, 10
 _LONGEST = 2**31 - 1
 
 
@@ -149,8 +149,8 @@ class TreeReader:
 
     def _append(self, field: FieldShape, tree: Tree, value: Any) -> None:
         self._items += 1
-        if self._items > MOST_ITEMS:
-            raise RefusedMessage("TooManyItems", f"holds more than {MOST_ITEMS:,} items of repeated fields")
+        if self._items > MAX_ITEMS:
+            raise RefusedMessage("TooManyItems", f"holds more than {MAX_ITEMS:,} items of repeated fields")
         tree.setdefault(field.number, []).append(value)
 
     def _scalar(self, field: FieldShape, at: int, stop: int) -> tuple[Any, int]:
@@ -178,7 +178,7 @@ class TreeReader:
         """A field's number, its wire type, and the position behind them."""
         tag, after = self._number(at, stop)
         number, wire_type = tag >> 3, tag & 7
-        if after - at > _MOST_BYTES_OF_TAG or tag >= 2**32 or number == 0:
+        if after - at > _MAX_BYTES_OF_TAG or tag >= 2**32 or number == 0:
             raise _malformed("has no field number between 1 and 536,870,911", at)
         if wire_type > FIXED32:
             raise _malformed(f"has the wire type {wire_type}, which does not exist,", at)
@@ -187,7 +187,7 @@ class TreeReader:
     def _length(self, at: int, stop: int) -> tuple[int, int]:
         """Where what has a length in front of it begins and ends."""
         length, after = self._number(at, stop)
-        if after - at > _MOST_BYTES_OF_TAG or length > _LONGEST:
+        if after - at > _MAX_BYTES_OF_TAG or length > _LONGEST:
             raise _malformed(f"gives a length of {length:,} bytes", at)
         return after, self._after(after, length, stop)
 
@@ -199,7 +199,7 @@ class TreeReader:
     def _number(self, at: int, stop: int) -> tuple[int, int]:
         """A varint, cut to 64 bits, and the position behind it."""
         value = 0
-        for place in range(_MOST_BYTES_OF_NUMBER):
+        for place in range(_MAX_BYTES_OF_NUMBER):
             if at + place >= stop:
                 raise _malformed("is cut off in the middle of a number", at)
             byte = self._data[at + place]

@@ -15,7 +15,7 @@ from platform_defs.formats.protobuf.resolve import ColumnPlan
 
 Reader = Callable[[Sequence[Any]], Any]  # the parts of a value, none of them missing → a value, or a Reason
 
-MOST_BYTES_OF_DECIMAL = 512  # beyond that no scale brings a number back into a column's range
+MAX_BYTES_OF_DECIMAL = 512  # beyond that no scale brings a number back into a column's range
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -72,7 +72,7 @@ def scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
 
 
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal | Reason:
-    if len(raw) > MOST_BYTES_OF_DECIMAL:
+    if len(raw) > MAX_BYTES_OF_DECIMAL:
         return Reason("OutOfRange", f"is a number of {len(raw):,} bytes; {of.name} has {of.precision} digits")
     return scaled(int.from_bytes(raw, "big", signed=True), scale, of)
 

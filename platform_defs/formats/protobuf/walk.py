@@ -17,7 +17,7 @@ from platform_defs.formats.protobuf.resolve import Path, Program
 from platform_defs.formats.protobuf.shapes import LENGTH, FieldShape, MessageShape
 
 FEW = 32  # messages in a round: with less it is slower than reading them one by one ...
-MOST_THIN_ROUNDS = 64  # ... so only so many of those are made
+MAX_THIN_ROUNDS = 64  # ... so only so many of those are made
 
 
 @dataclass
@@ -73,7 +73,7 @@ class _Walk:
         inner = self._expect(shape, path, rows)
         heads = Heads(self._found.buffer, rows, starts, stops, self._found.doubtful)
         cases: dict[str, Integers] = {}
-        thin = MOST_THIN_ROUNDS
+        thin = MAX_THIN_ROUNDS
         while (tag := heads.lowest()) is not None:
             values = heads.take(tag)
             thin -= len(values.rows) < FEW

@@ -17,7 +17,7 @@ from resources.registry.client import name_in_ledger
 if TYPE_CHECKING:
     from resources.registry.address import Registry
 
-MOST_BATCHES = 20  # that are shown of a schema
+MAX_BATCHES = 20  # that are shown of a schema
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
     generation = answers.newest_generation(contract.pipeline)
     kept = SchemaLedger(url, name).known(generation, [key]).get(key)
     if kept is not None:
-        return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MOST_BATCHES))
+        return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MAX_BATCHES))
     found = _asked(contract, key, address)
     if found is None:
         asked = "neither the ledger nor the registry has" if address else "the ledger has not"

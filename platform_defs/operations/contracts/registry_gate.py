@@ -19,7 +19,7 @@ from resources.endpoints import ledger_if_any, registry_alone
 from resources.process.settings import settings
 from resources.registry.address import Registry
 
-MOST_VERSIONS = 100  # of a subject, the newest: a gate that asks for thousands would not end in time
+MAX_VERSIONS = 100  # of a subject, the newest: a gate that asks for thousands would not end in time
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class RegistryGate:
         """Without a ledger, what it would have said is left out, and that is said."""
         name = settings().registry_name
         try:
-            found = survey(contract, self.address, self.ledger_url, name, MOST_VERSIONS)
+            found = survey(contract, self.address, self.ledger_url, name, MAX_VERSIONS)
             return found, [*_older(found), *(f"{who} was not asked: there is none" for who in found.unasked)]
         except (LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew) as error:
-            found = survey(contract, self.address, None, name, MOST_VERSIONS)
+            found = survey(contract, self.address, None, name, MAX_VERSIONS)
             return found, [*_older(found), f"the ledger was not asked: {error}"]
 
     def _refused(self, contract: Contract) -> tuple[list[str], list[str]]:
@@ -75,7 +75,7 @@ class RegistryGate:
 def _older(found: SchemaSurvey) -> list[str]:
     if not found.older:
         return []
-    return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MOST_VERSIONS} not looked at"]
+    return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MAX_VERSIONS} not looked at"]
 
 
 def _counted(found: SchemaSurvey) -> str:

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-MOST_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a transactional topic has one each transaction
+MAX_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a transactional topic has one each transaction
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def put_together(
 
 def _continues(before: PrunedRange, item: PrunedRange, lost_after: Sequence[int]) -> bool:
     same = bisect_left(lost_after, before.last_batch) == bisect_left(lost_after, item.last_batch)
-    return same and before.until_offset == item.from_offset and before.spans + item.spans <= MOST_SPANS
+    return same and before.until_offset == item.from_offset and before.spans + item.spans <= MAX_SPANS
 
 
 def _joined(before: PrunedRange, item: PrunedRange) -> PrunedRange:

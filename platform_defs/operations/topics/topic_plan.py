@@ -17,7 +17,7 @@ from platform_defs.topics.observed import Observed
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import judge
 from platform_defs.topics.still import difference
-from platform_defs.topics.verdicts import Place, Verdict
+from platform_defs.topics.verdicts import Place, Violation
 from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
 from resources.kafka.admin.topic_admin import TopicAdmin
 from resources.kafka.data.key_samples import sample_keys
@@ -42,7 +42,7 @@ class Judged:
     """A plan, and what the rules say of it."""
 
     plan: Plan
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Violation, ...]
     declared: Mapping[str, Declared]
     evidence: Evidence
 
@@ -125,7 +125,7 @@ class Topics:
         if judged.refused:
             raise BadInput("a rule refuses the plan; nothing was changed")
         try:
-            self.admin.rehearse(judged.plan.steps)
+            self.admin.dry_run(judged.plan.steps)
         except BadInput as error:
             raise _placed(error, judged) from error
         self.moves.check(judged.plan)
@@ -169,7 +169,7 @@ def stored(path: Path) -> Plan:
     return found.plan
 
 
-def _allow(verdicts: Sequence[Verdict], allowed: Allowed, observed: Observed) -> list[Verdict]:
+def _allow(verdicts: Sequence[Violation], allowed: Allowed, observed: Observed) -> list[Violation]:
     """What a person has allowed is a warning."""
     rules = {"order_kept"} if allowed.break_key_order else set[str]()
     rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
@@ -178,11 +178,11 @@ def _allow(verdicts: Sequence[Verdict], allowed: Allowed, observed: Observed) ->
     return [replace(one, severity="warn") if one.rule in rules else one for one in verdicts]
 
 
-def _broken(contract: BrokenContract) -> Verdict:
+def _broken(contract: BrokenContract) -> Violation:
     error = contract.error
     place = Place(error.file or str(contract.path), error.line, error.field)
     message = f"{error.problem}. What it declares is not known; others can go ahead: --topic NAME"
-    return Verdict("refuse", "contract", "", message, place)
+    return Violation("refuse", "contract", "", message, place)
 
 
 def _placed(error: BadInput, judged: Judged) -> BadInput:

@@ -26,7 +26,7 @@ from resources.postgres.ledger.unsent import HeldUnsent, UnsentId, UnsentLedger,
 
 LOOKED_FOR = 50_000  # messages in one pass over the log
 AT_ONCE = 1_000  # messages, and
-MOST_BYTES = 16_000_000  # of their content, sent before it is recorded what became of them
+MAX_BYTES = 16_000_000  # of their content, sent before it is recorded what became of them
 SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write what it has received
 OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that tell nothing of other messages
 DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
@@ -191,7 +191,7 @@ def _portions(held: HeldUnsent, outcomes: Sequence[Outcome]) -> Iterator[list[Un
 def _batches(items: Sequence[UnsentId]) -> Iterator[list[UnsentId]]:
     batch, size = list[UnsentId](), 0
     for item in items:
-        if batch and (len(batch) == AT_ONCE or size + item.bytes > MOST_BYTES):
+        if batch and (len(batch) == AT_ONCE or size + item.bytes > MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(item)

@@ -6,7 +6,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement
 from resources.postgres.ledger.answers import UsedSchema
 
-MOST_IDS = 5  # that a warning names
+MAX_IDS = 5  # that a warning names
 
 
 def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> Judged | None:
@@ -17,7 +17,7 @@ def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Calla
     if len(keys) < 2 or contract.wire.framing not in ("prefix", "both") or partitions() < 2:
         return None
     ids = sorted(keys, key=int)
-    shown = ", ".join(ids[:MOST_IDS]) + (", ..." if len(ids) > MOST_IDS else "")
+    shown = ", ".join(ids[:MAX_IDS]) + (", ..." if len(ids) > MAX_IDS else "")
     of_late = any(one.of_late for one in used if one.key in keys and one.part == "key")
     why = (
         f"keys begin with the ids of {len(ids)} schemas ({shown}), so producers may send one key to two partitions, "

@@ -39,7 +39,7 @@ EVERY = 60  # seconds between two looks at what messages name, in one statement 
 AGAIN = 300.0  # seconds between two questions to the registry about the subjects of a topic
 BUDGET = 20.0  # seconds of a tick; what is left is judged by the next one
 AFRESH = 3600.0  # seconds after which versions are asked for again: a registry may have been built again
-MOST_KEPT = 10_000  # judgements in a process
+MAX_KEPT = 10_000  # judgements in a process
 
 
 Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; or "", a version and its subject
@@ -235,6 +235,6 @@ class Look:
             return None
 
     def _judge(self, contract: Contract, by: str, place: Place, schema: WriterSchema) -> None:
-        if len(self._memory.judgements) > MOST_KEPT:
+        if len(self._memory.judgements) > MAX_KEPT:
             self._memory.judgements.clear()
         self._memory.judgements[by, place] = judge(contract, schema)

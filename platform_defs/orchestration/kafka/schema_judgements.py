@@ -12,7 +12,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import doubts_of, misfit
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 
-MOST_SHOWN = 50  # schemas in the check's table
+MAX_SHOWN = 50  # schemas in the check's table
 COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "verdict")
 
 
@@ -77,6 +77,6 @@ def _sentence(judged: Sequence[Judged], worst: Sequence[Judged], away: str | Non
 
 
 def _table(judged: Sequence[Judged]) -> dg.TableMetadataValue:
-    rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in judged[:MOST_SHOWN]]
+    rows = [(one.pipeline, one.schema, "some" if one.used else "none", one.why[:500]) for one in judged[:MAX_SHOWN]]
     records = [dg.TableRecord(dict(zip(COLUMNS, row, strict=True))) for row in rows]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=[dg.TableColumn(name) for name in COLUMNS]))

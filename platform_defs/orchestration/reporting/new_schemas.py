@@ -25,7 +25,7 @@ from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import SchemaLedger
 
-MOST_NEW = 20  # of a batch that are shown: messages may name as many as they like
+MAX_NEW = 20  # of a batch that are shown: messages may name as many as they like
 
 
 def new_schemas(
@@ -35,7 +35,7 @@ def new_schemas(
 
     Raises LedgerAway. What the registry does not answer is left out.
     """
-    named = ledger.first_named(batch)[:MOST_NEW]
+    named = ledger.first_named(batch)[:MAX_NEW]
     if not named:
         return []
     schemas = _schemas(endpoints.postgres_url, batch.registry, named)

@@ -37,7 +37,7 @@ from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.row_counts import row_count
 from resources.process.settings import settings
 
-MOST_UNTOLD = 2_000  # batches of a pipeline: more than it commits while a run waits for a database
+MAX_UNREPORTED = 2_000  # batches of a pipeline: more than it commits while a run waits for a database
 TOGETHER = 10.0  # seconds between two reports of a run that stays, each of all batches since the one before
 PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only Kafka's own tools read
 
@@ -66,7 +66,7 @@ class Reporter:
         self._outside: Outside | None = None
         self._not_halted_shown = False
         self._collected = deque[Published]()
-        self._tallied = deque[int](maxlen=MOST_UNTOLD)
+        self._tallied = deque[int](maxlen=MAX_UNREPORTED)
         self._reported_at, self._reporting = -inf, threading.Lock()
         self._at: Mapping[int, int] = {}
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
@@ -116,7 +116,7 @@ class Reporter:
             collected = [self._collected.popleft() for _ in range(len(self._collected))]  # turns append to it meanwhile
             self._reported_at = time.monotonic()
             untold = [batch for group in groups(collected) for batch in self._report_group(group)]
-            self._collected.extendleft(reversed(untold[-MOST_UNTOLD:]))  # the next run reports the others
+            self._collected.extendleft(reversed(untold[-MAX_UNREPORTED:]))  # the next run reports the others
         self._tell_others()
 
     def gate_failed(self, failed: GateFailed) -> None:

@@ -27,7 +27,7 @@ QUIET = 9.0  # times as long as a glance took, the broker is left alone; after a
 HELD = 1.0  # seconds for which a pipeline is left alone that another run holds
 FENCED = 10.0  # ... that another run has taken away
 RETRY = 5.0  # ... that failed: the ledger may not have a record of it; then twice as long each time ...
-LONGEST_RETRY = 60.0  # ... up to this: each try is two events of Dagster's
+MAX_RETRY = 60.0  # ... up to this: each try is two events of Dagster's
 EMPTY = 1.0  # ... that had nothing to read, as behind an open transaction
 AWAY = 180.0  # seconds for which systems that do not answer are waited for; then the run fails, and the next begins
 
@@ -71,7 +71,7 @@ def in_small_batches(pipeline: Pipeline) -> Pipeline:
 
 
 @dataclass(frozen=True)
-class Around:
+class SchedulerInputs:
     """What the goal asks of the world, and tells it."""
 
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
@@ -90,7 +90,7 @@ class Continuous:
     seconds.
     """
 
-    def __init__(self, contracts: Sequence[Contract], around: Around, budget: RunBudget, age: float = 0.0) -> None:
+    def __init__(self, contracts: Sequence[Contract], around: SchedulerInputs, budget: RunBudget, age: float = 0.0) -> None:
         self._contracts, self._around, self._budget = contracts, around, budget
         self._began = time.monotonic() - age
         self._end = self._began + SHIFT
@@ -124,7 +124,7 @@ class Continuous:
                 return wanted
             time.sleep(self.glance)  # no broker tells unasked
 
-    def crowded(self) -> bool:
+    def others_waiting(self) -> bool:
         """Whether another pipeline wants a turn than those that have theirs: these are to end after a batch."""
         return bool(self._unread)
 
@@ -162,7 +162,7 @@ class Continuous:
         if isinstance(error, LedgerAway | BrokerAway):
             return RETRY  # looks that fail hold all turns back
         self._failed[name] = failed = self._failed.get(name, 0) + 1
-        return min(RETRY * 2 ** min(failed - 1, 10), LONGEST_RETRY)
+        return min(RETRY * 2 ** min(failed - 1, 10), MAX_RETRY)
 
     def _in_order(self, taken: set[str]) -> Sequence[str]:
         free = self._free(self._unread - taken) or self._free(self._to_report() - taken)
@@ -210,7 +210,7 @@ class Continuous:
         began = time.monotonic()
         seen, others = self._around.look(self._contracts), self._around.others()
         self._one_turn = others.one_turn
-        self._end_early(relieved=others.relieved)
+        self._end_early(superseded=others.superseded)
         elsewhere = {item.contract.pipeline for item in seen if item.status.held} - taken
         not_ours = others.by_hand | elsewhere
         ours = {item.contract.pipeline: item for item in seen if item.contract.pipeline not in not_ours}
@@ -231,11 +231,11 @@ class Continuous:
         read = self._read.get(name, {})
         return any(ends.get((view.topic, p), 0) > read.get(p, held.low) for p, held in view.partitions.items())
 
-    def _end_early(self, *, relieved: bool) -> None:
+    def _end_early(self, *, superseded: bool) -> None:
         """Where another run has taken its place; and ask for one, where the budget is spent."""
-        if relieved:
+        if superseded:
             self._end = 0.0
-        if relieved or self._asked:
+        if superseded or self._asked:
             return
         now, memory = time.monotonic(), self._around.memory()
         if self._needed is None and now - self._began > self._budget.settles:

@@ -61,7 +61,7 @@ class EverythingThere:
         taken = set(busy)
         return [name for name in self._left if name not in taken]
 
-    def crowded(self, hands: int) -> bool:
+    def others_waiting(self, hands: int) -> bool:
         """Whether more pipelines want a turn, or have one, than there are turns at a time."""
         return len(self._left) > hands
 
@@ -92,7 +92,7 @@ class OtherRuns:
     """What the other runs of Dagster leave to this one."""
 
     by_hand: frozenset[str] = frozenset()  # the pipelines that a run was asked for by hand, which is at work
-    relieved: bool = False  # this run is to leave what is due to the next one
+    superseded: bool = False  # this run is to leave what is due to the next one
     one_turn: bool = False  # this run warms up beside one that still does the work: a turn at a time
 
 
@@ -137,7 +137,7 @@ class WhatIsDue:
             return [] if taken else wanted[:1]
         return wanted
 
-    def crowded(self, hands: int) -> bool:
+    def others_waiting(self, hands: int) -> bool:
         """The same as of the last look; or whether another run waits for a pipeline, or for this run to end."""
         waited_for = self._by_hand or time.monotonic() > self._end
         return waited_for or len(self._due) > (1 if self._one_turn else hands)
@@ -173,7 +173,7 @@ class WhatIsDue:
                 raise
             return self._due
         self._one_turn, self._by_hand, self._due_in = others.one_turn, bool(others.by_hand), inf
-        if others.relieved:
+        if others.superseded:
             self._end = 0.0
             return []
         now = time.time()

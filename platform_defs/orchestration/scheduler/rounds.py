@@ -9,7 +9,7 @@ from typing import Protocol
 from platform_defs.orchestration.scheduler.goals import Goal, Turned
 
 # Turns at a time: a small batch waits as long as it works. On a large machine not more: each has sessions of its own.
-HANDS = min(os.cpu_count() or 1, 7) + 1
+MAX_CONCURRENT_TURNS = min(os.cpu_count() or 1, 7) + 1
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
 
@@ -33,14 +33,14 @@ class Work(Protocol):
         ...
 
 
-def in_rounds(goal: Goal, work: Work, hands: int = HANDS, glance: float | None = None) -> dict[str, Exception]:
+def in_rounds(goal: Goal, work: Work, hands: int = MAX_CONCURRENT_TURNS, glance: float | None = None) -> dict[str, Exception]:
     """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
 
     `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE where it is left out.
     """
     failures: dict[str, Exception] = {}
     working: dict[Future[Turned], str] = {}
-    with _crew(hands, work.stop) as crew:
+    with _worker_pool(hands, work.stop) as crew:
         while True:
             wanted: Sequence[str] = () if work.over() else goal.wanted(working.values())
             for name in _next(wanted, [*working.values()], work, hands):
@@ -73,7 +73,7 @@ def _take_note(goal: Goal, name: str, turn: Future[Turned], failures: dict[str, 
 
 
 @contextmanager
-def _crew(hands: int, stop: Callable[[], None]) -> Generator[ThreadPoolExecutor]:
+def _worker_pool(hands: int, stop: Callable[[], None]) -> Generator[ThreadPoolExecutor]:
     with ThreadPoolExecutor(hands, "turn") as crew:
         try:
             yield crew

@@ -11,14 +11,14 @@ from resources.endpoints import Endpoints
 from resources.kafka.admin.topics import KafkaTopics
 from resources.postgres.ledger.answers import StatusAndPositions
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.kept import KeptConnections
+from resources.postgres.session.kept import ConnectionCache
 
 
 class Survey:
     """What the sensor keeps from tick to tick, and a run from look to look."""
 
     def __init__(self, endpoints: Endpoints) -> None:
-        self._kept = KeptConnections(endpoints.postgres_url)
+        self._kept = ConnectionCache(endpoints.postgres_url)
         self.ledger, self.topics = Ledger(endpoints.postgres_url, self._kept), KafkaTopics(endpoints.kafka_options())
 
     def look(self, contracts: Sequence[Contract]) -> list[Seen]:

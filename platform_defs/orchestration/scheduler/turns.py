@@ -54,12 +54,12 @@ class Turns:
         *,
         stays: bool = False,
     ) -> None:
-        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `crowded` is
+        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `others_waiting` is
         to be set to what says whether others wait for a turn.
         """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._stays = stays
-        self.crowded: Callable[[], bool] = lambda: True
+        self.others_waiting: Callable[[], bool] = lambda: True
         self._pipelines: Mapping[str, Pipeline] = {item.name: item for item in pipelines}
         self._reporters: dict[str, Reporter] = {}
         self._alone_since: dict[str, float] = {}
@@ -159,10 +159,10 @@ class Turns:
 
     def _share(self) -> Budget:
         """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
-        crowded = self.crowded()
+        others_waiting = self.others_waiting()
         if self._stays:
-            return replace(STAYING, ahead=not crowded)
-        return SHARE if crowded else LONG
+            return replace(STAYING, ahead=not others_waiting)
+        return SHARE if others_waiting else LONG
 
     def _goes_on(self, published: Published, contract: Contract, share: Spent) -> bool:
         """Whether the turn goes on after the batch. A long one ends where others have come to wait meanwhile, and its
@@ -171,8 +171,8 @@ class Turns:
         if published.followed:  # of a plan that is published range by range: all of it is reported
             return True
         if self._stays:
-            return not self.crowded()
-        return _may_leave_more(published, contract) and (share.may_begin() or not self.crowded())
+            return not self.others_waiting()
+        return _may_leave_more(published, contract) and (share.may_begin() or not self.others_waiting())
 
     def _stopped_with_the_run(self, outside: Outside) -> Outside:
         return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))

@@ -16,7 +16,7 @@ from platform_defs.verification.compare.upserts import UpsertComparison
 from platform_defs.verification.source.windows import Window
 
 KEYS = 20_000  # asked for at once
-MOST_WAITING = 100_000  # keys
+MAX_WAITING = 100_000  # keys
 
 
 @dataclass(frozen=True)

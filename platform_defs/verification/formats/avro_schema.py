@@ -8,7 +8,7 @@ from platform_defs.verification.formats.avro_types import Array, Enum, Fixed, Ma
 from platform_defs.verification.formats.documents import MAX_DEPTH, NotTheType
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-LONGEST_NAME = 1_000  # characters, of symbols too
+MAX_NAME = 1_000  # characters, of symbols too
 LOGICAL = {  # those that say what a number or a text is, by the type that they belong to
     "int": ("date", "time-millis"),
     "long": (
@@ -92,7 +92,7 @@ def _full_name(spelt: Mapping[str, Any], namespace: str) -> str:
 
 
 def _storable(name: Any) -> str:
-    if not isinstance(name, str) or not name or "\0" in name or len(name) > LONGEST_NAME:
+    if not isinstance(name, str) or not name or "\0" in name or len(name) > MAX_NAME:
         raise ValueError(name)
     name.encode()  # a surrogate is a ValueError
     return name

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from platform_defs.verification.formats.documents import Integer, NotTheType, Number
 
-LONGEST_DECIMAL, LARGEST_SCALE = 400, 1_000  # bytes, digits
+MAX_DECIMAL, LARGEST_SCALE = 400, 1_000  # bytes, digits
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -54,7 +54,7 @@ def _clock(value: int, digits: int) -> str:
 
 def octets(value: bytes, logical: str, scale: int) -> str:
     if logical == "decimal":
-        if len(value) > LONGEST_DECIMAL or scale > LARGEST_SCALE:
+        if len(value) > MAX_DECIMAL or scale > LARGEST_SCALE:
             raise NotTheType("OutOfRange")
         number = unscaled(value)
         whole, fraction = divmod(abs(number), 10**scale)

@@ -24,7 +24,7 @@ from platform_defs.verification.formats.values import items_of, reader
 
 Convert = Callable[[Any], Any]  # a value of the last field on the path, never None → a value of the column
 
-_LONGEST_DECIMAL = 512  # bytes
+_MAX_DECIMAL = 512  # bytes
 _EXACT = Context(prec=1_400)
 _NARROW = (F.TYPE_INT32, F.TYPE_UINT32, F.TYPE_SINT32, F.TYPE_FIXED32, F.TYPE_SFIXED32)
 _INTEGERS = (*_NARROW, F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
@@ -279,7 +279,7 @@ def _double(value: float) -> float:
 
 
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal:
-    if len(raw) > _LONGEST_DECIMAL:
+    if len(raw) > _MAX_DECIMAL:
         raise NotTheType("OutOfRange")
     return _decimal(int.from_bytes(raw, "big", signed=True), scale, of)
 

@@ -20,7 +20,7 @@ from platform_defs.proto import compiler
 from platform_defs.verification.formats.documents import NotTheType
 
 _SCHEMA = "judged.proto"
-_LONGEST_NAME = 1_000  # characters
+_MAX_NAME = 1_000  # characters
 _CRASHES = tuple(-number for number in (SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV))
 _part = re.compile(r"(?!\.\.?$)[^\\/]+").fullmatch
 _is_base64 = re.compile(r"[A-Za-z0-9+/\s]*=*\s*").fullmatch
@@ -57,9 +57,9 @@ def _refuse_long_names(messages: list[DescriptorProto], enums: list[EnumDescript
         of = messages.pop()
         messages += of.nested_type
         enums += of.enum_type
-        if any(len(item.name) > _LONGEST_NAME for item in of.field):
+        if any(len(item.name) > _MAX_NAME for item in of.field):
             raise ValueError(of.name)
-    if any(len(value.name) > _LONGEST_NAME for enum in enums for value in enum.value):
+    if any(len(value.name) > _MAX_NAME for enum in enums for value in enum.value):
         raise ValueError
 
 

@@ -14,7 +14,7 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from platform_defs.verification.formats.documents import NotTheType
 
 DEEPEST = 100  # messages and groups within the outermost
-MOST_ITEMS = 1_000_000  # of repeated fields
+MAX_ITEMS = 1_000_000  # of repeated fields
 _INT32_MAX = 2**31 - 1
 
 # How a field of each type is on the wire: 0 varint, 1 eight bytes, 2 a length and bytes, 3 a group, 5 four bytes.
@@ -146,7 +146,7 @@ class Wire:
 
     def _count(self, item: F) -> None:
         self.items += item.is_repeated
-        if self.items > MOST_ITEMS:
+        if self.items > MAX_ITEMS:
             raise NotTheType("TooManyItems")
 
     def _number(self, item: F, at: int, end: int) -> tuple[Any, int]:

@@ -37,7 +37,7 @@ from platform_defs.verification.formats.documents import (
     compact,
 )
 
-_MOST_ITEMS = 10_000  # of an array
+_MAX_ITEMS = 10_000  # of an array
 _decimal_text = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII).fullmatch
 _date_text = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII).fullmatch
 _hour = r"([01]\d|2[0-3]):[0-5]\d"
@@ -111,7 +111,7 @@ def _lists(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
 
 def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
     """An array's items as values."""
-    if len(raw) > _MOST_ITEMS:
+    if len(raw) > _MAX_ITEMS:
         raise NotTheType("TooManyItems")
     found = list[Any]()
     for item in raw:

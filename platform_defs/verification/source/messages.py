@@ -24,7 +24,7 @@ PATIENCE = 30.0  # seconds without progress after which BrokerAway is raised
 POLL = 0.2  # seconds
 SILENT = {"log_level": 2}  # what librdkafka would log of a broker that is away is in the error raised
 MOST = 20_000  # messages taken from the consumer at once
-MOST_BYTES = 64 << 20  # of values and headers in a chunk; it ends where it has as many
+MAX_BYTES = 64 << 20  # of values and headers in a chunk; it ends where it has as many
 _HEADER = 200  # bytes that a header takes in Python
 
 
@@ -140,7 +140,7 @@ class Topic:
     def _chunk(self, partition: int, start: int, until: int, largest: int) -> Chunk:
         found = Chunk(partition, start, until, [], [], [], [], [])
         reached, size = start, 0
-        while reached < until and len(found) < largest and size < MOST_BYTES:
+        while reached < until and len(found) < largest and size < MAX_BYTES:
             messages = self._next(partition, reached, min(MOST, until - reached))
             # those left over from the partition before are not meant
             mine = [message for message in messages if message.partition() == partition]

@@ -59,7 +59,7 @@ class TopicAdmin(KafkaTopics):
         found, refused = self._each(topics)
         return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
 
-    def rehearse(self, steps: Sequence[Step]) -> None:
+    def dry_run(self, steps: Sequence[Step]) -> None:
         """Let Kafka check the steps, but for reassignments, without doing them. Raises BadInput for one that it would
         refuse.
         """

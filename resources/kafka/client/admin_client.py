@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry
 
-from resources.kafka.client.heard import Heard
+from resources.kafka.client.heard import ConnectionLog
 from resources.kafka.client.refusals import refusing
 
 
@@ -17,7 +17,7 @@ class ListeningClient(AdminClient):
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        self._heard = Heard()
+        self._heard = ConnectionLog()
         conf: dict[str, Any] = {**options, "error_cb": self._heard}
         super().__init__(conf)
 

@@ -12,7 +12,7 @@ from platform_defs.errors import BadInput, verdicts
 from platform_defs.errors.verdicts import Verdict
 
 
-class Heard:
+class ConnectionLog:
     """An `error_cb` that keeps the last error of a connection. It is called while the client is polled."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from resources.kafka.client.heard import Heard
+from resources.kafka.client.heard import ConnectionLog
 
 # What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
 # would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
@@ -21,7 +21,7 @@ class Reader(Consumer):
     """A consumer that knows why it got no messages."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        self.heard = Heard()
+        self.heard = ConnectionLog()
         super().__init__({**conf, "error_cb": self.heard}, logger=LIBRDKAFKA)
 
 

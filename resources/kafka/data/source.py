@@ -52,7 +52,7 @@ class KafkaSource:
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
-        """Blocks of `wanted`, in order, until it is proven read (engine.ports.Source).
+        """Blocks of `wanted`, in order, until it is proven read (Source).
 
         librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A
         consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer (tried:

@@ -10,7 +10,7 @@ from resources.kafka.doctor.conversation import Conversation, Stopped
 
 NO_SASL_HERE = 34  # ILLEGAL_SASL_STATE: what a listener without SASL answers to SaslHandshake
 SCRAM = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MOST_ROUNDS = 1_000_000  # of hashing that a server may ask for
+MAX_ROUNDS = 1_000_000  # of hashing that a server may ask for
 
 
 def log_in(conversation: Conversation, options: Mapping[str, str]) -> None:
@@ -49,7 +49,7 @@ def _proof(algorithm: str, password: str, first: str, challenge: str, given: Map
         salt, rounds, nonce = base64.b64decode(given["s"]), int(given["i"]), given["r"]
     except (KeyError, ValueError) as error:
         raise Stopped("not_kafka", f"a challenge of SCRAM that has no {error}") from error
-    if not 0 < rounds <= MOST_ROUNDS:
+    if not 0 < rounds <= MAX_ROUNDS:
         raise Stopped("not_kafka", f"a challenge of SCRAM with {rounds} rounds")
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, rounds)
     key = hmac.digest(salted, b"Client Key", algorithm)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
 from platform_defs.producing.options import OPTIONS, own_name
 from resources.kafka.client.admin_client import admin_client
-from resources.kafka.client.heard import Heard
+from resources.kafka.client.heard import ConnectionLog
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_write
 
@@ -22,7 +22,7 @@ class ListeningProducer(confluent_kafka.Producer):
     """A producer that knows why it could not deliver: polled often, it hears in time."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
-        self.heard = Heard()
+        self.heard = ConnectionLog()
         super().__init__({**conf, "error_cb": self.heard})
 
 

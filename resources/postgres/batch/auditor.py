@@ -34,7 +34,7 @@ class GreatExpectationsAuditor:
     url: str = field(repr=False)  # it holds the password
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
-        """See engine.ports.Auditor."""
+        """See Auditor."""
         if not rules:
             return []
         with _judging:

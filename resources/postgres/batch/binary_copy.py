@@ -18,7 +18,7 @@ from resources.postgres.session.connection import Connection
 if TYPE_CHECKING:
     from pgpq import ArrowToPostgresBinaryEncoder
 
-_MOST_BYTES = 16 << 20  # of a batch that is encoded at once; a single row may have more
+_MAX_BYTES = 16 << 20  # of a batch that is encoded at once; a single row may have more
 
 
 def copy_rows(
@@ -76,7 +76,7 @@ def encoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, jsonb: Collect
 
 def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch in parts, since what is encoded of one is held twice: by pgpq and for psycopg."""
-    if batch.num_rows < 2 or batch.nbytes <= _MOST_BYTES:
+    if batch.num_rows < 2 or batch.nbytes <= _MAX_BYTES:
         yield batch
         return
     half = batch.num_rows // 2

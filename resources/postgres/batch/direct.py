@@ -94,7 +94,7 @@ class DirectSession:
         return published
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See engine.ports.CountsFaults."""
+        """See CountsFaults."""
         return faults_of(self.connection, staged)
 
     @contextmanager
@@ -154,7 +154,7 @@ class DirectTransaction:
 
 @dataclass
 class DirectPublication(PostgresPublication):
-    """What makes a batch of the rows that were COPYed in this transaction (engine.ports.Publication)."""
+    """What makes a batch of the rows that were COPYed in this transaction (Publication)."""
 
     plan_id: int
 

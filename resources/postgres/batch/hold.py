@@ -51,7 +51,7 @@ LOCKED = "55P03"  # lock_not_available: the session is as it was
 
 def acquire(
     url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
-) -> "PostgresHold":
+) -> "PostgresLease":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
     Raises Halt where the pipeline is halted, or is halted now since run after run has died of its batch; LedgerAway
@@ -65,7 +65,7 @@ def acquire(
             if unless_held:
                 refuse_held(connection, name)  # before the row is locked: its owner may be publishing
             taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
-        held = PostgresHold(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
+        held = PostgresLease(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
         _halt_where_runs_die(held, taken)
         _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
@@ -75,8 +75,8 @@ def acquire(
 
 
 @dataclass
-class PostgresHold:
-    """One run's hold on a pipeline (engine.ports.PipelineHold). Its open connection is the sign that the run lives."""
+class PostgresLease:
+    """One run's hold on a pipeline (PipelineLease). Its open connection is the sign that the run lives."""
 
     url: str = field(repr=False)  # it holds the password
     contract: Contract
@@ -91,23 +91,23 @@ class PostgresHold:
         return classified(self.contract).any
 
     def ping(self) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             self.connection.execute("SELECT 1")
 
     def positions(self) -> list[Position]:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             return positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
 
     def pending(self) -> PendingBatch | None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
-        """See engine.ports.PipelineHold. Those `added` are of one log."""
+        """See PipelineLease. Those `added` are of one log."""
         key = {**self.holder.key, "topic": self.contract.topic}
         noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
@@ -120,29 +120,29 @@ class PostgresHold:
                 raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, added[0].partition)
 
     def has_failed(self) -> bool:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
 
     def row_local(self) -> str | None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             row = self.connection.execute(queries()["row_local"], self.holder.key).fetchone()
         return row[0] if row else None
 
     def note_row_local(self, key: str) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with self._owned():
             self.connection.execute(queries()["note_row_local"], {"pipeline": self.holder.pipeline, "key": key})
 
     def new_batch_id(self) -> int:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with database_errors():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
         return batch_id
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with self._owned():
             number = self.new_batch_id() if batch_id is None else batch_id
             pending = PendingBatch(number, view.cluster_id, view.topic_id, tuple(ranges))
@@ -163,14 +163,14 @@ class PostgresHold:
         return PostgresStaging(self.url, name, staging_id, table, self.hides)
 
     def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with self._owned():
             found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
         ids = tuple(number for (number,) in found)
         return PostgresDirect(self.url, self.contract, self.holder, pending, ids, staging_id)
 
     def published_directly(self, area: DirectArea) -> list[Published]:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
         return Ledger(self.url).committed(self.contract, area.batch_ids)
 
@@ -181,7 +181,7 @@ class PostgresHold:
         return [coverage_of(self.contract.topic, row) for row in rows]
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """See engine.ports.CountsFaults."""
+        """See CountsFaults."""
         return faults_of(self.connection, staged)
 
     def audit_view(self, staged: Staged) -> AuditView | None:
@@ -214,7 +214,7 @@ class PostgresHold:
             raise
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         # One transaction each: what the first search wrote must be gone before the second writes the batch again.
         for search in (find_refused, find_first_refused):
             with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
@@ -223,7 +223,7 @@ class PostgresHold:
         return ()
 
     def fenced(self) -> bool:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
@@ -232,34 +232,34 @@ class PostgresHold:
         return row is None or row[0] != self.holder.owner
 
     def note_red_gate(self, gate: GateRed) -> int:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
         with database_errors():
             (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
         return tries
 
     def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         with self._owned():
             marked = {**self.holder.key, "batch_id": batch_id, "marks": Jsonb(dict(marks))}
             self.connection.execute(queries()["mark_pending"], marked)
 
     def note_suspects(self, suspects: Sequence[Suspect]) -> float:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
         with self._owned():
             (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
         return waited
 
     def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         given = {"first": pause.first, "longest": pause.longest, "counts": counts, "error": printable(error)}
         given |= {"hides": sorted(classified(self.contract).names)}
-        row = self._even_so("back_off", given)
+        row = self._execute_on_any_session("back_off", given)
         return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         if self.hides and isinstance(detail, AccumulateRefused | KeepsFailing):
             detail = replace(detail, quotes_nothing=True)
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
@@ -267,11 +267,11 @@ class PostgresHold:
             self.connection.execute(queries()["halt"], halted)
 
     def sweep(self, *, keep: int | None = None) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         self._forget(lambda staging_id: staging_id != keep)
 
     def discard(self, staging_id: int) -> None:
-        """See engine.ports.PipelineHold."""
+        """See PipelineLease."""
         self._forget(lambda tried: tried == staging_id)
 
     def _forget(self, chosen: Callable[[int], bool]) -> None:
@@ -294,9 +294,9 @@ class PostgresHold:
         with closing(self.connection), suppress(TidegateError):
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
                 self._roll_back()
-            self._even_so("release", {})
+            self._execute_on_any_session("release", {})
 
-    def _even_so(self, query: str, given: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    def _execute_on_any_session(self, query: str, given: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """The row that a statement returns, over another session where the run's own is gone, as may be found now."""
         values = {**self.holder.key, **given}
         try:
@@ -351,7 +351,7 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     return connection
 
 
-def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:
+def _halt_where_runs_die(held: PostgresLease, taken: TakenOver) -> None:
     if (found := taken.halt) is None:
         return
     held.halt(found)
@@ -359,7 +359,7 @@ def _halt_where_runs_die(held: PostgresHold, taken: TakenOver) -> None:
     raise Halt(held.holder.pipeline, found, found.error)
 
 
-def _claim_tables(held: "PostgresHold", *, rebuilding: bool) -> None:
+def _claim_tables(held: "PostgresLease", *, rebuilding: bool) -> None:
     """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
     contract = held.contract
     try:

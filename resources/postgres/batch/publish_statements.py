@@ -54,7 +54,7 @@ def is_owner(connection: Connection, holder: Holder) -> bool:
 
 @dataclass
 class PostgresPublication:
-    """See engine.ports.Publication. Lives inside one open transaction of `connection`."""
+    """See Publication. Lives inside one open transaction of `connection`."""
 
     connection: Connection
     holder: Holder

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from psycopg import sql
 
-from platform_defs.engine.job.left_out import LEFT_OUT
+from platform_defs.engine.job.left_out import MAX_EXCLUDED
 from platform_defs.engine.ports.run_ports import RefusedRow
 from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset
@@ -30,7 +30,7 @@ PART = 2_000  # offsets at most that are written in one savepoint, where checks 
 
 
 def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
-    """The messages, by partition and offset, whose rows the row table refuses; LEFT_OUT + 1 where there are more.
+    """The messages, by partition and offset, whose rows the row table refuses; MAX_EXCLUDED + 1 where there are more.
 
     Nothing is left of the search once the transaction that is open is rolled back.
     """
@@ -41,7 +41,7 @@ def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
     search = _Search(publication, sorted(publication.staged.pending.ranges), _rows_in_order(publication))
     while search.write_round() and _newest_only(publication):
         search.begin_round()
-    return sorted(search.found.values(), key=lambda row: (row.partition, row.offset))[: LEFT_OUT + 1]
+    return sorted(search.found.values(), key=lambda row: (row.partition, row.offset))[: MAX_EXCLUDED + 1]
 
 
 def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
@@ -78,7 +78,7 @@ class _Search:
         rejected = len(self.found) > before
         if self.round == 1 or not rejected:  # for a key with many bad messages, not in each round
             self._retry()
-        return rejected and 0 < len(self.found) <= LEFT_OUT
+        return rejected and 0 < len(self.found) <= MAX_EXCLUDED
 
     def begin_round(self) -> None:
         """Begin the next round: for each key whose messages so far were all rejected, add the next older one."""
@@ -98,7 +98,7 @@ class _Search:
         """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
         the part as a whole is.
         """
-        if len(self.found) > (LEFT_OUT if self.publication.other_keys else TRIED_AGAIN):
+        if len(self.found) > (MAX_EXCLUDED if self.publication.other_keys else TRIED_AGAIN):
             return True
         if not refused or len(part) == 1:
             why = self._write(self._part(part))

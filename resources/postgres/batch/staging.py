@@ -56,7 +56,7 @@ class PostgresStaging:
     hides: bool = False  # no error may quote a row: values are classified
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """See engine.ports.StagingArea."""
+        """See StagingArea."""
         table = sql.Identifier(STAGING_SCHEMA, self.table)
         with (
             closing(connect(self.url, self.application_name)) as connection,
@@ -66,14 +66,14 @@ class PostgresStaging:
 
     @contextmanager
     def recording(self) -> Generator["PostgresRecording"]:
-        """See engine.ports.StagingArea."""
+        """See StagingArea."""
         with closing(connect(self.url, self.application_name)) as connection:
             yield PostgresRecording(connection, self.staging_id, self.hides)
 
 
 @dataclass(frozen=True)
 class PostgresRecording:
-    """See engine.ports.Recording."""
+    """See Recording."""
 
     connection: psycopg.Connection[tuple[Any, ...]]
     staging_id: int
@@ -88,7 +88,7 @@ class PostgresRecording:
 
 @dataclass
 class PostgresRecorder:
-    """See engine.ports.Recorder."""
+    """See Recorder."""
 
     connection: psycopg.Connection[tuple[Any, ...]]
     staging_id: int

@@ -32,7 +32,7 @@ from resources.postgres.ledger.answers import (
 from resources.postgres.ledger.migrations import LedgerVersion, is_current, migrate, reading, version
 from resources.postgres.ledger.positions import positions_of
 from resources.postgres.session.connection import Connection, connect, database_errors, queries
-from resources.postgres.session.kept import KeptConnections
+from resources.postgres.session.kept import ConnectionCache
 
 if TYPE_CHECKING:
     from platform_defs.engine.ports.run_ports import Published
@@ -50,7 +50,7 @@ class Ledger:
     """
 
     url: str = field(repr=False)  # it holds the password
-    kept: KeptConnections | None = None
+    kept: ConnectionCache | None = None
 
     def migrate(self) -> tuple[str, ...]:
         """Create the ledger or bring it up to date (resources/postgres/ledger/migrations.py): when a run opens, and by
@@ -150,7 +150,7 @@ class Ledger:
 
     def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
         """Those of these batches that have committed, by id; asked over one connection."""
-        with closing(KeptConnections(self.url)) as kept:
+        with closing(ConnectionCache(self.url)) as kept:
             one = replace(self, kept=kept)
             return [one._published(contract, row) for row in one._rows("committed", batch_ids=list(batch_ids))]
 

@@ -12,7 +12,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.session.connection import connect, database_errors, queries
 
-MOST_COMPARED = 20  # schemas in use that are compared with what the registry says
+MAX_COMPARED = 20  # schemas in use that are compared with what the registry says
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class SchemaLedger:
 
     def in_use(self, pipeline: str, generation: int) -> tuple[SchemaInUse, ...]:
         """The schemas that the newest batches of a pipeline name, then others that are kept of the registry."""
-        rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MOST_COMPARED)
+        rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MAX_COMPARED)
         return tuple(SchemaInUse(*row) for row in rows)
 
     def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from platform_defs.engine.plan.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.errors.words import plural
 from resources.postgres.batch import staging_tables
-from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.hold import PostgresLease
 from resources.postgres.batch.publish_statements import lock_as_owner
 from resources.postgres.ledger.contract_ledger import ContractLedger
 from resources.postgres.replay.built_beside import BuiltBeside
@@ -81,7 +81,7 @@ class Replacement(BuiltBeside):
             counts = cursor.execute(queries()["dead_letter_differences"], asked).fetchone() or {}
         return (*tables, Difference("dead letters", **counts))
 
-    def put_in_place(self, held: PostgresHold, done: Done) -> None:
+    def put_in_place(self, held: PostgresLease, done: Done) -> None:
         """All of it, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing was
         changed.
 
@@ -97,7 +97,7 @@ class Replacement(BuiltBeside):
                     raise Fenced.taken_over(self.live.name) from error
                 raise
 
-    def _replace(self, held: PostgresHold, done: Done) -> None:
+    def _replace(self, held: PostgresLease, done: Done) -> None:
         connection = held.connection
         key = {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch}
         # 1. Both pipelines' rows, locked: the live one as its owner, the building one with no session at work on it.
@@ -142,7 +142,7 @@ class Replacement(BuiltBeside):
         staging_tables.drop_free(connection, self.built.name)  # whose runs may be another role's than the replay
         connection.execute(queries()["forget_builder"], key)
 
-    def _replace_rows(self, held: PostgresHold, history: History) -> None:
+    def _replace_rows(self, held: PostgresLease, history: History) -> None:
         hides = classified(self.live.contract).any
         try:
             for pair in self._pairs(held.connection, history):

@@ -20,7 +20,7 @@ from resources.postgres.session.connection import Connection
 from resources.postgres.tables.tables import identifier
 
 SAMPLES = 5
-LONGEST_INT = 1_000  # digits; sys.get_int_max_str_digits() is 4,300 unless it is lowered
+MAX_INT = 1_000  # digits; sys.get_int_max_str_digits() is 4,300 unless it is lowered
 
 
 @dataclass(frozen=True)
@@ -156,4 +156,4 @@ def _list(names: Any, alias: str | None = None) -> sql.Composable:
 
 def _sample(text: str) -> dict[str, Any]:
     """A row as JSON. A number of thousands of digits, which jsonb takes and Python's int does not, stays text."""
-    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < LONGEST_INT else digits)
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < MAX_INT else digits)

@@ -12,7 +12,7 @@ NAME = "tidegate/kept"  # of their sessions
 MOST = 1  # kept while they are not in use
 
 
-class KeptConnections:
+class ConnectionCache:
     """Connections to the database at `url` (a libpq URI): as many as are used at the same time, and a spare one.
 
     psycopg_pool would do the same, but where Postgres says why it refuses connections, it says

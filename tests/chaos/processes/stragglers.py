@@ -13,7 +13,7 @@ from tests.support.waiting import wait_for_row
 
 
 class LateCopy(ChangedArea):
-    """See engine.ports.StagingArea."""
+    """See StagingArea."""
 
     @override
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:

@@ -16,13 +16,13 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import direct as engine_direct
 from platform_defs.engine.batch import drain
 from platform_defs.engine.commit.direct_task import Direct
-from platform_defs.engine.outside import Outside
+from platform_defs.engine.outside import RunContext
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, RowRefused
 from platform_defs.orchestration.scheduler import turns
 from resources.postgres.batch.binary_copy import copy_rows, encoded
 from resources.postgres.batch.direct import DirectPublication
-from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.hold import PostgresLease
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import queries
 from resources.process.settings import settings
@@ -173,13 +173,13 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
         assert [item.partition for item in ledger.pending().ranges] == [2, 3]
         raise BrokerAway("so it is")
 
-    opened, real = list[Any](), PostgresHold.open_direct
+    opened, real = list[Any](), PostgresLease.open_direct
 
-    def opening(self: PostgresHold, *arguments: Any) -> Any:
+    def opening(self: PostgresLease, *arguments: Any) -> Any:
         opened.append((real(self, *arguments), self))
         return opened[-1][0]
 
-    monkeypatch.setattr(PostgresHold, "open_direct", opening)
+    monkeypatch.setattr(PostgresLease, "open_direct", opening)
     monkeypatch.setattr(engine_direct, "run", away)
     with world.open_run(pipeline) as outside, pytest.raises(BrokerAway):
         _take_a_turn(pipeline, outside)
@@ -187,7 +187,7 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
     assert state["failed_tries"] == 1
 
 
-def _take_a_turn(pipeline: Pipeline, outside: Outside) -> None:
+def _take_a_turn(pipeline: Pipeline, outside: RunContext) -> None:
     """As orchestration/scheduler/turns.py does."""
     for batch in drain(pipeline, outside):
         if not turns._may_leave_more(batch, pipeline.contract):

@@ -317,7 +317,7 @@ def test_more_orphans_than_are_isolated_are_not_all_fetched_nor_is_the_batch_wri
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (batch, refused_rows):
-        monkeypatch.setattr(module, "LEFT_OUT", 3)
+        monkeypatch.setattr(module, "MAX_EXCLUDED", 3)
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
     _send_named(world, pipeline, *((f"C{n}", "none") for n in range(1, 31)))
     with world.open_run(pipeline) as outside:
@@ -358,7 +358,7 @@ def test_a_row_that_a_deferred_foreign_key_accepts_is_not_taken_for_an_orphan(
 
 def test_more_refused_rows_than_are_isolated_fail_the_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (batch, refused_rows):
-        monkeypatch.setattr(module, "LEFT_OUT", 3)
+        monkeypatch.setattr(module, "MAX_EXCLUDED", 3)
     pipeline = _views(world, "alter table {} add check (duration_ms < 4)")
     world.send(pipeline, [view(n) for n in range(8)], partition=0)
     with pytest.raises(TooManyRefused, match="more than 3 messages"):

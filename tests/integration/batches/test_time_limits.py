@@ -20,7 +20,7 @@ from platform_defs.offsets import PendingBatch
 from platform_defs.verification.verify import verify
 from resources.dagster.storage import storage_url
 from resources.postgres.batch.auditor import GreatExpectationsAuditor
-from resources.postgres.batch.hold import PostgresHold
+from resources.postgres.batch.hold import PostgresLease
 from resources.postgres.session.connection import connect, database_errors, session_statement, session_uri, session_url
 from resources.postgres.session.sqlalchemy_sessions import with_sessions
 from tests.support.staging_areas import ChangedArea
@@ -56,13 +56,13 @@ def test_a_batch_that_takes_longer_than_its_role_may_is_published(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its COPY and its publication outlast each limit, and its session sits idle for longer while it is read."""
-    pipeline, opened = world.caught_up(), PostgresHold.open_staging
+    pipeline, opened = world.caught_up(), PostgresLease.open_staging
     _delay_writes(world, pipeline.contract.row_table.name)
 
-    def slow(self: PostgresHold, pending: PendingBatch) -> SlowCopy:
+    def slow(self: PostgresLease, pending: PendingBatch) -> SlowCopy:
         return SlowCopy(opened(self, pending))
 
-    monkeypatch.setattr(PostgresHold, "open_staging", slow)
+    monkeypatch.setattr(PostgresLease, "open_staging", slow)
     world.send(pipeline, transfers(80, start=8))
     with limited_role(world), world.open_run(pipeline) as outside:
         (batch,) = drain(pipeline, outside)

@@ -77,7 +77,7 @@ def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_aga
 def test_a_task_that_asks_for_more_than_a_registry_can_have_says_so(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookup, "MOST_UNKNOWN", 10)
+    monkeypatch.setattr(lookup, "MAX_UNKNOWN", 10)
     one = schemas(ledger, server, pipeline="p")
     one.find(1, [str(n) for n in range(1, 9)])
     with pytest.raises(SchemasNotGiven, match=r"more than 10 different schemas .* tidegate ack p --batch dead-letters"):

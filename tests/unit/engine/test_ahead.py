@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.engine.ahead import Guess, left_by, may_leave_more, plan_after
+from platform_defs.engine.ahead import SpeculativeBatch, left_by, may_leave_more, plan_after
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import BatchPlan, decide
 from platform_defs.errors import Halt
@@ -34,12 +34,12 @@ def pending(plan: BatchPlan, number: int = 7) -> PendingBatch:
     return PendingBatch(number, plan.view.cluster_id, plan.view.topic_id, plan.ranges)
 
 
-def guessed(view: TopicView) -> tuple[Guess, list[Position]]:
+def guessed(view: TopicView) -> tuple[SpeculativeBatch, list[Position]]:
     """The guess beside a first batch of two partitions, and the positions once that has committed."""
     first = pending(decide(contract(), at(0, 0), None, view))
     plan = plan_after(contract(), first, at(0, 0), view)
     assert plan is not None
-    return Guess(pending(plan, 8), plan.positions), left_by(first, at(0, 0))
+    return SpeculativeBatch(pending(plan, 8), plan.positions), left_by(first, at(0, 0))
 
 
 def test_a_guess_begins_where_the_batch_before_ends() -> None:
@@ -101,7 +101,7 @@ def test_with_nothing_in_between_a_guess_is_always_the_next_batch(keyed: bool, e
     if plan is not None and may_leave_more(contract(keyed=keyed), first):
         after = decide(contract(keyed=keyed), left_by(first, start), None, view)
         assert after.ranges == plan.ranges
-        assert Guess(pending(plan), plan.positions).is_next(after)
+        assert SpeculativeBatch(pending(plan), plan.positions).is_next(after)
 
 
 def test_a_budget_lets_no_batch_begin_ahead_that_it_would_not_let_begin() -> None:

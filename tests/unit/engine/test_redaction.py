@@ -197,7 +197,7 @@ def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
     assert f"KeyError at {__file__}, line " in said
 
 
-LEFT_OUT = f"UniqueViolation, constraint c; what else Postgres says of it {NOT_SHOWN}"
+MAX_EXCLUDED = f"UniqueViolation, constraint c; what else Postgres says of it {NOT_SHOWN}"
 
 
 @pytest.mark.parametrize("stage", ["decode", "check", "transform", "publish"])
@@ -209,7 +209,7 @@ def test_an_explanation_from_before_a_field_was_classified_is_not_shown(stage: s
 
 
 def test_an_explanation_that_quotes_nothing_is_shown_as_it_was_stored() -> None:
-    assert stored_reason(PEOPLE, "publish", "UniqueViolation", LEFT_OUT, None) == LEFT_OUT
+    assert stored_reason(PEOPLE, "publish", "UniqueViolation", MAX_EXCLUDED, None) == MAX_EXCLUDED
     (made,) = redacted(PEOPLE, [Fault(0, "check", "email_pattern", QUOTED, "email")])
     assert stored_reason(PEOPLE, "check", "email_pattern", made.message, "email") == made.message
     assert stored_reason(PEOPLE, "check", "country_enum", QUOTED, "country") == QUOTED

@@ -21,7 +21,7 @@ from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import from_envelope, to_envelope
 from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError, verdicts
-from platform_defs.errors.verdicts import JavaCause, Place, Ruling, Verdict, of_error, of_kafka, of_spark, of_sqlstate
+from platform_defs.errors.verdicts import JavaCause, Place, ErrorRule, Verdict, of_error, of_kafka, of_spark, of_sqlstate
 from platform_defs.offsets import OffsetRange
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, to_run
@@ -71,7 +71,7 @@ def _conditions(jars: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("rulings", [verdicts.SQLSTATES, verdicts.KAFKA, verdicts.SPARK])
-def test_nothing_is_listed_twice_and_each_line_says_why(rulings: list[Ruling]) -> None:
+def test_nothing_is_listed_twice_and_each_line_says_why(rulings: list[ErrorRule]) -> None:
     assert [code for code, often in Counter(listed(rulings)).items() if often > 1] == []
     assert all(ruling.why.endswith(".") for ruling in rulings)
 

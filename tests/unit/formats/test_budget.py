@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.block import Block, in_parts, message_blocks
 from platform_defs.formats.blocks.budget import BlockTooLarge, Budget
 from platform_defs.formats.blocks.decoded import Decoded
-from platform_defs.formats.blocks.kept import Kept
+from platform_defs.formats.blocks.kept import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.supported import Reader, reader_of
@@ -48,16 +48,16 @@ def read(reader: Reader, message: bytes, count: int) -> Decoded:
 @pytest.mark.parametrize("count", [10, 200])  # one by one, and at once
 def test_a_block_of_long_names_is_too_large_and_its_halves_are_not(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for reader, message in readers():
-        monkeypatch.setattr(budget, "MOST_SPELLED", 2_100 * count)
+        monkeypatch.setattr(budget, "MAX_SPELLED", 2_100 * count)
         assert read(reader, message, count).rows.num_rows == count
-        monkeypatch.setattr(budget, "MOST_SPELLED", 1_900 * count)
+        monkeypatch.setattr(budget, "MAX_SPELLED", 1_900 * count)
         with pytest.raises(BlockTooLarge):
             read(reader, message, count)
         assert read(reader, message, count // 2).rows.num_rows == count // 2
 
 
 def test_a_single_message_may_be_what_its_columns_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, "MOST_SPELLED", 10)
+    monkeypatch.setattr(budget, "MAX_SPELLED", 10)
     for reader, message in readers():
         assert read(reader, message, 1).rows.num_rows == 1
 
@@ -67,7 +67,7 @@ def test_the_schemas_of_a_block_share_its_budget(monkeypatch: pytest.MonkeyPatch
     known = {key: WriterSchema(key, "avro", json.dumps(AVRO)) for key in ("1", "2")}
     reader = FramedReader(contract, lambda keys: {key: known[key] for key in keys})
     values = pa.array([b"\0\0\0\0" + bytes([n]) + b"\1\0" for n in (1, 2)] * 70, pa.binary())
-    monkeypatch.setattr(budget, "MOST_SPELLED", 200_000)  # 140,000 a schema
+    monkeypatch.setattr(budget, "MAX_SPELLED", 200_000)  # 140,000 a schema
     with pytest.raises(BlockTooLarge):
         reader.read(values, None)
     assert reader.read(values.slice(0, 70), None).decoded.rows.num_rows == 70
@@ -108,7 +108,7 @@ def test_the_parts_of_a_block_are_its_messages_in_their_order(monkeypatch: pytes
     (block,) = message_blocks([Delivered(at) for at in range(500, 900)])
     decoder, seen = BlockDecoder(unframed(), None), list[int]()
     tally = _Tally(OffsetRange("topic", 0, 500, 900))
-    monkeypatch.setattr(budget, "MOST_SPELLED", 250_000)
+    monkeypatch.setattr(budget, "MAX_SPELLED", 250_000)
 
     def decoded(part: Block):
         return decoder.read(0, part, None)
@@ -124,7 +124,7 @@ def test_the_parts_of_a_block_are_its_messages_in_their_order(monkeypatch: pytes
 
 
 def test_what_was_used_last_is_kept() -> None:
-    kept = Kept[str](most_bytes=10)
+    kept = SchemaCache[str](most_bytes=10)
     assert kept.put("a", "A", 4) == "A"
     kept.put("b", "B", 4)
     assert kept.get("a") == "A"

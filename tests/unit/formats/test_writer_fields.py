@@ -18,7 +18,7 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.exchange.exporting import export_schema
 from platform_defs.formats.blocks.writer_field import WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
-from platform_defs.formats.writer_fields import MOST_FIELDS, difference, doubts, fields_of, line_to_add
+from platform_defs.formats.writer_fields import MAX_FIELDS, difference, doubts, fields_of, line_to_add
 from platform_defs.formats.writer_fit import why_not
 from tests.unit.formats.avro.avro_messages import Case, cases
 from tests.unit.formats.protobuf.test_protobuf_random_schemas import made_up
@@ -220,7 +220,7 @@ def test_records_that_hold_each_other_many_times_over_are_shown_in_part() -> Non
         again = [{"name": f"f{n}", "type": "string" if level == 20 else f"R{level + 1}"} for n in (1, 2, 3)]
         return {"type": "record", "name": f"R{level}", "fields": [first, *again]}
 
-    assert len(fields_of(WriterSchema("1", "avro", json.dumps(record(0))))) == MOST_FIELDS
+    assert len(fields_of(WriterSchema("1", "avro", json.dumps(record(0))))) == MAX_FIELDS
     empty = {"type": "record", "name": "E", "fields": []}
     assert [item.type for item in fields_of(avro([{"name": "e", "type": empty}]))] == ["record bank.E"]
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError
 
 from platform_defs.errors import BadInput
-from resources.kafka.client.heard import Heard
+from resources.kafka.client.heard import ConnectionLog
 from tests.support.waiting import wait_for
 
 
@@ -33,7 +33,7 @@ def server(answer: bytes) -> Iterator[str]:
         listening.shutdown()
 
 
-def heard(answer: bytes) -> Heard:
+def heard(answer: bytes) -> ConnectionLog:
     """Return what a client records when it refuses an answer for its size."""
     errors = list[KafkaError]()
     with server(answer) as address:
@@ -41,7 +41,7 @@ def heard(answer: bytes) -> Heard:
         consumer.subscribe(["t"])
         wait_for(lambda: consumer.poll(0.1) is None and any("Invalid response size" in e.str() for e in errors))
         consumer.close()
-    kept = Heard()
+    kept = ConnectionLog()
     kept(next(error for error in errors if "Invalid response size" in error.str()))
     return kept
 

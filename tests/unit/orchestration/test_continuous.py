@@ -15,7 +15,7 @@ from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicVie
 from platform_defs.orchestration.reporting.collected import groups, together
 from platform_defs.orchestration.scheduler import continuous
 from platform_defs.orchestration.scheduler.continuous import (
-    Around,
+    SchedulerInputs,
     Continuous,
     Place,
     RunBudget,
@@ -53,7 +53,7 @@ class Topics:
         return in_rounds(goal, self, hands, goal.glance)
 
     def goal(self, budget: RunBudget | None = None, age: float = 0.0) -> Continuous:
-        around = Around(
+        around = SchedulerInputs(
             self.look,
             self.last_offsets,
             self.others,
@@ -80,7 +80,7 @@ class Topics:
         return {(topic, partition): self.ends[topic] for topic, partition in places}
 
     def others(self) -> OtherRuns:
-        return OtherRuns(relieved=not self.stays and self.read == self.ends)
+        return OtherRuns(superseded=not self.stays and self.read == self.ends)
 
     def take(self, name: str) -> Turned:
         self.before(name)
@@ -174,7 +174,7 @@ def test_what_is_unread_goes_before_what_is_untold() -> None:
     goal = topics.goal()
     assert goal.wanted(()) == ["b"]
     goal.turned("b", topics.take("b"))
-    assert not goal.crowded()
+    assert not goal.others_waiting()
     assert goal.wanted(()) == ["a"]
 
 
@@ -202,7 +202,7 @@ def test_a_turn_that_fails_ends_neither_the_run_nor_the_others(error: Exception)
 
 def test_a_pipeline_that_fails_at_once_each_time_is_tried_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(continuous, "RETRY", 0.1)
-    monkeypatch.setattr(continuous, "LONGEST_RETRY", 60.0)
+    monkeypatch.setattr(continuous, "MAX_RETRY", 60.0)
     tries = list[str]()
 
     def fails(name: str) -> None:

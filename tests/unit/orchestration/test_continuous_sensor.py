@@ -154,6 +154,6 @@ def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -
 
 def test_a_run_that_dagster_shows_as_ended_leaves_though_nobody_tells_it(instance: dg.DagsterInstance) -> None:
     run = added(instance, dg.DagsterRunStatus.STARTED)
-    assert not other_runs(instance, [], run.run_id).relieved
+    assert not other_runs(instance, [], run.run_id).superseded
     instance.report_run_failed(run, "its session was gone for a while")
-    assert other_runs(instance, [], run.run_id).relieved
+    assert other_runs(instance, [], run.run_id).superseded

@@ -97,7 +97,7 @@ def test_where_many_pipelines_are_busy_each_is_reported_more_seldom(
 def test_what_dagster_never_hears_is_left_to_the_next_run_and_not_kept_without_end(
     listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reporter, "MOST_UNTOLD", 3)
+    monkeypatch.setattr(reporter, "MAX_UNREPORTED", 3)
     one, listener.answers = reporter_to(listener), False
     for number in range(1, 11):
         one.published(batch(number))

@@ -88,14 +88,14 @@ def test_who_has_a_turn_counts_among_those_that_want_one() -> None:
     by_hand, due = topics.everything(), topics.due("a", "b")
     for goal, count in ((by_hand, 3), (due, 2)):
         assert len(goal.wanted(["a"])) == count - 1
-        assert (goal.crowded(count - 1), goal.crowded(count)) == (True, False)
+        assert (goal.others_waiting(count - 1), goal.others_waiting(count)) == (True, False)
         goal.turned("a", Turned(1, {0: 10}))
-        assert (goal.crowded(count - 2), goal.crowded(count - 1)) == (True, False)
+        assert (goal.others_waiting(count - 2), goal.others_waiting(count - 1)) == (True, False)
 
 
 @pytest.mark.parametrize(
     ("others", "waited_for"),
-    [(OtherRuns(), False), (OtherRuns(relieved=True), True), (OtherRuns(frozenset("b")), True)],
+    [(OtherRuns(), False), (OtherRuns(superseded=True), True), (OtherRuns(frozenset("b")), True)],
     ids=["nobody waits", "the next run waits", "a run by hand waits"],
 )
 def test_no_turn_is_long_once_another_run_waits(
@@ -103,16 +103,16 @@ def test_no_turn_is_long_once_another_run_waits(
 ) -> None:
     answers, topics = [OtherRuns(), others], Topics(a=30, b=30)
     goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: answers.pop(0))
-    assert not goal.crowded(2)
+    assert not goal.others_waiting(2)
     monkeypatch.setattr(goal, "_next_look", 0.0)
     goal.wanted(["a"])
-    assert goal.crowded(2) is waited_for
+    assert goal.others_waiting(2) is waited_for
 
 
 def test_a_run_that_warms_up_has_one_turn_at_a_time_for_all() -> None:
     topics = Topics(a=30, b=30)
     goal = WhatIsDue(topics.contracts, ("a", "b"), {}, topics.look, lambda: OtherRuns(one_turn=True))
-    assert goal.crowded(2)
+    assert goal.others_waiting(2)
 
 
 def test_by_hand_reads_what_was_there_at_the_beginning_and_not_what_comes_after() -> None:
@@ -246,10 +246,10 @@ def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.Mon
     assert not topics.stopped.is_set()
 
 
-@pytest.mark.parametrize(("relieved", "read"), [(True, 0), (False, 10)])
-def test_a_run_that_is_relieved_leaves_what_is_due(*, relieved: bool, read: int) -> None:
+@pytest.mark.parametrize(("superseded", "read"), [(True, 0), (False, 10)])
+def test_a_run_that_is_relieved_leaves_what_is_due(*, superseded: bool, read: int) -> None:
     topics = Topics(a=10)
-    assert in_rounds(topics.due(others=OtherRuns(relieved=relieved)), topics) == {}
+    assert in_rounds(topics.due(others=OtherRuns(superseded=superseded)), topics) == {}
     assert topics.read == {"a": read}
 
 

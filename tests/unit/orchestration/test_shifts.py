@@ -75,7 +75,7 @@ def test_a_run_is_told_by_tags_to_leave_and_beside_whom_it_warms_up() -> None:
         assert other_runs(instance, contracts, own.run_id) == OtherRuns(one_turn=True)
         assert other_runs(instance, contracts, old.run_id) == OtherRuns()
         instance.add_run_tags(old.run_id, {LEAVE: "the next run is at work"})
-        assert other_runs(instance, contracts, old.run_id) == OtherRuns(relieved=True)
+        assert other_runs(instance, contracts, old.run_id) == OtherRuns(superseded=True)
 
 
 def test_what_a_person_asked_for_is_left_to_that_run_only_once_it_is_at_work() -> None:

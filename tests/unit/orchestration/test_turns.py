@@ -15,7 +15,7 @@ from platform_defs.errors.verdicts import TRIES
 from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.scheduler import turns
 from platform_defs.orchestration.scheduler.goals import SHIFT
-from platform_defs.orchestration.scheduler.rounds import HANDS, _next
+from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, _next
 from platform_defs.orchestration.scheduler.turns import ALONE, ALONE_FOR, Turns, _may_leave_more
 from resources.endpoints import Endpoints
 
@@ -31,14 +31,14 @@ def test_only_a_full_batch_is_followed_by_another_in_the_same_turn(offsets: tupl
     assert _may_leave_more(Published(1, contract.pipeline, ranges, 1, 1, 0, 0, (), {}), contract) is more
 
 
-@pytest.mark.parametrize("crowded", [True, False])
-def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(crowded: bool) -> None:
+@pytest.mark.parametrize("others_waiting", [True, False])
+def test_a_turn_of_a_run_that_stays_goes_on_until_others_wait_for_theirs(others_waiting: bool) -> None:
     contract = find_contract("web_page_views")
     unused: Any = None
     taken = Turns(unused, [], Endpoints("", ""), unused, unused, stays=True)
-    taken.crowded = lambda: crowded
+    taken.others_waiting = lambda: others_waiting
     batch = Published(1, contract.pipeline, (OffsetRange(contract.topic, 0, 0, 1),), 1, 1, 0, 0, (), {})
-    assert taken._goes_on(batch, contract, Spent(turns.SHARE)) is not crowded
+    assert taken._goes_on(batch, contract, Spent(turns.SHARE)) is not others_waiting
     taken.finish()
 
 
@@ -46,7 +46,7 @@ def test_a_turn_is_long_where_nobody_waits_for_one() -> None:
     unused: Any = None
     taken = Turns(unused, [], Endpoints("", ""), unused, unused)
     assert taken._share() == turns.SHARE
-    taken.crowded = lambda: False
+    taken.others_waiting = lambda: False
     assert taken._share() == turns.LONG
 
 
@@ -56,22 +56,22 @@ def test_a_long_turn_ends_with_its_share_once_others_have_come_to_wait() -> None
     size = contract.limits.batch_messages
     full = Published(1, contract.pipeline, (OffsetRange(contract.topic, 0, 0, size),), size, 1, 0, 0, (), {})
     taken = Turns(unused, [], Endpoints("", ""), unused, unused)
-    taken.crowded = lambda: False
+    taken.others_waiting = lambda: False
     spent, over = Spent(turns.SHARE, begun=turns.SHARE.batches), Spent(turns.SHARE, begun=1, started=-1e9)
     assert taken._goes_on(full, contract, spent)
-    taken.crowded = lambda: True
+    taken.others_waiting = lambda: True
     assert not taken._goes_on(full, contract, spent)
     assert not taken._goes_on(full, contract, over)
     assert taken._goes_on(full, contract, Spent(turns.SHARE, begun=1))
     assert taken._goes_on(replace(full, followed=True), contract, spent)
 
 
-@pytest.mark.parametrize("crowded", [True, False])
-def test_a_run_that_stays_stages_ahead_where_nobody_waits_for_a_turn(crowded: bool) -> None:
+@pytest.mark.parametrize("others_waiting", [True, False])
+def test_a_run_that_stays_stages_ahead_where_nobody_waits_for_a_turn(others_waiting: bool) -> None:
     unused: Any = None
     taken = Turns(unused, [], Endpoints("", ""), unused, unused, stays=True)
-    taken.crowded = lambda: crowded
-    assert taken._share().ahead is not crowded
+    taken.others_waiting = lambda: others_waiting
+    assert taken._share().ahead is not others_waiting
     taken.finish()
 
 
@@ -131,7 +131,7 @@ class Machine:
         until = self.now + SHIFT
         while self.now < until or ends:
             wanted = [name for name in queue if name not in ends and name not in self.halted]
-            for name in _next(wanted if self.now < until else (), list(ends), taken, HANDS):
+            for name in _next(wanted if self.now < until else (), list(ends), taken, MAX_CONCURRENT_TURNS):
                 self._begin(name, ends)
                 taken._alone_since.pop(name, None)
             self.now += 1.0

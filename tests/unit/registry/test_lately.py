@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from resources.registry.lately import RECENT, Lately
+from resources.registry.lately import RECENT, Cooldown
 
 
 def test_lately_forgets_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    lately, noted = Lately(), time.monotonic()
+    lately, noted = Cooldown(), time.monotonic()
     lately.note("a")
     for seconds, still in ((0, True), (RECENT - 1, True), (RECENT + 1, False)):
         monkeypatch.setattr(time, "monotonic", lambda at=noted + seconds: at)
@@ -17,7 +17,7 @@ def test_lately_forgets_after_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_lately_holds_only_so_much() -> None:
-    lately = Lately()
+    lately = Cooldown()
     for number in range(5_000):
         lately.note(number)
     assert lately.has(4_999)

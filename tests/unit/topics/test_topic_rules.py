@@ -15,7 +15,7 @@ from platform_defs.topics import rules
 from platform_defs.topics.declared import Declared, Reader, declarations
 from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.observed import Observed
-from platform_defs.topics.verdicts import Place, Verdict
+from platform_defs.topics.verdicts import Place, Violation
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.topics.topic_model import cluster, topic
 
@@ -287,7 +287,7 @@ def test_tombstones_outlast_the_latency_of_an_upsert() -> None:
         assert judged(rules.tombstones_outlast, fine, cluster()) == []
 
 
-def unread(evidence: Evidence) -> list[Verdict]:
+def unread(evidence: Evidence) -> list[Violation]:
     one = declared(config={"retention.ms": "1000"}, readers=(APPENDS,))
     return list(unread_kept({"t": one}, cluster(("t", THREE)), evidence))
 

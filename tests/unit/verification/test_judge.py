@@ -281,7 +281,7 @@ def test_both_write_a_number_out_alike(number: str, size: int, monkeypatch: pyte
     for limit, is_row in ((size, True), (size - 1, False)):
         monkeypatch.setattr(documents, "JSONB_BYTES", limit)
         for module in (json_text, kept_whole):
-            monkeypatch.setattr(module, "MOST_BYTES", limit)
+            monkeypatch.setattr(module, "MAX_BYTES", limit)
         monkeypatch.setattr(kept_whole, "_NO_LARGER_WRITTEN_OUT", 0)
         assert assert_same_verdict("json", number) == ((number,) if is_row else NoRow("TooLarge"))
 

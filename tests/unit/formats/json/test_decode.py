@@ -193,6 +193,6 @@ def test_a_block_of_faults_alone_has_no_rows() -> None:
 
 
 def test_values_larger_than_a_block_may_be_are_rows_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform_defs.formats.json.lines._MOST_BYTES", 2_000)
+    monkeypatch.setattr("platform_defs.formats.json.lines._MAX_BYTES", 2_000)
     decoded = decode_block(CONTRACT, [GOOD] * 500)
     assert decoded.rows.num_rows == 500

@@ -69,7 +69,7 @@ def test_what_jsonb_would_refuse_or_change_is_a_fault(
 
 def test_what_jsonb_has_no_room_for_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (json_text, kept_whole):
-        monkeypatch.setattr(module, "MOST_BYTES", 100)
+        monkeypatch.setattr(module, "MAX_BYTES", 100)
     assert row(JSON_ONLY, b'{"payload":"%s"}' % (b"x" * 98)) == {"payload": '"%s"' % ("x" * 98)}
     found = fault(JSON_ONLY, b'{"payload":"%s"}' % (b"x" * 99))
     assert (found.error_class, found.message) == (
