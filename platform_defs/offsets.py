@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from platform_defs.dead_letter_window import NONE_YET, Recent
 from platform_defs.errors import BrokerAway, Halt, Retryable, halts
 from platform_defs.errors.halts import PartitionSpan
-from platform_defs.recent import NONE_YET, Recent
 
 READING = "tidegate.reading"  # the logger on which verify names each range before and after it is read
 

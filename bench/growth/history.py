@@ -21,7 +21,7 @@ from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.offsets import OffsetRange, TopicView
 from platform_defs.orchestration.reporting.events import materializations
 from resources.lineage.events import OpenLineageEvents
-from resources.postgres.batch.hold import PostgresLease, acquire
+from resources.postgres.batch.lease import PostgresLease, acquire
 from resources.postgres.batch.staging import PostgresRecording
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.row_counts import row_count

@@ -1,6 +1,6 @@
 """One batch, from plan to commit, in the eight steps of docs/explanation/design.md. Read this file first.
 
-0 acquire   become the owner, once a turn         resources/postgres/batch/hold.py
+0 acquire   become the owner, once a turn         resources/postgres/batch/lease.py
 1 plan      which offsets                         engine/plan/planning.py, offsets.py
 2 read      the messages, in Spark's tasks        engine/task/task.py, resources/kafka/data/source.py
 3 check     decode and row rules, in the task     engine/task/decoding.py, formats/framed.py, engine/task/row_checks.py
@@ -10,7 +10,7 @@
 7 publish   one transaction                       engine/commit/publish.py, postgres/batch/publish_statements.py
 8 report    Dagster, lineage                      orchestration/reporting/reporter.py, orchestration/reporting/events.py
 
-While one batch is at 6 and 7, the next one may be staged already (engine/ahead.py).
+While one batch is at 6 and 7, the next one may be staged already (engine/prefetch.py).
 """
 
 import time
@@ -22,7 +22,6 @@ from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.transform_sources import changed_source
-from platform_defs.engine.ahead import Prefetch, SpeculativeBatch
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
@@ -35,11 +34,16 @@ from platform_defs.engine.commit.right_registry import (
 )
 from platform_defs.engine.direct import goes_direct, publish_directly
 from platform_defs.engine.failure import record_failure
-from platform_defs.engine.job.find_poison import Failure, Bisection, certain
-from platform_defs.engine.job.left_out import MAX_EXCLUDED, MAX_ATTEMPTS, Excluded, refused_by_table, wait_for_suspects
+from platform_defs.engine.job.bisection import Bisection, Failure, certain
+from platform_defs.engine.job.exclusions import (
+    MAX_ATTEMPTS,
+    MAX_EXCLUDED,
+    Excluded,
+    refused_by_table,
+    wait_for_suspects,
+)
 from platform_defs.engine.job.row_local import ENOUGH, compare, comparison_key
 from platform_defs.engine.job.stage import Results, stage
-from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
 from platform_defs.engine.plan.topic_view import describe
@@ -48,6 +52,8 @@ from platform_defs.engine.ports.publication_ports import RowChanges, Staged
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.schema_ports import Schemas, summed
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
+from platform_defs.engine.prefetch import Prefetch, SpeculativeBatch
+from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.redaction import unexpected, without_causes
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import (
@@ -262,7 +268,9 @@ def _stage(
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
-def _poison(pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure) -> Excluded:
+def _poison(
+    pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure
+) -> Excluded:
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)

@@ -1,6 +1,6 @@
 """What ended a run is recorded in the ledger: a halt as one, anything else as a pause before the next run.
 
-Nothing is tried again without end, unless a system is away: platform_defs/errors/verdicts.py has the limit.
+Nothing is tried again without end, unless a system is away: platform_defs/errors/error_policy.py has the limit.
 """
 
 from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
@@ -14,10 +14,10 @@ from platform_defs.errors import (
     OutcomeUnknown,
     Retryable,
     TidegateError,
-    verdicts,
+    error_policy,
 )
+from platform_defs.errors.error_policy import TRIES, Verdict
 from platform_defs.errors.halts import KeepsFailing
-from platform_defs.errors.verdicts import TRIES, Verdict
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import printable
 
@@ -32,7 +32,7 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
     if isinstance(error, Halt):
         ledger.halt(error.detail)
         return
-    verdict = verdicts.of_error(error)
+    verdict = error_policy.of_error(error)
     tries = _back_off(ledger, error, verdict)
     if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
         said = printable(str(error))  # it may quote a message, and the ledger holds no NUL

@@ -45,7 +45,7 @@ TidegateError
 
 `str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled, and
 `to_json` and `from_json` carry them from a Spark task to the driver. What follows from each:
-platform_defs/errors/verdicts.py.
+platform_defs/errors/error_policy.py.
 """
 
 from collections.abc import Mapping

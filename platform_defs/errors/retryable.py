@@ -125,7 +125,7 @@ class BrokerAway(Retryable):
 
 class LedgerAway(Retryable):
     """Postgres could not be reached within the limit, or refused for a reason that may pass
-    (platform_defs/errors/verdicts.py says for which SQLSTATE).
+    (platform_defs/errors/error_policy.py says for which SQLSTATE).
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:

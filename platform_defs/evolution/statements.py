@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from platform_defs.contract.model.contract import Column, Table
-from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.evolution.renames import renames
 
 NOT_NULL = "tidegate_not_null"  # the CHECK that proves to Postgres that columns have no NULL, until they are NOT NULL

@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import Buffer, Bytes, Integers
 from platform_defs.formats.blocks.decoded import Decoded, in_order
-from platform_defs.formats.blocks.kept import MAX_BYTES, MAX_THINGS, SchemaCache
+from platform_defs.formats.blocks.schema_cache import MAX_BYTES, MAX_THINGS, SchemaCache
 from platform_defs.formats.blocks.writer_schema import Part, WriterSchema
 from platform_defs.formats.fit import Make, Refused, reader_or_refusal
 from platform_defs.formats.framing import Group, Unframed, one_group, unframe

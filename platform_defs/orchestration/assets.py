@@ -13,9 +13,9 @@ from typing import Any
 import dagster as dg
 
 from platform_defs.contract.model.contract import Contract, Table
-from platform_defs.contract.model.own_columns import DESCRIPTIONS, target_columns
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.model.reserved import outputs
+from platform_defs.contract.model.system_columns import DESCRIPTIONS, target_columns
 from platform_defs.errors import GateFailed, Halt, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.orchestration.checks import check_specs
@@ -31,7 +31,7 @@ from platform_defs.orchestration.dagster_runs.keys import (
 )
 from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, of_tables, report_dead, scheduled, stays
 from platform_defs.orchestration.reporting.halts import halt_metadata
-from platform_defs.orchestration.scheduler.continuous import SchedulerInputs, Continuous, RunBudget
+from platform_defs.orchestration.scheduler.continuous import Continuous, RunBudget, SchedulerInputs
 from platform_defs.orchestration.scheduler.goals import EverythingThere, OtherRuns, WhatIsDue
 from platform_defs.orchestration.scheduler.memory import sensor_memory
 from platform_defs.orchestration.scheduler.rounds import MAX_CONCURRENT_TURNS, in_rounds
@@ -175,7 +175,7 @@ def _continuous(
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
     """What the others leave to the run whose id is `own`, and what the sensor asked of it
-    (orchestration/scheduler/shifts.py).
+    (orchestration/scheduler/handover.py).
 
     A run that Dagster shows as ended is to leave: the sensor has started another one, and asks this one nothing.
     """

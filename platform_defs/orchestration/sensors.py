@@ -28,7 +28,7 @@ from platform_defs.orchestration.dagster_runs.keys import (
 from platform_defs.orchestration.dagster_runs.runs import asked_by_hand, live, report_dead, scheduled, selected, stays
 from platform_defs.orchestration.jobs import AssetJob
 from platform_defs.orchestration.reporting.halts import stale_halt_checks
-from platform_defs.orchestration.scheduler.shifts import READY, ScheduledRun, beside, scheduled_run, to_leave
+from platform_defs.orchestration.scheduler.handover import READY, ScheduledRun, beside, scheduled_run, to_leave
 from platform_defs.orchestration.scheduler.survey import Survey, kept_survey
 from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, from_cursor, remember, to_cursor
 from resources.endpoints import connection

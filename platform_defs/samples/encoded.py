@@ -13,12 +13,12 @@ from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.encoding.documents import CannotEncode
 from platform_defs.encoding.messages import Headers, MessageSchemas, framing, key_encoder
 from platform_defs.errors import BadInput
-from platform_defs.exchange.found import FoundField
-from platform_defs.exchange.importing import read_message
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framing import HEADERS
 from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values_at import ValuesAt, parsed, places_of
+from platform_defs.schema_conversion.found import FoundField
+from platform_defs.schema_conversion.importing import read_message
 from platform_defs.verification.judge.framed import FramedJudge
 from platform_defs.verification.judge.judge import NoRow
 from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema

@@ -9,7 +9,7 @@ from platform_defs.contract.model.topic import KeyOrder, TopicKeys
 from platform_defs.contract.reader.topics_file import ListedTopic
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST
 from platform_defs.topics.steps import Create
-from platform_defs.topics.verdicts import Place, Violation
+from platform_defs.topics.violations import Place, Violation
 
 
 @dataclass(frozen=True)

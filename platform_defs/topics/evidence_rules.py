@@ -11,7 +11,7 @@ from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, same_value, setting
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.rules import DELAY, POLICY, TOMBSTONES, said, tombstones_kept
-from platform_defs.topics.verdicts import Violation
+from platform_defs.topics.violations import Violation
 
 AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"
 

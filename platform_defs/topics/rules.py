@@ -11,7 +11,7 @@ from platform_defs.errors.words import noun_for, plural
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, setting
 from platform_defs.topics.placement import spread_over
-from platform_defs.topics.verdicts import Severity, Violation
+from platform_defs.topics.violations import Severity, Violation
 
 ISR, UNCLEAN, POLICY = "min.insync.replicas", "unclean.leader.election.enable", "cleanup.policy"
 TOMBSTONES, DELAY = "delete.retention.ms", "min.compaction.lag.ms"

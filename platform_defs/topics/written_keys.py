@@ -8,7 +8,7 @@ from typing import Literal
 from platform_defs.topics.declared import Declared
 from platform_defs.topics.observed import Observed, ObservedTopic
 from platform_defs.topics.rules import POLICY, said
-from platform_defs.topics.verdicts import Violation
+from platform_defs.topics.violations import Violation
 
 Hash = Literal["crc32", "murmur2"]
 FAMILIES: Mapping[str, Hash] = {
@@ -54,7 +54,9 @@ def partitioner_kept(topics: Mapping[str, Declared], samples: Mapping[str, Sampl
                 yield said(topics[topic], "warn", "partitioner_kept", message)
 
 
-def keys_needed(topics: Mapping[str, Declared], observed: Observed, samples: Mapping[str, Sample]) -> Iterator[Violation]:
+def keys_needed(
+    topics: Mapping[str, Declared], observed: Observed, samples: Mapping[str, Sample]
+) -> Iterator[Violation]:
     """Kafka refuses every message without a key once a topic is compacted."""
     for topic, sample in samples.items():
         if sample.keyless and becomes_compacted(topics[topic], observed):

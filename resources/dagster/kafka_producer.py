@@ -3,7 +3,7 @@
 import dagster as dg
 from pydantic import Field
 
-from platform_defs.producing.chosen import Chosen, choose
+from platform_defs.producing.config import Chosen, choose
 from platform_defs.producing.presets import DEFAULT
 from platform_defs.producing.values import read_option
 from resources.endpoints import connection

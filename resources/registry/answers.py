@@ -4,8 +4,8 @@ from typing import Any
 
 from confluent_kafka.schema_registry import SchemaRegistryError
 
-from platform_defs.errors import verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import error_policy
+from platform_defs.errors.error_policy import Verdict
 from resources.registry.server import Server, Unreadable
 
 # No such subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
@@ -44,4 +44,4 @@ def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
 
 def _is_absent(error: Exception) -> bool:
     known = isinstance(error, SchemaRegistryError)
-    return known and verdicts.of_registry(error.http_status_code) is Verdict.REFUSED_ROW
+    return known and error_policy.of_registry(error.http_status_code) is Verdict.REFUSED_ROW

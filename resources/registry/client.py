@@ -24,7 +24,7 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
 from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
-from resources.registry.lately import Cooldown
+from resources.registry.cooldown import Cooldown
 from resources.registry.server import Server, Unreadable, get
 
 Asked = TypeVar("Asked")

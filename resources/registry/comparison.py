@@ -9,7 +9,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, schema_digest
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
-from resources.registry.lately import Cooldown
+from resources.registry.cooldown import Cooldown
 
 # Of this process: the registries that did not answer when ids were to be compared, and what was compared and found
 # unchanged.

@@ -11,7 +11,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.answers import BUSY, OF_A_GATEWAY
 from resources.registry.client import AT_ONCE, RegistryClient, client_of
-from resources.registry.lately import Cooldown
+from resources.registry.cooldown import Cooldown
 
 MAX_LAGGING = 200  # ids that are asked for again: a follower lags behind by few
 MAX_UNKNOWN = 50_000  # ids that a task asks for and the registry does not have: about a minute

@@ -12,7 +12,7 @@ from platform_defs.contract.reader.written import context_of
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
-from platform_defs.formats.blocks.kept import SchemaCache
+from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, drain
+from platform_defs.engine.batch import RunContext, drain
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.task_ports import Source
 from platform_defs.formats.blocks.block import Block
@@ -18,36 +18,36 @@ from resources.process.settings import settings
 from tests.support.world import World
 
 Act = Callable[[], object]
-Change = Callable[[Outside], Outside]
+Change = Callable[[RunContext], RunContext]
 
 
-def play(world: World, pipeline: Pipeline, change: Callable[[Outside], Outside]) -> list[Published]:
+def play(world: World, pipeline: Pipeline, change: Callable[[RunContext], RunContext]) -> list[Published]:
     """One run of the pipeline, over what `change` makes of everything outside."""
     with world.open_run(pipeline) as outside:
         return list(drain(pipeline, change(outside)))
 
 
-def before_the_read(act: Act) -> Callable[[Outside], Outside]:
+def before_the_read(act: Act) -> Callable[[RunContext], RunContext]:
     """Between the plan and the first task."""
     return lambda outside: replace(outside, spark=_Once(act, outside.spark))
 
 
-def within_a_range(act: Act, mark: Path, partition: int = 0) -> Callable[[Outside], Outside]:
+def within_a_range(act: Act, mark: Path, partition: int = 0) -> Callable[[RunContext], RunContext]:
     """Between two blocks of this partition's range, in Spark's worker; `mark` is there once it has happened."""
     return lambda outside: replace(outside, source=Interrupted(outside.source, act, mark, partition))
 
 
-def before_the_publication(act: Act) -> Callable[[Outside], Outside]:
+def before_the_publication(act: Act) -> Callable[[RunContext], RunContext]:
     """After the last task and the audit."""
     return lambda outside: replace(outside, lineage=_Before(outside.lineage, "of_batch", act))
 
 
-def before_the_rules_are_judged(act: Act) -> Callable[[Outside], Outside]:
+def before_the_rules_are_judged(act: Act) -> Callable[[RunContext], RunContext]:
     """After the last task, where the batch has rows."""
     return lambda outside: replace(outside, auditor=_Before(outside.auditor, "judge", act))
 
 
-def before_dead_letters_are_counted(act: Act) -> Callable[[Outside], Outside]:
+def before_dead_letters_are_counted(act: Act) -> Callable[[RunContext], RunContext]:
     """After the last task, where there are dead letters."""
     return lambda outside: replace(outside, ledger=_Before(outside.ledger, "faults", act))
 

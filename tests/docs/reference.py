@@ -25,9 +25,9 @@ from platform_defs.contract.model.expectations import EXPECTATIONS
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.sources import SOURCES
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.exchange.exporting import export_schema
 from platform_defs.producing.java_names import JAVA, JavaOption
 from platform_defs.producing.options import OPTIONS
+from platform_defs.schema_conversion.exporting import export_schema
 from resources.process.settings import SETTINGS
 from tests.docs.tables import code, table
 from tests.docs.verdicts import (

@@ -1,14 +1,14 @@
-"""The tables of docs/reference/verdicts.md, from platform_defs/errors/verdicts.py."""
+"""The tables of docs/reference/verdicts.md, from platform_defs/errors/error_policy.py."""
 
 from collections.abc import Sequence
 
-from platform_defs.errors import verdicts
-from platform_defs.errors.verdicts import ErrorRule, Verdict
+from platform_defs.errors import error_policy
+from platform_defs.errors.error_policy import ErrorRule, Verdict
 from tests.docs.tables import code, table
 
 MEANINGS = {
     Verdict.AWAY: "tried again for as long as the system is away, busy or out of room",
-    Verdict.RETRY: f"tried again, {verdicts.TRIES} times in a row at most; then the pipeline halts",
+    Verdict.RETRY: f"tried again, {error_policy.TRIES} times in a row at most; then the pipeline halts",
     Verdict.REFUSED_ROW: "the message is found and becomes a dead letter; its neighbours commit",
     Verdict.SUSPECT: "the same, if it fails again and again while another message passes",
     Verdict.DENIED: "a password or a right is to be set; tried again until it is, at least every five minutes",
@@ -27,29 +27,29 @@ def verdicts_of_postgres() -> str:
     """By SQLSTATE, for each place."""
     rows = (
         (_codes(item), *(item.at(place) for place in ("ledger", "staging", "table")), item.why)
-        for item in verdicts.SQLSTATES
+        for item in error_policy.SQLSTATES
     )
     return table(("SQLSTATE", "the ledger's statements", "COPY", "writing rows", "why"), rows)
 
 
 def verdicts_of_kafka() -> str:
     """By the name of the code."""
-    return _of(verdicts.KAFKA, "code")
+    return _of(error_policy.KAFKA, "code")
 
 
 def verdicts_of_registry() -> str:
     """By HTTP status."""
-    return _of(verdicts.REGISTRY, "HTTP status")
+    return _of(error_policy.REGISTRY, "HTTP status")
 
 
 def verdicts_of_spark() -> str:
     """By condition, class or SQLSTATE."""
-    return _of(verdicts.SPARK, "condition, class or SQLSTATE")
+    return _of(error_policy.SPARK, "condition, class or SQLSTATE")
 
 
 def verdicts_of_errors() -> str:
     """By class; one that is not listed has the verdict of the class above it."""
-    return table(("error", "verdict"), ((code(kind.__name__), verdict) for kind, verdict in verdicts.OWN.items()))
+    return table(("error", "verdict"), ((code(kind.__name__), verdict) for kind, verdict in error_policy.OWN.items()))
 
 
 def _of(rulings: Sequence[ErrorRule], head: str) -> str:

@@ -26,7 +26,7 @@ from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import PendingBatch, TopicView
 from resources.postgres.batch.direct import DirectSession, PostgresDirect
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
 from tests.model.log import Log

@@ -11,20 +11,20 @@ from psycopg import sql
 
 from platform_defs import offsets
 from platform_defs.contract.model.contract import Contract, Limits
-from platform_defs.engine import ahead, batch
+from platform_defs.dead_letter_window import Counted, Recent
+from platform_defs.engine import batch, prefetch
 from platform_defs.engine.commit import audit, publish
-from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan import planning
 from platform_defs.engine.plan.added_partitions import first_positions
 from platform_defs.engine.plan.planning import BatchPlan
 from platform_defs.engine.ports.publication_ports import Staged
+from platform_defs.engine.run_context import RunContext
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.settled_log import Decision, SettledLog
-from platform_defs.recent import Counted, Recent
 from resources.postgres.batch import claims, publish_statements, staging_tables
-from resources.postgres.batch.hold import PostgresLease
+from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import PostgresPublication
 from resources.postgres.ledger import prune_ledger
 from resources.postgres.ledger.contract_ledger import ContractLedger
@@ -111,11 +111,13 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(SettledLog, "_same_log", same_log)
 
 
-def _wherever_positions_are(self: ahead.SpeculativeBatch, plan: BatchPlan) -> bool:
+def _wherever_positions_are(self: prefetch.SpeculativeBatch, plan: BatchPlan) -> bool:
     return _IS_NEXT(self, replace(plan, positions=self.positions))
 
 
-def _unjudged(contract: Contract, outside: RunContext, tasks: int, guess: ahead.SpeculativeBatch | None = None) -> Any:
+def _unjudged(
+    contract: Contract, outside: RunContext, tasks: int, guess: prefetch.SpeculativeBatch | None = None
+) -> Any:
     """A guess is the next batch, whatever the topic is by now."""
     if guess is None or outside.ledger.pending() is not None:
         return _PLAN_BATCH(contract, outside, tasks)
@@ -126,7 +128,7 @@ def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # i
     _SWEEP(self)
 
 
-def _of_any_batch(self: ahead.Prefetch, batch: PendingBatch) -> Any:
+def _of_any_batch(self: prefetch.Prefetch, batch: PendingBatch) -> Any:
     """Its rows and its coverage, under the ranges of another batch."""
     return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
 
@@ -138,7 +140,12 @@ def _of_any_leader(staged: Staged) -> list[Position]:
 
 
 _READ_UP_TO = publish.read_up_to
-_IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = ahead.SpeculativeBatch.is_next, batch.plan_batch, PostgresLease.sweep, ahead.Prefetch.take
+_IS_NEXT, _PLAN_BATCH, _SWEEP, _TAKE = (
+    prefetch.SpeculativeBatch.is_next,
+    batch.plan_batch,
+    PostgresLease.sweep,
+    prefetch.Prefetch.take,
+)
 
 
 MUTANTS: dict[str, Mutate] = {
@@ -196,12 +203,12 @@ MUTANTS: dict[str, Mutate] = {
     "a log that was read before is read again": _instead(SettledLog, "_first", lambda _self, _number, held: held.low),
     "a commit is not counted": _without("clear_pending", "rows_total = rows_total + %(rows)s,"),
     "what was staged ahead is read from where positions were": _instead(
-        ahead.SpeculativeBatch, "is_next", _wherever_positions_are
+        prefetch.SpeculativeBatch, "is_next", _wherever_positions_are
     ),
     "what was staged ahead is published of whichever topic": _instead(batch, "plan_batch", _unjudged),
-    "what was staged ahead is of an earlier leader": _instead(ahead, "_is_led_as_before", lambda *_: True),
+    "what was staged ahead is of an earlier leader": _instead(prefetch, "_is_led_as_before", lambda *_: True),
     "a sweep takes what is staged ahead": _instead(PostgresLease, "sweep", _of_every_try),
-    "what was staged ahead is taken for any batch": _instead(ahead.Prefetch, "take", _of_any_batch),
+    "what was staged ahead is taken for any batch": _instead(prefetch.Prefetch, "take", _of_any_batch),
     "what the topic still has is pruned": _with("judged_batches", "r.until_offset > coalesce(log.low, 0)", "false"),
     "a pruned range forgets its gaps": _with("write_pruned_range", "p.gaps + excluded.gaps", "p.gaps"),
     "what was pruned before is not added to": _with("write_pruned_range", "excluded.until_offset", "p.until_offset"),

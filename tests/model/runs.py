@@ -26,17 +26,17 @@ from platform_defs.contract.model.contract import (
 )
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
-from platform_defs.engine.ahead import Prefetch, Begun, SpeculativeBatch
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.commit.publish import BatchRecord, publish
 from platform_defs.engine.job.stage import Results, one_attempt_each
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import AuditView
+from platform_defs.engine.prefetch import Begun, Prefetch, SpeculativeBatch
 from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.offsets import PendingBatch
 from resources.lineage.events import OpenLineageEvents
-from resources.postgres.batch.hold import PostgresLease
+from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.staging import PostgresRecording
 from tests.model.log import Log
 
@@ -124,7 +124,7 @@ class Thirteens:
 class AheadWithoutSpark(Prefetch):
     """What stages the next batch ahead, at once, with the tasks alone."""
 
-    def __init__(self, outside: Outside, connection: psycopg.Connection[Any]) -> None:
+    def __init__(self, outside: RunContext, connection: psycopg.Connection[Any]) -> None:
         super().__init__(Pipeline(outside.ledger.contract), outside, lambda: True)  # pyright: ignore
         self._connection = connection
 
@@ -154,8 +154,8 @@ class Run:
     read_ahead_of: str = ""  # the id of the log that was read then
 
     @property
-    def outside(self) -> Outside:
-        return Outside(self.hold, self.log, self.log, _no_spark, _EVENTS, Thirteens(self.hold.connection))
+    def outside(self) -> RunContext:
+        return RunContext(self.hold, self.log, self.log, _no_spark, _EVENTS, Thirteens(self.hold.connection))
 
     @property
     def contract(self) -> Contract:

@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from typing import Any
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, drain
+from platform_defs.engine.batch import RunContext, drain
 from tests.chaos.moments import Change
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -15,7 +15,7 @@ from tests.support.world import World
 def batch_by_batch(world: World, pipeline: Pipeline, change: Change | None = None) -> Generator[Any]:
     """The batches of a run, which ends with the block, over what `change` makes of everything outside."""
     with world.open_run(pipeline) as opened:
-        outside: Outside = change(opened) if change else opened
+        outside: RunContext = change(opened) if change else opened
         with closing(drain(pipeline, outside)) as batches:
             yield batches
 

@@ -126,7 +126,7 @@ class World:
         return [places[number] for number in range(len(places))]
 
     def open_run(self, pipeline: Pipeline) -> Any:
-        """A run's hold on the pipeline, as a context manager of `RunContext`."""
+        """A run that holds the pipeline's lease, as a context manager of its `RunContext`."""
         return open_run(pipeline, self.endpoints, self.spark)
 
     def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:

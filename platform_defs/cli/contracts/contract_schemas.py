@@ -13,7 +13,7 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_e
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
-    from platform_defs.exchange.importing import Imported
+    from platform_defs.schema_conversion.importing import Imported
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 
@@ -48,7 +48,7 @@ def export(
       field, number, path_numbers (of the messages that lead to it)
     """
     from assets import find_contract
-    from platform_defs.exchange.exporting import export_schema
+    from platform_defs.schema_conversion.exporting import export_schema
 
     contract = find_contract(pipeline)
     given = list[dict[str, object]]()
@@ -124,8 +124,8 @@ def import_(
     \b
     JSON: file, pipeline, domain, topic, table, fields (how many), notes
     """
-    from platform_defs.exchange.importing import Wanted
     from platform_defs.operations.contracts.exchange import import_from_file, import_from_registry, write
+    from platform_defs.schema_conversion.importing import Wanted
 
     if (subject is None) == (file is None):
         raise typer.BadParameter("give either --subject or --file")

@@ -10,7 +10,7 @@ from platform_defs.cli.output import Output, print_error, print_json, print_line
 if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_list import TopicList
     from platform_defs.operations.topics.topic_plan import Judged
-    from platform_defs.topics.verdicts import Violation
+    from platform_defs.topics.violations import Violation
 
 
 def print_judged(judged: Judged, output: Output) -> None:

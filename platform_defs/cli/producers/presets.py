@@ -51,7 +51,7 @@ def show(
       waits    never, callback, each or commit
       options  name, value, default (the library's), reason
     """
-    from platform_defs.producing.chosen import preset_named
+    from platform_defs.producing.config import preset_named
     from platform_defs.producing.presets import PRESETS
 
     found = [*PRESETS.values()] if name is None else [preset_named(name)]

@@ -12,7 +12,7 @@ from platform_defs.producing.values import read_option
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
-    from platform_defs.producing.chosen import Chosen
+    from platform_defs.producing.config import Chosen
     from platform_defs.producing.options import Value
 
 

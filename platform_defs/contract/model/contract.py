@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
-from platform_defs.producing.chosen import Producing
-from platform_defs.recent import Counted
+from platform_defs.dead_letter_window import Counted
+from platform_defs.producing.config import Producing
 
 if TYPE_CHECKING:  # a command that only reads contracts does not wait for Arrow's import
     import pyarrow as pa

@@ -37,9 +37,7 @@ def parse_path(text: str) -> MessagePath:
 
 def _within_limits(path: MessagePath) -> MessagePath:
     if len(path) > _MAX_KEYS:
-        raise ValueError(
-            f"the path has {len(path):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels"
-        )
+        raise ValueError(f"the path has {len(path):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels")
     if (longest := max(map(len, path))) > _MAX_KEY:
         raise ValueError(f"a key of the path has {longest:,} characters: {_MAX_KEY:,} at most")
     return path

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from platform_defs.contract.model.contract import Contract, Limits
+from platform_defs.dead_letter_window import NONE_YET, Counted, Recent
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
 from platform_defs.errors import Halt
 from platform_defs.errors.halts import TooManyDeadLetters
-from platform_defs.recent import NONE_YET, Counted, Recent
 
 
 def recent_with(limits: Limits, staged: Staged) -> Recent:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from platform_defs.contract.model.own_columns import BATCH_ID, copied_columns
+from platform_defs.contract.model.system_columns import BATCH_ID, copied_columns
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import STEPS, BatchRecord, read_up_to

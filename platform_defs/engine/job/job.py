@@ -16,8 +16,8 @@ from platform_defs.engine.task import same_install
 from platform_defs.engine.task.same_install import Batches
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import UpstreamFailed, from_envelope, to_envelope, upstream
-from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, verdicts
-from platform_defs.errors.verdicts import JavaCause, Verdict
+from platform_defs.errors import BadInput, SparkAway, TidegateError, TransformFailed, error_policy
+from platform_defs.errors.error_policy import JavaCause, Verdict
 from platform_defs.offsets import OffsetRange, tasks_for
 
 InTask = Callable[[TaskWork, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -62,7 +62,7 @@ def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
 def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateError:
     """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
 
-    Of the latter, platform_defs/errors/verdicts.py says: TransformFailed where a message may be at fault, BadInput
+    Of the latter, platform_defs/errors/error_policy.py says: TransformFailed where a message may be at fault, BadInput
     where Spark cannot run the transform, SparkAway otherwise. With `hides` only names are passed on of what Spark says.
     """
     try:
@@ -73,7 +73,7 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
-    match verdicts.of_spark(causes):
+    match error_policy.of_spark(causes):
         case Verdict.REFUSED_ROW:
             return TransformFailed(said, of_data=True)
         case Verdict.SUSPECT:

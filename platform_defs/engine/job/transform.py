@@ -9,8 +9,8 @@ from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from platform_defs.contract.model.own_columns import PROVENANCE
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.system_columns import PROVENANCE
 from platform_defs.engine.job.job import InTask, bound
 from platform_defs.engine.job.transform_rules import check_columns, check_row_local
 from platform_defs.engine.task.task import TaskWork, read_ranges

@@ -17,7 +17,7 @@ import pyarrow as pa
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.column_types import ATTEMPT
 from platform_defs.contract.model.contract import Contract, Fault
-from platform_defs.contract.model.own_columns import decoded_columns, staged_columns
+from platform_defs.contract.model.system_columns import decoded_columns, staged_columns
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.gaps import Gaps, ascend
 from platform_defs.engine.ports.schema_ports import NamedSchema, Schemas, counted

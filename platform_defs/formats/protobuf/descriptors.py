@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError, Error
 import platform_defs
 from platform_defs.errors import Retryable
 from platform_defs.formats.blocks.excerpt import excerpt
-from platform_defs.formats.blocks.kept import SchemaCache
+from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.long_names import refuse_long_names
 from platform_defs.proto import compiler

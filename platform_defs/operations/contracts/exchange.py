@@ -13,11 +13,11 @@ from platform_defs.contract.model.contract import SUFFIX, Contract, Format
 from platform_defs.contract.reader.catalogue import read_contracts
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.exchange.exporting import export_schema
-from platform_defs.exchange.importing import SUFFIXES, Imported, Wanted, import_schema
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import why_not
 from platform_defs.operations.contracts.schema_survey import UNREADABLE
+from platform_defs.schema_conversion.exporting import export_schema
+from platform_defs.schema_conversion.importing import SUFFIXES, Imported, Wanted, import_schema
 from resources.process.settings import settings
 
 if TYPE_CHECKING:  # a command that asks no registry does not wait for its client

@@ -14,8 +14,8 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, LedgerMissing
-from platform_defs.exchange.field_numbers import Assigned, assign
-from platform_defs.exchange.number_text import with_numbers
+from platform_defs.schema_conversion.field_numbers import Assigned, assign
+from platform_defs.schema_conversion.number_text import with_numbers
 
 if TYPE_CHECKING:
     from resources.registry.address import Registry
@@ -64,7 +64,7 @@ def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
 
 def _registered(contract: Contract, address: Registry) -> tuple[dict[MessagePath, int], set[int]]:
     """The numbers of the subject's newest version by path, and all that any version has."""
-    from platform_defs.exchange.from_protobuf import from_protobuf
+    from platform_defs.schema_conversion.from_protobuf import from_protobuf
     from resources.registry.subjects import Subjects
 
     known, used = dict[MessagePath, int](), set[int]()

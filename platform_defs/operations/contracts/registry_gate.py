@@ -12,9 +12,9 @@ from functools import cached_property
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew, TidegateError
 from platform_defs.errors.words import plural
-from platform_defs.exchange.exporting import export_schema
 from platform_defs.operations.contracts.gate_result import Checked
 from platform_defs.operations.contracts.schema_survey import SchemaSurvey, survey
+from platform_defs.schema_conversion.exporting import export_schema
 from resources.endpoints import ledger_if_any, registry_alone
 from resources.process.settings import settings
 from resources.registry.address import Registry

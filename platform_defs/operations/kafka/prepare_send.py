@@ -14,7 +14,7 @@ from platform_defs.operations.kafka.lines import Lines
 from platform_defs.operations.kafka.outgoing import Checked, Headers, Refused, Unchecked
 from platform_defs.operations.kafka.send import Sending, portions
 from platform_defs.operations.kafka.writer_schemas import message_schemas
-from platform_defs.producing.chosen import Chosen, choose
+from platform_defs.producing.config import Chosen, choose
 from platform_defs.producing.presets import DEFAULT
 from resources.endpoints import connection, kafka_alone
 from resources.kafka.producer.producer import Producer

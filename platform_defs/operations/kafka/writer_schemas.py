@@ -60,7 +60,7 @@ def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
 
 def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
     """Return the version that is what the contract exports."""
-    from platform_defs.exchange.exporting import export_schema
+    from platform_defs.schema_conversion.exporting import export_schema
 
     try:
         found = subjects.same(contract.wire.subject, contract.format, export_schema(contract, contract.format))

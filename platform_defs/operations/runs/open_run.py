@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.digest import transform_digest
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.plan.replay_plan import SUFFIX
 from platform_defs.engine.ports.schema_ports import Schemas
@@ -17,7 +17,7 @@ from resources.kafka.admin.broker import KafkaBroker
 from resources.kafka.data.source import KafkaSource
 from resources.lineage.events import OpenLineageEvents
 from resources.postgres.batch.auditor import GreatExpectationsAuditor
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.process.settings import settings
 
@@ -31,7 +31,7 @@ def open_run(
     *,
     ledger: Ledger | None = None,
     unless_held: bool = False,
-) -> Generator[Outside]:
+) -> Generator[RunContext]:
     """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first, unless the
     caller has done so and hands it over.
 
@@ -51,7 +51,7 @@ def open_run(
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
         limit = JobLimit(settings().batch_timeout_seconds)
         schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
-        yield Outside(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, schemas, limit)
+        yield RunContext(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, schemas, limit)
     finally:
         held.close()
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, Outside, drain, plan_batch
+from platform_defs.engine.batch import Budget, RunContext, drain, plan_batch
 from platform_defs.engine.plan import replay_plan
 from platform_defs.engine.plan.replay_plan import History, InTheNameOf, ReplayStart, UpTo
 from platform_defs.engine.ports.pauses import SUSPECTED
@@ -35,7 +35,7 @@ from platform_defs.offsets import Position, judge
 from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import Endpoints
 from resources.kafka.admin.broker import KafkaBroker, offsets_at
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import reading
 from resources.postgres.replay.replacement import Difference, Done, Replacement
@@ -200,7 +200,7 @@ class Replay:
                 ) from failed
         return replay_id
 
-    def _batches(self, outside: Outside, history: History, say: Say) -> Iterator[Published]:
+    def _batches(self, outside: RunContext, history: History, say: Say) -> Iterator[Published]:
         """All that are left. One with suspected messages is read again once their time is over; a batch that a person
         has decided about is made again by itself, and the decision with it, unless it is to be decided about again.
         """
@@ -242,7 +242,7 @@ class Replay:
             return self._replacement.begin(connection, history, wanted, again)
 
     @contextmanager
-    def _building(self, replay_id: int, history: History) -> Generator[Outside]:
+    def _building(self, replay_id: int, history: History) -> Generator[RunContext]:
         """The building pipeline, held."""
         with open_run(self._built, self.endpoints, self.spark) as outside:
             found = self._replays.building()  # asked while it is held: from here on it is not discarded unnoticed

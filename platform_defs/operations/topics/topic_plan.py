@@ -17,7 +17,7 @@ from platform_defs.topics.observed import Observed
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import judge
 from platform_defs.topics.still import difference
-from platform_defs.topics.verdicts import Place, Violation
+from platform_defs.topics.violations import Place, Violation
 from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
 from resources.kafka.admin.topic_admin import TopicAdmin
 from resources.kafka.data.key_samples import sample_keys

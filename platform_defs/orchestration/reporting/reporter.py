@@ -17,7 +17,7 @@ import dagster as dg
 
 from platform_defs import offsets
 from platform_defs.contract.model.contract import CheckResult, Contract
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import GateFailed, LedgerAway, PipelineHeld, TidegateError
@@ -63,7 +63,7 @@ class Reporter:
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.batches = 0
         self._named: set[SchemaCount] = set()  # with 0 messages: schemas that are not new any more
-        self._outside: Outside | None = None
+        self._outside: RunContext | None = None
         self._not_halted_shown = False
         self._collected = deque[Published]()
         self._tallied = deque[int](maxlen=MAX_UNREPORTED)
@@ -72,11 +72,11 @@ class Reporter:
         self._progress: tuple[float, Mapping[int, int]] = (time.monotonic(), {})
 
     @property
-    def outside(self) -> Outside:
+    def outside(self) -> RunContext:
         assert self._outside is not None  # noqa: S101  # a turn is being taken
         return self._outside
 
-    def begin(self, outside: Outside) -> None:
+    def begin(self, outside: RunContext) -> None:
         """A turn begins; the first one with the batches that an earlier run committed and did not report."""
         first, self._outside = self._outside is None, outside
         if first:

@@ -15,7 +15,7 @@ from platform_defs.engine.batch import Budget
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
 from platform_defs.orchestration.scheduler.goals import LOOK, OtherRuns, Turned
-from platform_defs.orchestration.scheduler.shifts import HANDOVER, SHIFT
+from platform_defs.orchestration.scheduler.handover import HANDOVER, SHIFT
 from platform_defs.orchestration.scheduler.waiting import Seen, may_have_turns, wants_turn
 from resources.dagster.storage import STORAGE_AWAY
 
@@ -90,7 +90,9 @@ class Continuous:
     seconds.
     """
 
-    def __init__(self, contracts: Sequence[Contract], around: SchedulerInputs, budget: RunBudget, age: float = 0.0) -> None:
+    def __init__(
+        self, contracts: Sequence[Contract], around: SchedulerInputs, budget: RunBudget, age: float = 0.0
+    ) -> None:
         self._contracts, self._around, self._budget = contracts, around, budget
         self._began = time.monotonic() - age
         self._end = self._began + SHIFT

@@ -10,7 +10,7 @@ from typing import Protocol
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
-from platform_defs.orchestration.scheduler.shifts import SHIFT
+from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, due_in, remember
 from resources.dagster.storage import STORAGE_AWAY
 

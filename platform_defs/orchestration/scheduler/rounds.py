@@ -33,7 +33,9 @@ class Work(Protocol):
         ...
 
 
-def in_rounds(goal: Goal, work: Work, hands: int = MAX_CONCURRENT_TURNS, glance: float | None = None) -> dict[str, Exception]:
+def in_rounds(
+    goal: Goal, work: Work, hands: int = MAX_CONCURRENT_TURNS, glance: float | None = None
+) -> dict[str, Exception]:
     """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
 
     `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE where it is left out.

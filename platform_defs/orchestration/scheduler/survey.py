@@ -11,7 +11,7 @@ from resources.endpoints import Endpoints
 from resources.kafka.admin.topics import KafkaTopics
 from resources.postgres.ledger.answers import StatusAndPositions
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.kept import ConnectionCache
+from resources.postgres.session.connection_cache import ConnectionCache
 
 
 class Survey:

@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, Outside, drain
+from platform_defs.engine.batch import Budget, RunContext, drain
 from platform_defs.engine.plan.budget import Spent
 from platform_defs.engine.plan.planning import is_full
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import Fenced, GateFailed, PipelineHeld, RunStopped, TidegateError, TransformChanged
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from platform_defs.operations.runs.open_run import open_run
 from platform_defs.orchestration.reporting.reporter import Reporter
 from platform_defs.orchestration.scheduler.continuous import SHARE as STAYING
@@ -54,8 +54,8 @@ class Turns:
         *,
         stays: bool = False,
     ) -> None:
-        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. `others_waiting` is
-        to be set to what says whether others wait for a turn.
+        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together.
+        `others_waiting` is to be set to what says whether others wait for a turn.
         """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._stays = stays
@@ -174,7 +174,7 @@ class Turns:
             return not self.others_waiting()
         return _may_leave_more(published, contract) and (share.may_begin() or not self.others_waiting())
 
-    def _stopped_with_the_run(self, outside: Outside) -> Outside:
+    def _stopped_with_the_run(self, outside: RunContext) -> RunContext:
         return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
 
     def _reporter(self, pipeline: Pipeline) -> Reporter:

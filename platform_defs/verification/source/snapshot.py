@@ -53,7 +53,7 @@ _AHEAD = 1  # batches of rows in memory, beside the one that is compared; 16 MB 
 _GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
 _AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
-# contract/model/own_columns.py's: where the engine's idea of its columns changes, verify must say so
+# contract/model/system_columns.py's: where the engine's idea of its columns changes, verify must say so
 
 
 class Snapshot:

@@ -20,8 +20,8 @@ from confluent_kafka.admin._resource import ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
-from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, error_policy
+from platform_defs.errors.error_policy import Verdict
 from platform_defs.offsets import PartitionView, TopicView
 from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
@@ -118,7 +118,7 @@ class _Asked:
 
     def _why(self, reason: KafkaError) -> KafkaError:
         """Why there was no answer, where brokers have said it."""
-        return self.client.denied or reason if verdicts.of_kafka(reason.name()) is Verdict.AWAY else reason
+        return self.client.denied or reason if error_policy.of_kafka(reason.name()) is Verdict.AWAY else reason
 
 
 def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:

@@ -15,8 +15,8 @@ from confluent_kafka.admin._config import ConfigResource, ConfigSource
 from confluent_kafka.admin._resource import ResourceType
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, error_policy
+from platform_defs.errors.error_policy import Verdict
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
 from resources.kafka.admin.topics import KafkaTopics
@@ -183,7 +183,7 @@ class TopicAdmin(KafkaTopics):
                 raise _MadeJustNow(
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
                 ) from error
-            if verdicts.of_kafka(reason.name()) is Verdict.DENIED:
+            if error_policy.of_kafka(reason.name()) is Verdict.DENIED:
                 needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
                 raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
             if reason.name() in REFUSALS:

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry
 
-from resources.kafka.client.heard import ConnectionLog
+from resources.kafka.client.connection_log import ConnectionLog
 from resources.kafka.client.refusals import refusing
 
 

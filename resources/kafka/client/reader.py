@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from resources.kafka.client.heard import ConnectionLog
+from resources.kafka.client.connection_log import ConnectionLog
 
 # What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
 # would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.

@@ -1,4 +1,4 @@
-"""What Kafka's errors mean, in the project's own words (platform_defs/errors/verdicts.py has the table)."""
+"""What Kafka's errors mean, in the project's own words (platform_defs/errors/error_policy.py has the table)."""
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -6,8 +6,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from platform_defs.errors import AccessDenied, BadInput, InternalError, TidegateError, verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import AccessDenied, BadInput, InternalError, TidegateError, error_policy
+from platform_defs.errors.error_policy import Verdict
 from resources.kafka.client.rights import KINDS, PAGE, Right, commands
 
 REMEDY = "Correct TIDEGATE_KAFKA_* (options, certificates), or the topic's name"
@@ -30,7 +30,7 @@ def refusal(
     `place` says what was asked of Kafka, `needed` which rights that takes; `options` are librdkafka's.
     """
     said = f"{reason.str()} ({reason.name()})"
-    match verdicts.of_kafka(reason.name()):
+    match error_policy.of_kafka(reason.name()):
         case Verdict.DENIED:
             grants = commands(reason.name(), needed, options)
             how = _remedy(reason.name(), grants, options)
@@ -45,7 +45,7 @@ def refusal(
 
 def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, Any]) -> str:
     """What to do about an error by which Kafka denies something; nothing about any other."""
-    if verdicts.of_kafka(reason.name()) is not Verdict.DENIED:
+    if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
         return ""
     return _remedy(reason.name(), commands(reason.name(), needed, options), options)
 

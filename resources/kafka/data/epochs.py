@@ -9,8 +9,8 @@ from typing import cast
 from confluent_kafka import KafkaError, TopicPartition
 
 from platform_defs.engine.ports.leader_epochs import MessageEpoch
-from platform_defs.errors import BrokerAway, verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import BrokerAway, error_policy
+from platform_defs.errors.error_policy import Verdict
 from resources.kafka.client.reader import Reader
 from resources.kafka.client.refusals import refusal, refusing
 from resources.kafka.client.rights import to_run
@@ -52,7 +52,10 @@ class KafkaLeaderEpochs:
 
     def _insist(self, error: KafkaError, partition: int, offset: int) -> None:
         """Raise AccessDenied where this user may not read, whatever its groups."""
-        if verdicts.of_kafka(error.name()) is Verdict.DENIED and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if (
+            error_policy.of_kafka(error.name()) is Verdict.DENIED
+            and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
+        ):
             place = f"to read {self.topic}[{partition}] at {offset}"
             raise refusal(error, place, (to_run(self.topic),), self.options) or BrokerAway(error.str())
 

@@ -25,9 +25,9 @@ from platform_defs.errors import (
     OffsetsUnavailable,
     OtherCluster,
     TidegateError,
-    verdicts,
+    error_policy,
 )
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors.error_policy import Verdict
 from platform_defs.formats.blocks.block import Block, message_blocks
 from platform_defs.formats.blocks.block import Message as BlockMessage
 from platform_defs.offsets import OffsetRange
@@ -149,7 +149,7 @@ class KafkaSource:
         place = f"{wanted.topic}[{wanted.partition}] at {position}"
         if (refused := refusal(reason, f"to read {place}", (to_run(wanted.topic),), self.options)) is not None:
             raise refused
-        if verdicts.of_kafka(reason.name()) is not Verdict.AWAY:
+        if error_policy.of_kafka(reason.name()) is not Verdict.AWAY:
             raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
         if reason.fatal():
             raise BrokerAway(f"{place}: {reason.str()}")

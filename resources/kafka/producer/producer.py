@@ -16,7 +16,7 @@ from platform_defs.errors import (
     TransactionAborted,
 )
 from platform_defs.errors.words import plural
-from platform_defs.producing.chosen import Chosen, choose, unused
+from platform_defs.producing.config import Chosen, choose, unused
 from platform_defs.producing.message import Delivered, Ids, Message, Told
 from platform_defs.producing.options import OPTIONS
 from platform_defs.producing.outcomes import outcome_of

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from platform_defs.errors import AccessDenied, BadInput, BrokerAway, TopicMissing
 from platform_defs.producing.options import OPTIONS, own_name
 from resources.kafka.client.admin_client import admin_client
-from resources.kafka.client.heard import ConnectionLog
+from resources.kafka.client.connection_log import ConnectionLog
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_write
 

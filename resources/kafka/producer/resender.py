@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from platform_defs.errors import NotDelivered
-from platform_defs.producing.chosen import choose
+from platform_defs.producing.config import choose
 from platform_defs.producing.message import ID, Delivered, Message
 from platform_defs.producing.options import PROMISED, Value
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST

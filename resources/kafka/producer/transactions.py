@@ -19,9 +19,9 @@ from platform_defs.errors import (
     ProducerBroken,
     ProducerFenced,
     TransactionAborted,
-    verdicts,
+    error_policy,
 )
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors.error_policy import Verdict
 from platform_defs.producing.outcomes import outcome_of
 from resources.kafka.client.refusals import refusal, remedy
 from resources.kafka.client.rights import Right, to_write
@@ -158,7 +158,7 @@ class Transactions:
 
     def _refused(self, reason: KafkaError) -> Exception | None:
         """The error where a right is missing: to send again does not help."""
-        if verdicts.of_kafka(reason.name()) is not Verdict.DENIED:
+        if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
             return None
         place = f"a transaction on {self._topic}, of which nobody reads anything"
         return refusal(reason, place, self._needed, self._options)

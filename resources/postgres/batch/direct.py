@@ -18,12 +18,12 @@ from psycopg.types.json import Jsonb
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract
+from platform_defs.dead_letter_window import Recent
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import Fenced
 from platform_defs.offsets import OffsetRange, PendingBatch
-from platform_defs.recent import Recent
 from resources.postgres.batch.binary_copy import copy_rows
 from resources.postgres.batch.publish_statements import Holder, PostgresPublication
 from resources.postgres.batch.row_writing import Written

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from psycopg import sql
 
-from platform_defs.engine.job.left_out import MAX_EXCLUDED
+from platform_defs.engine.job.exclusions import MAX_EXCLUDED
 from platform_defs.engine.ports.run_ports import RefusedRow
 from platform_defs.errors import NotReproduced, RowRefused
 from platform_defs.offsets import OffsetRange, nth_offset

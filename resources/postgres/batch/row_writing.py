@@ -10,7 +10,7 @@ from typing import LiteralString
 from psycopg import sql
 
 from platform_defs.contract.model.contract import Aggregate, Table
-from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 from resources.postgres.session.connection import Connection, queries

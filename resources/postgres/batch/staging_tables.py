@@ -20,7 +20,7 @@ from psycopg import sql
 from psycopg.rows import class_row
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.model.own_columns import staged_columns
+from platform_defs.contract.model.system_columns import staged_columns
 from platform_defs.engine.ports.publication_ports import Staged
 from platform_defs.engine.ports.run_ports import AuditView
 from resources.postgres.session.connection import Connection, queries

@@ -9,8 +9,8 @@ from uuid import UUID
 import psycopg
 
 from platform_defs.errors import Fenced, Halt, LedgerAway, PipelineHeld
+from platform_defs.errors.error_policy import TRIES
 from platform_defs.errors.halts import KeepsFailing, read_detail
-from platform_defs.errors.verdicts import TRIES
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import LOCK_WAIT, Connection, application_name, queries
 

@@ -32,7 +32,7 @@ from resources.postgres.ledger.answers import (
 from resources.postgres.ledger.migrations import LedgerVersion, is_current, migrate, reading, version
 from resources.postgres.ledger.positions import positions_of
 from resources.postgres.session.connection import Connection, connect, database_errors, queries
-from resources.postgres.session.kept import ConnectionCache
+from resources.postgres.session.connection_cache import ConnectionCache
 
 if TYPE_CHECKING:
     from platform_defs.engine.ports.run_ports import Published

@@ -19,11 +19,11 @@ from platform_defs.engine.plan.replay_plan import History
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown
 from platform_defs.errors.words import plural
 from resources.postgres.batch import staging_tables
-from resources.postgres.batch.hold import PostgresLease
+from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import lock_as_owner
 from resources.postgres.ledger.contract_ledger import ContractLedger
-from resources.postgres.replay.built_beside import BuiltBeside
 from resources.postgres.replay.row_replacement import Difference, Pair
+from resources.postgres.replay.shadow_tables import BuiltBeside
 from resources.postgres.session.connection import (
     DURABLE,
     LOCK_WAIT,

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from platform_defs.contract.model.classified import HIDDEN, NOTHING, Classified
 from platform_defs.contract.model.contract import Table
-from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.evolution.statements import Statement
 from resources.postgres.ledger.contract_ledger import run
 from resources.postgres.session.connection import Connection

@@ -16,8 +16,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.engine.task.redaction import unexpected
-from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, verdicts
-from platform_defs.errors.verdicts import Place, Verdict
+from platform_defs.errors import BadInput, InternalError, LedgerAway, RowRefused, TidegateError, error_policy
+from platform_defs.errors.error_policy import Place, Verdict
 from resources.postgres.session.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session.session import session_settings, statement
 from resources.process.tls import tls_remedy
@@ -118,7 +118,7 @@ def limited(url: str) -> str:
 
 @contextmanager
 def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
-    """What Postgres refuses becomes the error that platform_defs/errors/verdicts.py says, for statements of this
+    """What Postgres refuses becomes the error that platform_defs/errors/error_policy.py says, for statements of this
     `place`.
 
     With `hides` it quotes no value (`refusal`).
@@ -182,7 +182,7 @@ def state_of(error: BaseException) -> str | None:
 
 def judged(state: str | None, said: str, place: Place) -> TidegateError:
     """The error of ours for this SQLSTATE. Postgres `said` it to a statement of `place`."""
-    match verdicts.of_sqlstate(state, place):
+    match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:
             return RowRefused(said, sqlstate=state, error_class=_error_class(state))
         case Verdict.BAD_INPUT:

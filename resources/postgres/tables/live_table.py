@@ -12,7 +12,7 @@ from typing import Any
 from psycopg.rows import dict_row
 
 from platform_defs.contract.model.contract import Disposition, Table
-from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.errors import BadInput
 from resources.postgres.session.connection import Connection, queries
 

@@ -6,7 +6,7 @@ import psycopg
 from psycopg import sql
 
 from platform_defs.contract.model.contract import Contract, Table
-from platform_defs.contract.model.own_columns import target_columns
+from platform_defs.contract.model.system_columns import target_columns
 from platform_defs.engine.plan.replay_plan import SUFFIX as REPLAY
 from platform_defs.errors import BadInput
 from resources.postgres.session.connection import Connection, queries

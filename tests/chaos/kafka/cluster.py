@@ -13,7 +13,7 @@ from confluent_kafka import ElectionType, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, plan_batch
+from platform_defs.engine.batch import RunContext, plan_batch
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import lag
 from resources.kafka.admin.broker import KafkaBroker
@@ -196,6 +196,6 @@ def _refusal(world: World, pipeline: Pipeline) -> str:
     return found[0] if found else "no answer"
 
 
-def _impatient(outside: Outside) -> Outside:
+def _impatient(outside: RunContext) -> RunContext:
     broker = replace(outside.broker, timeout=2.0)  # pyright: ignore[reportArgumentType]  # the port is no dataclass
     return replace(outside, broker=broker)

@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from platform_defs.errors import AccessDenied
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from tests.chaos.postgres.verdicts import failures
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.kafka.secured_kafka import ADMIN, secured_kafka

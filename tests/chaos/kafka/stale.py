@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.errors import BrokerAway
 from platform_defs.offsets import TopicView
@@ -105,8 +105,8 @@ def _asked_again(chaos: Chaos, make: Callable[[TopicView], TopicView]) -> Verdic
 
 
 def _behind_at_publish(
-    make: Callable[[TopicView], TopicView], answers: int, given: list[TopicView], outside: Outside
-) -> Outside:
+    make: Callable[[TopicView], TopicView], answers: int, given: list[TopicView], outside: RunContext
+) -> RunContext:
     """From the moment before the publication on, the next `answers` are of a broker that is behind."""
     broker = Behind(outside.broker, make, given=given)
     return before_the_publication(lambda: setattr(broker, "answers", answers))(replace(outside, broker=broker))

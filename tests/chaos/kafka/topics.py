@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
 from resources.endpoints import Endpoints
 from resources.kafka.data.source import KafkaSource
@@ -253,7 +253,7 @@ def _no_spark() -> Any:
     raise AssertionError("no Spark in a task")
 
 
-def _impatient(outside: Outside) -> Outside:
+def _impatient(outside: RunContext) -> RunContext:
     return replace(outside, source=replace(outside.source, patience=2.0))  # pyright: ignore[reportArgumentType]
 
 

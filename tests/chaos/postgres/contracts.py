@@ -16,7 +16,7 @@ from platform_defs.errors import Fenced
 from platform_defs.evolution.statements import NOT_NULL, Given
 from platform_defs.operations.contracts import evolve
 from resources.endpoints import connection
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from tests.chaos.moments import Intruder
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.errors import BrokerAway, LedgerAway
 from platform_defs.offsets import OffsetRange
 from resources.kafka.data.source import KafkaSource
@@ -281,7 +281,7 @@ def _sent(world: World) -> Pipeline:
     return pipeline
 
 
-def _impatient(outside: Outside, seconds: float = 1.0) -> Outside:
+def _impatient(outside: RunContext, seconds: float = 1.0) -> RunContext:
     source = replace(outside.source, patience=seconds)  # pyright: ignore[reportArgumentType]
     broker = replace(outside.broker, timeout=1.0)  # pyright: ignore[reportArgumentType]  # the ports are no dataclasses
     return replace(outside, source=source, broker=broker)

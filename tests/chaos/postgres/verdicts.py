@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import Halt, LedgerAway, MessagesSuspected, NotReproduced, TransformBroken
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfer, transfers

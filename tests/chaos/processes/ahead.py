@@ -15,7 +15,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain
 from platform_defs.engine.ports.task_ports import Source
 from platform_defs.errors import GateFailed, LedgerAway
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.runs.open_run import open_run

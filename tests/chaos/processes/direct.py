@@ -13,7 +13,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.crash_points import CrashPoint
 from platform_defs.samples.samples import Samples
-from resources.postgres.batch import hold
+from resources.postgres.batch import lease
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.kafka.topics import create_again_from_a_worker
 from tests.chaos.moments import mark, play, within_a_range
@@ -58,7 +58,7 @@ def published_directly_and_stopped_before_COMMIT(chaos: Chaos) -> Verdict:
     run = Run(pipeline, "in_publish", "STOP", play=_play)
     run.wait_until_stopped()
     with pytest.MonkeyPatch.context() as hurried:
-        hurried.setattr(hold, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
+        hurried.setattr(lease, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
         assert chaos.world.drain(pipeline), "the first run had published everything"
     before = chaos.world.table(pipeline)
     last = run.end()

@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.crash_points import CrashPoint
-from resources.postgres.batch import hold
+from resources.postgres.batch import lease
 from tests.chaos.runs import Run
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import BOUND, wait_for
@@ -77,7 +77,7 @@ def stopped_in_COPY(chaos: Chaos) -> Verdict:
 def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
     with pytest.MonkeyPatch.context() as hurried:
-        hurried.setattr(hold, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
+        hurried.setattr(lease, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
         return _overtaken(chaos, "in_publish")
 
 

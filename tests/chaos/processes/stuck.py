@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.moments import play
 from tests.chaos.postgres.verdicts import failures, plain, single_entry

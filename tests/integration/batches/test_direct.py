@@ -14,9 +14,9 @@ import pytest
 
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Table
-from platform_defs.contract.model.own_columns import copied_columns
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, plan_batch
+from platform_defs.contract.model.system_columns import copied_columns
+from platform_defs.engine.batch import RunContext, plan_batch
 from platform_defs.engine.commit import direct_task
 from platform_defs.engine.commit.direct_task import Direct
 from platform_defs.engine.direct import prepare
@@ -85,7 +85,7 @@ def filled(world: World) -> Pipeline:
 
 
 @contextmanager
-def tasks(world: World, pipeline: Pipeline) -> Iterator[tuple[Outside, Direct, TaskWork]]:
+def tasks(world: World, pipeline: Pipeline) -> Iterator[tuple[RunContext, Direct, TaskWork]]:
     """A run that has planned a batch, and what its tasks get."""
     with world.open_run(pipeline) as outside:
         pending = plan_batch(pipeline.contract, outside)

@@ -16,13 +16,13 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import direct as engine_direct
 from platform_defs.engine.batch import drain
 from platform_defs.engine.commit.direct_task import Direct
-from platform_defs.engine.outside import RunContext
+from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, RowRefused
 from platform_defs.orchestration.scheduler import turns
 from resources.postgres.batch.binary_copy import copy_rows, encoded
 from resources.postgres.batch.direct import DirectPublication
-from resources.postgres.batch.hold import PostgresLease
+from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import queries
 from resources.process.settings import settings

@@ -11,7 +11,7 @@ from platform_defs.engine.batch import Budget, plan_batch, run_batch
 from platform_defs.engine.task import same_install
 from platform_defs.errors import BadInput, Fenced, LedgerAway, OtherInstall, StagingLost
 from platform_defs.samples.samples import Samples
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from tests.chaos.moments import Intruder
 from tests.support.fault_wrappers import Meddled, kept_alive
 from tests.support.world import World, transfers

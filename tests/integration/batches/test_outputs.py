@@ -11,7 +11,7 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Aggregate
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.batch.publish_statements import PostgresPublication
 from resources.postgres.tables.tables import create_target, identifier
 from tests.chaos.moments import Intruder

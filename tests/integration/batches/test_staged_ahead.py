@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Budget, Outside
+from platform_defs.engine.batch import Budget, RunContext
 from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.engine.ports.task_ports import Source
@@ -36,7 +36,7 @@ ONE_BY_ONE = Budget(ahead=False)
 @pytest.fixture
 def adopted(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
     """How many batches were staged ahead."""
-    caplog.set_level(logging.INFO, "platform_defs.engine.ahead")
+    caplog.set_level(logging.INFO, "platform_defs.engine.prefetch")
     return lambda: sum("was staged while" in record.getMessage() for record in caplog.records)
 
 
@@ -206,7 +206,7 @@ def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
 ) -> None:
     pipeline = backlog(world, 3)
 
-    def change(outside: Outside) -> Outside:
+    def change(outside: RunContext) -> RunContext:
         source = Failing(outside.source, SIZE // 4, tmp_path / "failed")
         return before_the_publication(lambda: wait_for(source.over))(replace(outside, source=source))
 

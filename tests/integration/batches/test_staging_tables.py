@@ -10,7 +10,7 @@ import pytest
 from platform_defs.contract.model.column_types import INTEGER
 from platform_defs.contract.model.contract import Column
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, plan_batch, run_batch
+from platform_defs.engine.batch import RunContext, plan_batch, run_batch
 from resources.postgres.batch import staging_tables
 from resources.postgres.session.connection import queries
 from tests.chaos.moments import Intruder
@@ -130,7 +130,7 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
         assert session.execute(asked, [old["table_id"]]).fetchone() == (None,)
 
 
-def _staged_and_left(world: World, pipeline: Pipeline, outside: Outside) -> str:
+def _staged_and_left(world: World, pipeline: Pipeline, outside: RunContext) -> str:
     """A try at the next batch that came no further than a row; the table that it is in."""
     pending = plan_batch(pipeline.contract, outside)
     assert pending is not None

@@ -18,9 +18,9 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.failure import record_failure
 from platform_defs.errors import Halt, StagingLost
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from resources.endpoints import Endpoints
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.process.settings import PROJECT_ROOT
 from tests.chaos.halts import acknowledge, halted
 from tests.chaos.postgres.verdicts import failures, plain, single_entry

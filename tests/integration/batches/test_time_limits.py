@@ -20,7 +20,7 @@ from platform_defs.offsets import PendingBatch
 from platform_defs.verification.verify import verify
 from resources.dagster.storage import storage_url
 from resources.postgres.batch.auditor import GreatExpectationsAuditor
-from resources.postgres.batch.hold import PostgresLease
+from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.session.connection import connect, database_errors, session_statement, session_uri, session_url
 from resources.postgres.session.sqlalchemy_sessions import with_sessions
 from tests.support.staging_areas import ChangedArea

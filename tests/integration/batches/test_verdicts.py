@@ -1,4 +1,4 @@
-"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/errors/verdicts.py."""
+"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/errors/error_policy.py."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.task_ports import Recording, Source, StagingArea
 from platform_defs.errors import (
     AccessDenied,
@@ -27,7 +27,7 @@ from platform_defs.errors import (
     StagingLost,
     TidegateError,
 )
-from platform_defs.errors.verdicts import Place, Verdict, of_kafka, of_sqlstate
+from platform_defs.errors.error_policy import Place, Verdict, of_kafka, of_sqlstate
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange, TopicView
 from resources.endpoints import Endpoints
@@ -37,7 +37,7 @@ from resources.postgres.session.connection import connect, database_errors
 from tests.chaos.moments import play
 from tests.chaos.postgres.verdicts import failures, plain, refuse_rows, single_entry
 from tests.support.world import World, transfer, transfers
-from tests.unit.engine.test_verdicts import CODES
+from tests.unit.engine.test_error_policy import CODES
 
 KINDS = {Verdict.AWAY: BrokerAway, Verdict.DENIED: AccessDenied, Verdict.BUG: InternalError}
 AS: Mapping[Verdict, type[TidegateError]] = {
@@ -140,13 +140,13 @@ def raising(error: Exception) -> Callable[..., Any]:
     return fail
 
 
-def in_read(error: Exception) -> Callable[[Outside], Outside]:
+def in_read(error: Exception) -> Callable[[RunContext], RunContext]:
     source: Source = FailingSource(error)
     return lambda outside: replace(outside, source=source)
 
 
-def in_copy(error: Exception) -> Callable[[Outside], Outside]:
-    def change(outside: Outside) -> Outside:
+def in_copy(error: Exception) -> Callable[[RunContext], RunContext]:
+    def change(outside: RunContext) -> RunContext:
         real: Any = outside.ledger
         opened = Failing(real, "open_staging", lambda pending: FailingArea(real.open_staging(pending), error))
         return replace(outside, ledger=opened)  # pyright: ignore[reportArgumentType]
@@ -154,29 +154,29 @@ def in_copy(error: Exception) -> Callable[[Outside], Outside]:
     return change
 
 
-def in_audit(error: Exception) -> Callable[[Outside], Outside]:
-    def failing(outside: Outside) -> Outside:
+def in_audit(error: Exception) -> Callable[[RunContext], RunContext]:
+    def failing(outside: RunContext) -> RunContext:
         return replace(outside, ledger=Failing(outside.ledger, "audit_view", raising(error)))  # pyright: ignore
 
     return failing
 
 
-def in_publish(error: Exception) -> Callable[[Outside], Outside]:
-    def failing(outside: Outside) -> Outside:
+def in_publish(error: Exception) -> Callable[[RunContext], RunContext]:
+    def failing(outside: RunContext) -> RunContext:
         return replace(outside, ledger=Failing(outside.ledger, "publication", raising(error)))  # pyright: ignore
 
     return failing
 
 
-def in_lineage(event: Mapping[str, Any]) -> Callable[[Outside], Outside]:
-    def failing(outside: Outside) -> Outside:
+def in_lineage(event: Mapping[str, Any]) -> Callable[[RunContext], RunContext]:
+    def failing(outside: RunContext) -> RunContext:
         return replace(outside, lineage=Failing(outside.lineage, "of_batch", lambda *_: event))  # pyright: ignore
 
     return failing
 
 
 BUG, COUNTS, AWAY = InternalError, (1, 1), (1, 0)
-PLANTED: dict[str, tuple[Callable[[Outside], Outside], type[TidegateError], tuple[int, int]]] = {
+PLANTED: dict[str, tuple[Callable[[RunContext], RunContext], type[TidegateError], tuple[int, int]]] = {
     "read: Kafka is away": (in_read(BrokerAway("x")), BrokerAway, AWAY),
     "read: a damaged record": (in_read(MessageUnreadable("x")), MessageUnreadable, COUNTS),
     "read: a missing ACL": (in_read(AccessDenied("x")), AccessDenied, AWAY),

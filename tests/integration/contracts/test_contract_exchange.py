@@ -20,11 +20,11 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader import written
 from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, RegistryAway
-from platform_defs.exchange.importing import Wanted
 from platform_defs.operations.contracts import gate as gates
 from platform_defs.operations.contracts.exchange import import_from_registry, register
 from platform_defs.operations.contracts.number_fields import number_fields
 from platform_defs.samples.outlet import samples_of
+from platform_defs.schema_conversion.importing import Wanted
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection, registry_alone
 from resources.local import stack

@@ -11,7 +11,7 @@ from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.operations.contracts import evolve
 from platform_defs.operations.runs.preview import judge_both
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from tests.integration.contracts.test_contract_apply import apply, changed, columns, exact, versions, views, with_field
 from tests.integration.verification.test_verify import customer, view
 from tests.support.replays import counts, execute, nothing_left, shown

@@ -19,7 +19,7 @@ from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.kafka.admin.topics import KafkaTopics
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.process.settings import PROJECT_ROOT
 from tests.chaos.processes.dagster import reported, views
 from tests.support.dagster_runs import check, execute, failure, table_keys, with_rule_renamed

@@ -13,7 +13,7 @@ from platform_defs.definitions import compose
 from platform_defs.errors import ProducerFenced
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.written_topics import topic_asset
-from platform_defs.producing.chosen import Producing
+from platform_defs.producing.config import Producing
 from platform_defs.producing.message import Message
 from resources.dagster.kafka_producer import KafkaProducerResource
 from resources.kafka.producer.producer import Producer

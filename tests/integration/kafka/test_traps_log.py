@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside, plan_batch
+from platform_defs.engine.batch import RunContext, plan_batch
 from platform_defs.errors import BadInput, BrokerAway, Halt
 from tests.chaos.moments import play
 from tests.support.kafka.leaders import led_by_an_unheard_of_leader, led_later
@@ -95,7 +95,7 @@ def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: Wo
 
 
 def _halts(
-    world: World, pipeline: Pipeline, code: str, change: Callable[[Outside], Outside] = lambda outside: outside
+    world: World, pipeline: Pipeline, code: str, change: Callable[[RunContext], RunContext] = lambda outside: outside
 ) -> Halt:
     """A run of the pipeline halts with `code`, the ledger remembers, and the next run is stopped at the door."""
     with pytest.raises(Halt) as halt:

@@ -11,7 +11,7 @@ from platform_defs.cli.main import app
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.operations.runs import adopt as adoption
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from tests.integration.verification.test_verify import view
 from tests.support.postgres.adoptions import adopt, proposed
 from tests.support.replays import bank, exact, execute, views

@@ -11,7 +11,7 @@ import pytest
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from tests.support.world import World
 

@@ -22,7 +22,7 @@ from platform_defs.operations.settlements.settlement import Settlement, settle
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger import migrations
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import KNOWN, LedgerVersion

@@ -13,7 +13,7 @@ from platform_defs.doctor.findings import Finding, Severity
 from platform_defs.errors import BadInput, GateFailed
 from platform_defs.operations.doctor.examination import Examination
 from resources.kafka.admin.broker import KafkaBroker
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from tests.chaos.postgres.tables import with_impossible_sum
 from tests.integration.contracts.test_contract_apply import views
 from tests.integration.operations.test_settlement import halted, recreate

@@ -8,13 +8,13 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import drain, plan_batch
-from platform_defs.engine.job import left_out
+from platform_defs.engine.job import exclusions
 from platform_defs.engine.ports.pauses import Pause
 from platform_defs.errors import Fenced, LedgerAway, MessagesSuspected
 from platform_defs.operations.runs import replay
 from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
-from resources.postgres.batch import hold
+from resources.postgres.batch import lease
 from resources.postgres.ledger.lineage_outbox import outbox
 from resources.postgres.session.connection import queries
 from tests.chaos.postgres.proxy import CommitCutter
@@ -263,7 +263,7 @@ def test_a_message_that_the_transform_fails_on_is_waited_for(world: World, monke
         world.drain(pipeline)
     world.suspected_long_ago(pipeline)
     world.drain(pipeline)
-    for module in (left_out, replay):
+    for module in (exclusions, replay):
         monkeypatch.setattr(module, "SUSPECTED", Pause(0.2, 1.0))
     found = execute(world, pipeline)
     assert counts(found) == {"postings": (7, 7, 0, 0), "dead letters": (1, 1, 0, 0)}
@@ -353,7 +353,7 @@ def test_a_run_that_starts_while_a_replay_is_put_in_place_waits_and_ends_no_sess
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = bank(world)
-    monkeypatch.setattr(hold, "LOCK_WAIT", "1s")
+    monkeypatch.setattr(lease, "LOCK_WAIT", "1s")
     with world.session() as replaying:
         replaying.execute("begin")
         replaying.execute(queries()["replace_now"], {"pipeline": pipeline.name})

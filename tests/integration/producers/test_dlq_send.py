@@ -13,7 +13,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import ChangedMeanwhile, NotDelivered
 from platform_defs.offsets import OffsetRange
 from platform_defs.operations.unsent.resend import Choice, Resending, Resent
-from platform_defs.producing.chosen import NO_OPTIONS, choose
+from platform_defs.producing.config import NO_OPTIONS, choose
 from platform_defs.producing.message import ID, Ids, Message
 from platform_defs.producing.options import Value
 from platform_defs.producing.outcomes import outcome_of

@@ -20,7 +20,7 @@ from platform_defs.errors import (
     TopicMissing,
     TransactionAborted,
 )
-from platform_defs.producing.chosen import choose
+from platform_defs.producing.config import choose
 from platform_defs.producing.message import Delivered, Message
 from platform_defs.producing.partitioners import chooser
 from platform_defs.producing.presets import PRESETS

@@ -16,7 +16,7 @@ from platform_defs.errors import BadInput, LedgerAway, PipelineHeld
 from resources.dagster.run_session import PREFIX, KeptSession, runs_with_session
 from resources.dagster.storage import storage_url
 from resources.endpoints import Endpoints
-from resources.postgres.batch.hold import acquire
+from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.vitals import look
 from resources.postgres.session import pooling

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.batch import Outside
+from platform_defs.engine.batch import RunContext
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.offsets import TopicView
 from resources.kafka.admin.broker import KafkaBroker
@@ -20,7 +20,7 @@ def led_by_an_unheard_of_leader(world: World, pipeline: Pipeline, partition: int
     world.rows(epoch, UNHEARD_OF, pipeline.name, partition)
 
 
-def led_later(outside: Outside, partition: int = 1) -> Outside:
+def led_later(outside: RunContext, partition: int = 1) -> RunContext:
     """A run that learns of a leader elected since, and so asks it what it holds."""
     assert isinstance(outside.broker, KafkaBroker)
     return replace(outside, broker=LedLater(outside.broker, partition))

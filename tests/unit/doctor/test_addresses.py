@@ -29,8 +29,8 @@ PIECE = "Hu7xQ"  # of a password
 HARMLESS = {  # these are of no client
     "platform_defs.contract.keys.keys.TypeEntry.options",
     "platform_defs.operations.measuring.faults.Fault.options",
-    "platform_defs.producing.chosen.Chosen.options",
-    "platform_defs.producing.chosen.Producing.options",
+    "platform_defs.producing.config.Chosen.options",
+    "platform_defs.producing.config.Producing.options",
     "platform_defs.producing.presets.Preset.options",
     "resources.local.dagster.UiStatus.url",
 }

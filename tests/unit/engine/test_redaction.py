@@ -23,6 +23,7 @@ from platform_defs.contract.model.contract import (
 from platform_defs.engine.commit.audit import without_values
 from platform_defs.engine.job import job
 from platform_defs.engine.task.redaction import redacted, stored_error, stored_halt, stored_reason, unexpected
+from platform_defs.errors.error_policy import JavaCause
 from platform_defs.errors.halts import (
     AccumulateRefused,
     GateRed,
@@ -31,7 +32,6 @@ from platform_defs.errors.halts import (
     TooManyDeadLetters,
     UnknownHalt,
 )
-from platform_defs.errors.verdicts import JavaCause
 
 QUOTED = "Zq7Quoted"
 RULE = RowRule("email_pattern", "email", "pattern", ".+@.+", "")

@@ -8,10 +8,10 @@ import pytest
 from assets import find_contract
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput
-from platform_defs.exchange.importing import Wanted
 from platform_defs.operations.contracts.exchange import import_from_registry
 from platform_defs.operations.contracts.schema_survey import survey
 from platform_defs.samples.outlet import samples_of
+from platform_defs.schema_conversion.importing import Wanted
 from resources.registry.address import Registry
 from tests.unit.registry.registry_double import Answer, refuses, registry_double, says
 

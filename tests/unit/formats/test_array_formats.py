@@ -17,10 +17,6 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Column, Contract, Table
 from platform_defs.contract.reader.odcs import load
 from platform_defs.encoding.messages import MessageSchemas
-from platform_defs.exchange.avro import avro_schema
-from platform_defs.exchange.importing import Wanted, import_schema, read_message
-from platform_defs.exchange.json_schema import json_schema
-from platform_defs.exchange.protobuf import proto_text
 from platform_defs.formats.avro.decode import AvroReader
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.json.schema_fit import json_fit
@@ -28,6 +24,10 @@ from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.supported import decode
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.samples import Samples
+from platform_defs.schema_conversion.avro import avro_schema
+from platform_defs.schema_conversion.importing import Wanted, import_schema, read_message
+from platform_defs.schema_conversion.json_schema import json_schema
+from platform_defs.schema_conversion.protobuf import proto_text
 from platform_defs.verification.formats.avro import AvroJudge
 from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufJudge

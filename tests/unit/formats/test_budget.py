@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.block import Block, in_parts, message_blocks
 from platform_defs.formats.blocks.budget import BlockTooLarge, Budget
 from platform_defs.formats.blocks.decoded import Decoded
-from platform_defs.formats.blocks.kept import SchemaCache
+from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader
 from platform_defs.formats.supported import Reader, reader_of

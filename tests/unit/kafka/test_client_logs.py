@@ -10,7 +10,7 @@ from openlineage.client import OpenLineageClient
 from requests import HTTPError
 
 from platform_defs.errors import RegistryAway
-from resources.lineage import events as lineage
+from resources.lineage import events
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from resources.spark import session
@@ -47,7 +47,7 @@ def test_the_registrys_client_logs_no_password(address: str, caplog: pytest.LogC
 def test_the_client_of_lineage_logs_no_password(
     address: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert lineage.PRODUCER  # imported
+    assert events.PRODUCER  # imported
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("OPENLINEAGE_URL", address)
     with pytest.raises(HTTPError):

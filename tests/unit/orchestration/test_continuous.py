@@ -15,16 +15,16 @@ from platform_defs.offsets import OffsetRange, PartitionView, Position, TopicVie
 from platform_defs.orchestration.reporting.collected import groups, together
 from platform_defs.orchestration.scheduler import continuous
 from platform_defs.orchestration.scheduler.continuous import (
-    SchedulerInputs,
     Continuous,
     Place,
     RunBudget,
+    SchedulerInputs,
     glance_every,
     in_small_batches,
 )
 from platform_defs.orchestration.scheduler.goals import OtherRuns, Turned
+from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.rounds import in_rounds
-from platform_defs.orchestration.scheduler.shifts import SHIFT
 from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.kafka.admin.topics import KafkaTopics
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus

@@ -14,7 +14,7 @@ from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.offsets import PartitionView, Position, TopicView
 from platform_defs.orchestration.assets import ends_with, other_runs
 from platform_defs.orchestration.dagster_runs.keys import BESIDE, CONTINUOUS, DEFINITIONS, DRAIN_JOB, STARTED_FOR
-from platform_defs.orchestration.scheduler.shifts import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
+from platform_defs.orchestration.scheduler.handover import HANDOVER, READY, SHIFT, ScheduledRun, beside, to_leave
 from platform_defs.orchestration.scheduler.waiting import Seen, Waiting
 from platform_defs.orchestration.sensors import (
     FIRST_PAUSE,

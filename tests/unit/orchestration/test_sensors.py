@@ -23,7 +23,7 @@ from platform_defs.orchestration.dagster_runs.keys import (
     STARTED_FOR,
 )
 from platform_defs.orchestration.dagster_runs.runs import scheduled, selected
-from platform_defs.orchestration.scheduler.shifts import HANDOVER, READY, SHIFT, ScheduledRun
+from platform_defs.orchestration.scheduler.handover import HANDOVER, READY, SHIFT, ScheduledRun
 from platform_defs.orchestration.scheduler.waiting import Seen, Waiting
 from platform_defs.orchestration.sensors import MOST, STARVED, STUCK, Working, start
 from resources.dagster.run_session import TAG

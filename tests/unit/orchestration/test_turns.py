@@ -11,7 +11,7 @@ from assets import find_contract
 from platform_defs.engine.plan.budget import Spent
 from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import LedgerAway
-from platform_defs.errors.verdicts import TRIES
+from platform_defs.errors.error_policy import TRIES
 from platform_defs.offsets import OffsetRange
 from platform_defs.orchestration.scheduler import turns
 from platform_defs.orchestration.scheduler.goals import SHIFT

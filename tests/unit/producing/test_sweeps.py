@@ -17,7 +17,7 @@ from platform_defs.cli.producers.presets import app
 from platform_defs.operations.measuring import page, sweep_page, sweeping
 from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.operations.measuring.sweep_picture import sweep_picture
-from platform_defs.producing.chosen import refusal
+from platform_defs.producing.config import refusal
 from platform_defs.producing.options import OPTIONS
 from platform_defs.producing.presets import PRESETS
 from platform_defs.producing.sweeps import KEPT, VARIED, Setting, SweepRound, Swept, settings_of, sweep_of

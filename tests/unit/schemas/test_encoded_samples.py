@@ -16,12 +16,12 @@ from platform_defs.contract.model.contract import Contract, Field, Format, Frami
 from platform_defs.encoding.messages import MessageSchemas
 from platform_defs.engine.task.row_checks import check_rows
 from platform_defs.errors import BadInput
-from platform_defs.exchange.exporting import export_schema
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framed import FramedReader, reader_of_file
 from platform_defs.formats.framing import HEADERS
 from platform_defs.samples.encoded import EncodedSamples
 from platform_defs.samples.mixture import Mixture
+from platform_defs.schema_conversion.exporting import export_schema
 from tests.support.kafka.registered import AVRO, PROTOBUF
 from tests.unit.formats.avro.avro_messages import fixed, logical
 

@@ -16,12 +16,12 @@ from platform_defs.contract.model.contract import Contract, Field, Format, WireF
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.written import text
 from platform_defs.errors import BadInput
-from platform_defs.exchange.exporting import export_schema
-from platform_defs.exchange.field_numbers import Assigned, assign
-from platform_defs.exchange.importing import Wanted, import_schema
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.supported import reader_of
+from platform_defs.schema_conversion.exporting import export_schema
+from platform_defs.schema_conversion.field_numbers import Assigned, assign
+from platform_defs.schema_conversion.importing import Wanted, import_schema
 from tests.support.kafka.registered import AVRO, JSON_SCHEMA, PROTOBUF
 from tests.unit.formats.avro.avro_messages import Case, cases, decode, encode, laid_out, record
 from tests.unit.formats.protobuf.protobuf_messages import new

@@ -15,7 +15,7 @@ from platform_defs.topics import rules
 from platform_defs.topics.declared import Declared, Reader, declarations
 from platform_defs.topics.evidence_rules import Evidence, Shorter, Unread, same_cluster, shorter, unread_kept
 from platform_defs.topics.observed import Observed
-from platform_defs.topics.verdicts import Place, Violation
+from platform_defs.topics.violations import Place, Violation
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.topics.topic_model import cluster, topic
 

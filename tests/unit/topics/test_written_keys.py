@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from platform_defs.topics.declared import Declared, Reader
-from platform_defs.topics.verdicts import Place
+from platform_defs.topics.violations import Place
 from platform_defs.topics.written_keys import (
     Sample,
     keys_needed,

@@ -105,7 +105,7 @@ RETURNING recent_messages;
 INSERT INTO tidegate.staging (staging_id, table_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
 VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s, %(transform_digest)s);
 
--- stale_staging: tries that will not be published any more; beside them, one that is staged ahead (engine/ahead.py).
+-- stale_staging: tries that will not be published any more; beside them, one that is staged ahead (engine/prefetch.py).
 SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
 -- forget_staging: the coverage, dead letters and winners of such a try, and the try itself; and what tasks have written

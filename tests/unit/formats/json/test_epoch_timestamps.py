@@ -18,11 +18,11 @@ from platform_defs.contract.reader.written import contract_digest, text
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.message import message_changes
-from platform_defs.exchange.json_schema import json_schema
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.schema_fit import json_fit
 from platform_defs.formats.supported import decode
 from platform_defs.samples.samples import Samples
+from platform_defs.schema_conversion.json_schema import json_schema
 from platform_defs.verification.judge.judge import Judge, NoRow
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import assert_agreement

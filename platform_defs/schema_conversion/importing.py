@@ -7,10 +7,10 @@ from platform_defs.contract.model.contract import Format
 from platform_defs.contract.model.message_path import spell_path
 from platform_defs.contract.model.topic import TOPIC
 from platform_defs.errors import BadInput
-from platform_defs.exchange.column_names import pipeline_name, plain_name, table_name
-from platform_defs.exchange.contract_yaml import Draft, contract_yaml
-from platform_defs.exchange.found import FoundMessage
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.schema_conversion.column_names import pipeline_name, plain_name, table_name
+from platform_defs.schema_conversion.contract_yaml import Draft, contract_yaml
+from platform_defs.schema_conversion.found import FoundMessage
 
 VALUE = "-value"  # behind the topic, in the subject of its values
 SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
@@ -101,7 +101,7 @@ def _notes(draft: Draft, message: FoundMessage, wanted: Wanted) -> list[str]:
 
 
 def _json(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.exchange.from_json_schema import from_json_schema
+    from platform_defs.schema_conversion.from_json_schema import from_json_schema
 
     if record:
         raise BadInput("a JSON Schema has no records: leave --record out")
@@ -109,13 +109,13 @@ def _json(writer: WriterSchema, record: str) -> FoundMessage:
 
 
 def _avro(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.exchange.from_avro import from_avro
+    from platform_defs.schema_conversion.from_avro import from_avro
 
     return from_avro(writer, record)
 
 
 def _protobuf(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.exchange.from_protobuf import from_protobuf
+    from platform_defs.schema_conversion.from_protobuf import from_protobuf
 
     return from_protobuf(writer, record)
 

@@ -22,13 +22,15 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.job.job import run
 from platform_defs.engine.job.job_limit import cancel
 from platform_defs.engine.job.stage import Results, stage_frame
-from platform_defs.engine.outside import RunContext
 from platform_defs.engine.plan.planning import BatchPlan, decide, is_full
+from platform_defs.engine.run_context import RunContext
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
-MIN_SHARE = 2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
+MIN_SHARE = (
+    2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
+)
 
 _log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.exchange.tree import Member, record_name, tree_of
+from platform_defs.schema_conversion.tree import Member, record_name, tree_of
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 _TYPES: Mapping[str, Mapping[str, Any]] = {

@@ -1,4 +1,4 @@
-"""An Avro schema as fields of a contract: the inverse of exchange/avro.py, for every type that there is.
+"""An Avro schema as fields of a contract: the inverse of schema_conversion/avro.py, for every type that there is.
 
 A record within the message, nullable or not, is taken apart. An array of values that are never null is a column of
 arrays. What is no column of its own (other arrays, maps, unions of several types, records that contain themselves) goes
@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
-from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.schema import (
     NULL,
@@ -26,6 +25,7 @@ from platform_defs.formats.avro.schema import (
     spelled,
 )
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
 
 _PLAIN = {
     "string": "string",

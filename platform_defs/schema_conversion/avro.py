@@ -21,7 +21,7 @@ from typing import Any
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract
-from platform_defs.exchange.tree import Member, camel_case, members_of, record_name, unique
+from platform_defs.schema_conversion.tree import Member, camel_case, members_of, record_name, unique
 
 _LEVELS = 3  # of arrays and maps in a json column
 _SCALARS = ("null", "boolean", "long", "double", "string")

@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from platform_defs.errors import BadInput
-from platform_defs.exchange.field_numbers import Assigned
+from platform_defs.schema_conversion.field_numbers import Assigned
 
 _pyyaml: Any = yaml  # its stubs do not type compose
 _BY_HAND = "write the numbers by hand: the fields are not written out one by one"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.contract.model.reserved import column_mistake, pipeline_mistake, table_mistake
 from platform_defs.contract.reader.names import snake_case
-from platform_defs.exchange.tree import unique
+from platform_defs.schema_conversion.tree import unique
 
 _LONGEST = 63  # bytes: Postgres cuts longer names
 _ROOM = 4  # for a number behind it, or as much before it

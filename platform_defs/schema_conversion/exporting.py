@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from platform_defs.contract.model.contract import Contract, Format
-from platform_defs.exchange.avro import avro_schema
-from platform_defs.exchange.json_schema import json_schema
-from platform_defs.exchange.protobuf import proto_text
+from platform_defs.schema_conversion.avro import avro_schema
+from platform_defs.schema_conversion.json_schema import json_schema
+from platform_defs.schema_conversion.protobuf import proto_text
 
 _WRITERS: Mapping[Format, Callable[[Contract], str]] = {
     "avro": avro_schema,

@@ -9,9 +9,9 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Format
 from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.contract.reader.wire import RECORD
-from platform_defs.exchange.column_names import column_names
-from platform_defs.exchange.found import FoundField, FoundMessage
 from platform_defs.formats.blocks.excerpt import printable
+from platform_defs.schema_conversion.column_names import column_names
+from platform_defs.schema_conversion.found import FoundField, FoundMessage
 
 _WIDEST = 116  # characters of a comment
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Limits
-from platform_defs.recent import NONE_YET, SLOTS, Counted, Recent
+from platform_defs.dead_letter_window import NONE_YET, SLOTS, Counted, Recent
 
 batches = st.lists(
     st.integers(1, 60).flatmap(lambda n: st.builds(Counted, st.just(n), st.integers(0, n))), min_size=1, max_size=80

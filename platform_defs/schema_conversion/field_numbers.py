@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.exchange.tree import Member, members_of
+from platform_defs.schema_conversion.tree import Member, members_of
 
 RESERVED = range(19_000, 20_000)  # https://protobuf.dev/programming-guides/proto3/#assigning
 

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import Contract
+from platform_defs.dead_letter_window import Recent
 from platform_defs.engine.ports import crash_points
 from platform_defs.engine.ports.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports.publication_ports import DirectArea, FaultGroup, Publication, Staged
@@ -21,7 +22,6 @@ from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnkn
 from platform_defs.errors.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing
 from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
-from platform_defs.recent import Recent
 from resources.postgres.batch import staging_tables
 from resources.postgres.batch.claims import claim
 from resources.postgres.batch.direct import PostgresDirect

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput
-from platform_defs.exchange.field_numbers import missing_numbers, number_of
-from platform_defs.exchange.tree import Member, camel_case, members_of, record_name, unique
+from platform_defs.schema_conversion.field_numbers import missing_numbers, number_of
+from platform_defs.schema_conversion.tree import Member, camel_case, members_of, record_name, unique
 
 _TYPES = {
     "string": "string",

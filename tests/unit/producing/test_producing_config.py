@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
-from platform_defs.producing.chosen import choose, unused
+from platform_defs.producing.config import choose, unused
 from platform_defs.producing.options import OPTIONS, PROMISED
 from platform_defs.producing.partitioners import WORDS, chooser, librarys, one_partition
 from platform_defs.producing.presets import PRESETS

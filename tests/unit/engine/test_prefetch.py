@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.engine.ahead import SpeculativeBatch, left_by, may_leave_more, plan_after
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import BatchPlan, decide
+from platform_defs.engine.prefetch import SpeculativeBatch, left_by, may_leave_more, plan_after
 from platform_defs.errors import Halt
 from platform_defs.offsets import OffsetRange, PartitionView, PendingBatch, Position, Rest, TopicView
 from tests.model.runs import new_contract

@@ -11,7 +11,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.orchestration.assets import other_runs
 from platform_defs.orchestration.dagster_runs.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
 from platform_defs.orchestration.scheduler.goals import OtherRuns
-from platform_defs.orchestration.scheduler.shifts import (
+from platform_defs.orchestration.scheduler.handover import (
     HANDOVER,
     READY,
     SHIFT,

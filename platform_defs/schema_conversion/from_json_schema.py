@@ -1,4 +1,5 @@
-"""A JSON Schema as fields of a contract: the inverse of exchange/json_schema.py, as far as a schema says types.
+"""A JSON Schema as fields of a contract: the inverse of schema_conversion/json_schema.py, as far as a schema says
+types.
 
 An object with properties is taken apart. An array of values of one type that are never null is a column of arrays. What
 says no one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
@@ -10,9 +11,9 @@ from typing import Any, cast
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
-from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.json.schema_types import Node, column_of, meant, node, required_by
+from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
 
 _NOT_CARRIED = ("enum", "const", "pattern", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LENGTHS = ("minLength", "maxLength")

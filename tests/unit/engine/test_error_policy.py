@@ -20,8 +20,17 @@ from platform_defs import errors
 from platform_defs.engine.job.stage import stage_frame
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.engine.task.task_errors import from_envelope, to_envelope
-from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError, verdicts
-from platform_defs.errors.verdicts import JavaCause, Place, ErrorRule, Verdict, of_error, of_kafka, of_spark, of_sqlstate
+from platform_defs.errors import AccessDenied, BrokerAway, InternalError, LedgerAway, TidegateError, error_policy
+from platform_defs.errors.error_policy import (
+    ErrorRule,
+    JavaCause,
+    Place,
+    Verdict,
+    of_error,
+    of_kafka,
+    of_spark,
+    of_sqlstate,
+)
 from platform_defs.offsets import OffsetRange
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, to_run
@@ -44,21 +53,21 @@ def listed(rulings: Any) -> list[str]:
 
 def test_every_sqlstate_of_postgres_is_listed_itself_or_by_its_class() -> None:
     assert len(CODES) > 240
-    known = set(listed(verdicts.SQLSTATES))
+    known = set(listed(error_policy.SQLSTATES))
     assert [code for code in CODES if code not in known and code[:2] not in known] == []
     assert {code for code in known if len(code) == 5} <= set(CODES), "a code that Postgres does not have"
 
 
 def test_every_error_code_of_kafka_is_listed() -> None:
     assert len(KAFKA_CODES) > 180
-    assert sorted(listed(verdicts.KAFKA)) == KAFKA_CODES
+    assert sorted(listed(error_policy.KAFKA)) == KAFKA_CODES
 
 
 def test_every_class_of_sqlstate_that_spark_has_is_listed() -> None:
     conditions = _conditions(Path(pyspark.__file__).parent / "jars")
     states = {stated["sqlState"][:2] for stated in conditions.values() if "sqlState" in stated}
     assert len(states) > 20
-    assert states - set(listed(verdicts.SPARK)) == set()
+    assert states - set(listed(error_policy.SPARK)) == set()
 
 
 def _conditions(jars: Path) -> dict[str, Any]:
@@ -70,7 +79,7 @@ def _conditions(jars: Path) -> dict[str, Any]:
     raise AssertionError("Spark's error conditions are nowhere")
 
 
-@pytest.mark.parametrize("rulings", [verdicts.SQLSTATES, verdicts.KAFKA, verdicts.SPARK])
+@pytest.mark.parametrize("rulings", [error_policy.SQLSTATES, error_policy.KAFKA, error_policy.SPARK])
 def test_nothing_is_listed_twice_and_each_line_says_why(rulings: list[ErrorRule]) -> None:
     assert [code for code, often in Counter(listed(rulings)).items() if often > 1] == []
     assert all(ruling.why.endswith(".") for ruling in rulings)

@@ -1,4 +1,5 @@
-"""A Protobuf schema as fields of a contract: the inverse of exchange/protobuf.py, for every type that there is.
+"""A Protobuf schema as fields of a contract: the inverse of schema_conversion/protobuf.py, for every type that there
+is.
 
 A message within the message is taken apart. What is no column of its own (repeated fields, maps, messages that
 contain themselves) goes whole into a json column. Fields of proto3 are not required: a message never says that it lacks
@@ -11,11 +12,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
-from platform_defs.exchange.found import FoundField, FoundMessage, within_limit
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.shapes import KINDS
+from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
 
 _WIDE = ("uint64", "fixed64")
 _SCALARS = {

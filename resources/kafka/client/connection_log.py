@@ -8,8 +8,8 @@ import re
 
 from confluent_kafka import KafkaError
 
-from platform_defs.errors import BadInput, verdicts
-from platform_defs.errors.verdicts import Verdict
+from platform_defs.errors import BadInput, error_policy
+from platform_defs.errors.error_policy import Verdict
 
 
 class ConnectionLog:
@@ -31,7 +31,7 @@ class ConnectionLog:
         last.
         """
         last = self._last
-        return last if last is not None and verdicts.of_kafka(last.name()) is Verdict.DENIED else None
+        return last if last is not None and error_policy.of_kafka(last.name()) is Verdict.DENIED else None
 
     def refuse_too_large(self, place: str) -> None:
         """Raise BadInput where the last error was a response that librdkafka may not take: it would ask for the same
