@@ -68,7 +68,7 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
             look.topic,
             f"There is no topic {look.topic}, {of}, that this user can see.",
             "Create it (tidegate topics apply), correct the contract, or "
-            "grant the user Describe on it: Kafka says of a hidden topic that there is none.",
+            "grant the user Describe on it: Kafka reports topics that you may not Describe as missing.",
         )
     if trouble.kind == "no_right":
         return error(

@@ -115,7 +115,7 @@ def _both_there(old: Contract, new: Contract, shapes: Shapes) -> Iterable[Statem
                 why = (
                     f"{table.name} has both {former} and {name}, which an earlier contract left, so {former} cannot be "
                     f"renamed. Copy its values, UPDATE {place} SET {right} = {left} WHERE {left} IS NOT NULL, and drop "
-                    f"it, ALTER TABLE {place} DROP COLUMN {left}; or have all rows made again: tidegate replay "
+                    f"it, ALTER TABLE {place} DROP COLUMN {left}; or rebuild all rows: tidegate replay "
                     f"{new.pipeline} --execute"
                 )
                 yield Statement("rename", table.name, name, f"RENAME COLUMN {left} TO {right}", why)

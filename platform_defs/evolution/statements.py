@@ -128,7 +128,7 @@ def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
     if value is None:
         why = (
             f"existing rows have no {column.name}, and it is required. Give them one value "
-            f"(--fill {column.name}=...), or have all rows made again"
+            f"(--fill {column.name}=...), or rebuild all rows from the topic"
         )
         yield Statement("add", table.name, column.name, f"{added} NOT NULL", why)
         return
@@ -143,8 +143,8 @@ def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> S
         return Statement("retype", table.name, column.name, f"{altered} USING NULL")
     if _only_more_digits(there.type, column.type.postgres):
         return Statement("retype", table.name, column.name, altered)
-    why = f"{column.name} holds {there.type}, and its values as {column.type.postgres} are those of the messages"
-    return Statement("retype", table.name, column.name, altered, f"{why}: have all rows made again")
+    rebuild = f"Changing it to {column.type.postgres} requires a full rebuild from the topic"
+    return Statement("retype", table.name, column.name, altered, f"{column.name} is {there.type}. {rebuild}")
 
 
 def _rename(table: Table, old: str, new: str, given: Given) -> Statement:

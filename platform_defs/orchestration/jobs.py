@@ -19,7 +19,7 @@ def drain_job(contracts: Sequence[Contract]) -> AssetJob:
         DRAIN_JOB,
         selection=dg.AssetSelection.assets(*(key for contract in contracts for key in table_keys(contract))),
         tags=NO_RETRIES,
-        description="Reads what is unread in the topics of the selected tables into these tables.",
+        description="Loads new messages into the selected tables.",
     )
 
 

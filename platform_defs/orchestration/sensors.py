@@ -58,9 +58,8 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
         minimum_interval_seconds=min(max(EVERY, len(contracts) // PIPELINES), RARELY),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Starts a run for the pipelines that have as many unread messages as their contract's lagMessages, or one "
-            "that has waited as long as its latency; keeps one for those whose latency is a few seconds. Reports dead "
-            "runs as failed."
+            "Launches a run when lag reaches lagMessages or the oldest unread message exceeds latency; keeps one run "
+            "for pipelines with a latency of a few seconds. Reports dead runs as failed."
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -224,7 +223,7 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
     by_name = {item.contract.pipeline: item for item in seen}
     late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
     if working.looks_itself and not late:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due: the run that is at work takes them up")
+        return dg.SensorResult(skip_reason=f"{_names(due)} due; the current run will read {'it' if len(due) == 1 else 'them'}")
     return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen, working)])
 
 
@@ -257,7 +256,8 @@ def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.R
 
 
 def _names(due: Sequence[Due]) -> str:
-    return ", ".join(item.pipeline for item in due[:3]) + (f" and {len(due) - 3} more are" if len(due) > 3 else " is")
+    more = f" and {len(due) - 3} more" if len(due) > 3 else ""
+    return f"{', '.join(item.pipeline for item in due[:3])}{more} {'is' if len(due) == 1 else 'are'}"
 
 
 def _reasons(reasons: dict[str, str]) -> str:

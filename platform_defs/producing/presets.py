@@ -117,7 +117,7 @@ _EVERY = (
     ),
     _preset(
         "synchronous",
-        "as asynchronous, and known of each message before the next is sent: a round trip a message",
+        "as asynchronous, and waits for each ack before sending the next: a round trip a message",
         "each",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,

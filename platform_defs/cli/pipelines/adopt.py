@@ -26,7 +26,7 @@ def adopt(
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Bind tables that were restored or moved to their pipeline again.
+    """Re-attach restored or moved tables to their pipeline.
 
     After a dump is restored, or a database is moved, Postgres knows every
     table under another number, and runs refuse tables that are not the ones

@@ -225,7 +225,7 @@ def _show_rest(answer: PlanAnswer) -> None:
     added = ", ".join(f"partition {item.partition} from {item.next_offset}" for item in answer.added)
     print_fields(
         {
-            "left after it": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
+            "lag afterwards": f"{answer.left or 0:,} of {plural(answer.lag or 0, 'unread offset')}",
             "added": added or None,
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
             "dead letters": answer.dead_letters.rule,

@@ -233,5 +233,5 @@ def sentence(answer: PlanAnswer) -> str:
         return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
     if (batch := answer.batch) is None:
         return f"nothing to read: {answer.nothing}."
-    what = f"batch {batch.batch_id}, to be read again: " if batch.again else "a new batch of "
+    what = f"batch {batch.batch_id}, read again: " if batch.again else "next batch: "
     return f"{what}{plural(batch.offsets, 'offset')} of {answer.topic} in {plural(batch.tasks, 'task')}"

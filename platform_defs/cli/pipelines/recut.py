@@ -19,7 +19,7 @@ def recut(
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Cut a batch that always fails for its size into smaller ones.
+    """Split a batch that is too large to complete.
 
     Once a batch is planned its offsets are fixed, and it is read again unchanged
     until it commits. Where it is too large, for a limit of time or memory, this

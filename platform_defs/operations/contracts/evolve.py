@@ -68,7 +68,7 @@ class Proposal:
         """What makes the rows that cannot be changed in place, as a sentence; empty where nothing is to be made."""
         refused = any(item.refused and item.kind in ("add", "retype") for item in self.plan.statements)
         command = replay_command(self.plan.new.pipeline)
-        return f" To have all rows made again by this contract: {command}" if self.plan.needs_replay or refused else ""
+        return f" To rebuild all rows by this contract: {command}" if self.plan.needs_replay or refused else ""
 
 
 def replay_command(name: str) -> str:
@@ -231,7 +231,7 @@ def _with_nulls(url: str, contract: Contract, table: Table) -> BadInput | None:
     if not rows:
         return None
     return BadInput(
-        f"{table.name}.{column} is NULL in {plural(rows, 'row')}: correct them, or have all rows made again "
+        f"{table.name}.{column} is NULL in {plural(rows, 'row')}: correct them, or rebuild all rows "
         f"({replay_command(contract.pipeline)}). {_left_of_not_null(url, contract, table)}",
         field=f"{table.name}.{column}",
     )

@@ -27,7 +27,7 @@ def settled_gate(gate: GateRed, batch: BatchChoice) -> SettledGate:
         case "dead-letters":
             messages = plural(gate.messages, "message")
             said = f"{name} will be published without rows: all of its {messages} become dead letters."
-            why = f"a person set the whole of batch {gate.batch_id} aside, which fails {failed}"
+            why = f"batch {gate.batch_id} failed {failed}, and a user dead-lettered all of it"
             return SettledGate(said, set_aside=why)
         case "retry":
             said = f"{name} will be judged again on the next run: correct the rule, or what it looks at, first."

@@ -181,7 +181,7 @@ def _allow(verdicts: Sequence[Violation], allowed: Allowed, observed: Observed) 
 def _broken(contract: BrokenContract) -> Violation:
     error = contract.error
     place = Place(error.file or str(contract.path), error.line, error.field)
-    message = f"{error.problem}. What it declares is not known; others can go ahead: --topic NAME"
+    message = f"{error.problem}. Its topics were skipped. To plan the others, use --topic NAME"
     return Violation("refuse", "contract", "", message, place)
 
 

@@ -127,7 +127,7 @@ def test_a_pending_batch_is_shown_as_it_was_fixed_although_more_has_come(world: 
     assert (answer["batch"]["offsets"], answer["left"]) == (8, 12)
     assert (answer["held_by"], answer["backed_off_until"] is not None) == (None, True)
     person = ask(pipeline).stdout
-    assert f"batch {fixed.batch_id}, to be read again: 8 offsets of {pipeline.contract.topic} in 1 task" in person
+    assert f"batch {fixed.batch_id}, read again: 8 offsets of {pipeline.contract.topic} in 1 task" in person
     assert "The last run failed; the sensor retries at 2" in person
     assert "12 of 20 unread offsets" in person
     assert ranges_shown(answer) == ranges_read(world, pipeline)

@@ -129,7 +129,7 @@ CASES = (
         (PRODUCERS, REPLAY),
         (f'{ORDERS} ALTER COLUMN "weight" TYPE text',),
         bump=Bump.MAJOR,
-        refused="have all rows made again",
+        refused="requires a full rebuild from the topic",
     ),
     Case("a column that is gone", ((KIND_COLUMN, ""),), (KEEP,), bump=Bump.MAJOR),
     Case(

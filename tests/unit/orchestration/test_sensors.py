@@ -80,7 +80,7 @@ def test_a_run_is_asked_for_a_few_and_finds_the_others_itself() -> None:
 def test_what_becomes_due_is_left_to_the_run_that_is_at_work_and_commits(waited: float, idle: float) -> None:
     requests, why = asked([seen("p")], {"p": LATENCY + waited}, AT_WORK, idle=idle)
     assert not requests
-    assert "takes them up" in why
+    assert "the current run will read" in why
 
 
 @pytest.mark.parametrize(("waited", "idle"), [(STUCK + 1, STUCK + 1), (STARVED + 1, 1.0)])
