@@ -138,7 +138,7 @@ class Carrying:
         return taken
 
     def _start(self, cores: str) -> bool:
-        """Whether there is a new session: on other cores than the one before, which is stopped."""
+        """Return True if there is a new session: on other cores than the one before, which is stopped."""
         if self.spark is not None and self.cores == cores:
             return False
         self.close()

@@ -156,7 +156,7 @@ class PendingBatch:
 
     @property
     def judged_by_a_person(self) -> bool:
-        """Whether a person has decided that its dead letters are to be kept, however many there are."""
+        """True if a person has decided that its dead letters are to be kept, however many there are."""
         return self.dead_letters_accepted or self.set_aside is not None
 
     def position(self, item: OffsetRange) -> Position:

@@ -95,6 +95,6 @@ def _folder(item: pytest.Item) -> str:
 
 
 def _shares_its_file(item: pytest.Item) -> bool:
-    """Whether it uses a fixture of its file's, which every worker with a test of that file would make again."""
+    """Return True if it uses a fixture of its file's, which every worker with a test of that file would make again."""
     used = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  # pytest has no public name for it
     return any(definition.scope == "module" for definitions in used.values() for definition in definitions)

@@ -29,7 +29,7 @@ class Series:
 
     @property
     def prepared(self) -> bool:
-        """Whether the rows are there."""
+        """True if the rows are there."""
         return self._rows.exists()
 
     def prepare(self, table: str) -> None:

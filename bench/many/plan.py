@@ -47,7 +47,7 @@ class Planned:
 
     @property
     def judged(self) -> bool:
-        """Whether its messages have to be read in time: neither halted nor broken."""
+        """True if its messages have to be read in time: neither halted nor broken."""
         return self.kind in ("trickle", "busy")
 
 

@@ -20,7 +20,7 @@ class Figure:
 
     @property
     def met(self) -> bool:
-        """Whether the figure reaches its aim."""
+        """True if the figure reaches its aim."""
         return self.value >= self.aim if self.direction == "at least" else self.value <= self.aim
 
     @property

@@ -42,7 +42,7 @@ class Site:
         return sum(self.rack(other) == self.rack(broker) for other in replicas)
 
     def is_spread(self, replicas: Sequence[int]) -> bool:
-        """Whether these replicas are on as many racks as they can be."""
+        """Return True if these replicas are on as many racks as they can be."""
         return self.spread(replicas) >= min(len(replicas), self.spread(self.brokers))
 
     def weight(self, broker: int) -> tuple[int, int]:

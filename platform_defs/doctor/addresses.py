@@ -40,7 +40,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it leads each machine to itself."""
+        """True if it leads each machine to itself."""
         try:
             return ip_address(self.host).is_loopback
         except ValueError:

@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
-    """Whether the ranges of `pending` may be published by their tasks. What a person has decided about a batch, or
-    suspects in it, is a matter of the whole; and ranges of one partition would have to wait for each other.
+    """Return True if the ranges of `pending` may be published by their tasks. What a person has decided about a batch,
+    or suspects in it, is a matter of the whole; and ranges of one partition would have to wait for each other.
     """
     plain = PendingBatch(pending.batch_id, pending.cluster_id, pending.topic_id, pending.ranges)
     partitions = {item.partition for item in pending.ranges}

@@ -46,7 +46,7 @@ class SpeculativeBatch:
     positions: tuple[Position, ...]
 
     def is_next(self, plan: BatchPlan) -> bool:
-        """Whether `plan`, made from the ledger and the broker as they are now, may read just this."""
+        """Return True if `plan`, made from the ledger and the broker as they are now, may read just this."""
         log = self.batch.cluster_id, self.batch.topic_id
         return (
             plan.pending is None
@@ -59,13 +59,15 @@ class SpeculativeBatch:
 
 
 def _is_led_as_before(item: OffsetRange, view: TopicView) -> bool:
-    """Whether the leader that the guess was made from still leads, and its log still reaches the end of the range."""
+    """Return True if the leader that the guess was made from still leads, and its log still reaches the end of the
+    range.
+    """
     held = view.partitions[item.partition]
     return held.leader_epoch == item.end_epoch and held.end >= item.until_offset
 
 
 def may_leave_more(contract: Contract, batch: PendingBatch) -> bool:
-    """Whether there may be a batch to guess after this one. Of what was cut, the next part is known."""
+    """Return True if there may be a batch to guess after this one. Of what was cut, the next part is known."""
     full = is_full(batch.ranges, contract.limits.batch_messages)
     return full and batch.rest is None and contract.publication != "direct"
 

@@ -83,7 +83,7 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
-    """Whether every value of a message that the old type takes is one of the new type, and means the same."""
+    """Return True if every value of a message that the old type takes is one of the new type, and means the same."""
     if old.item and new.item:
         return old.item == new.item or widens(old.item, new.item)
     if old.kind == new.kind == "decimal":

@@ -35,17 +35,17 @@ class ChangePlan:
 
     @property
     def judges_otherwise(self) -> bool:
-        """Whether messages are judged in another way, or the version is another one."""
+        """True if messages are judged in another way, or the version is another one."""
         return contract_digest(self.old) != contract_digest(self.new)
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to apply."""
+        """True if there is nothing to apply."""
         return not self.judges_otherwise and not self.statements and not self.declassified
 
     @property
     def needs_replay(self) -> bool:
-        """Whether existing rows must be made again before they are what the contract says."""
+        """True if existing rows must be made again before they are what the contract says."""
         return any(change.kind is ChangeClass.REPLAY for change in self.changes)
 
     @property
@@ -134,7 +134,9 @@ def unused(given: Given, found: ChangePlan) -> str | None:
 
 
 def _has(there: Shapes, change: Change) -> bool:
-    """Whether the change is a new column of the contract that the table has: left by an older one, or added by hand."""
+    """Return True if the change is a new column of the contract that the table has: left by an older one, or added by
+    hand.
+    """
     return change.sign == "+" and change.column in there.get(change.table or "", ())
 
 

@@ -155,7 +155,9 @@ def _rename(table: Table, old: str, new: str, given: Given) -> Statement:
 
 
 def _only_more_digits(old: str, new: str) -> bool:
-    """Whether Postgres changes numeric(18,2) to this type without looking at a row: more digits, and the same scale."""
+    """Return True if Postgres changes numeric(18,2) to this type without looking at a row: more digits, and the same
+    scale.
+    """
     before, after = _digits(old), _digits(new)
     return before is not None and after is not None and before[1] == after[1] and before[0] <= after[0]
 

@@ -32,7 +32,7 @@ def version_mistake(old: str, new: str, needed: Bump) -> str | None:
 
 
 def is_lower(old: str, new: str) -> bool:
-    """Whether `new` is a lower version than `old`."""
+    """Return True if `new` is a lower version than `old`."""
     before, after = _numbers(old), _numbers(new)
     return before is not None and after is not None and after < before
 

@@ -91,7 +91,7 @@ def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
 
 
 def _reads(item: Field, field: WriterField) -> bool:
-    """Whether the contract's field is the writer's, or a part of it, or holds it."""
+    """Return True if the contract's field is the writer's, or a part of it, or holds it."""
     if item.number is not None and field.number is not None:
         return item.number == field.number and item.path[:-1] == field.path[:-1]
     theirs = (field.path, *field.spelled_as)

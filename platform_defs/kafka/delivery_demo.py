@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def as_promised(self) -> bool:
-        """Whether it kept what its semantics promise."""
+        """True if it kept what its semantics promise."""
         exact = not self.lost and not self.duplicated and not self.balances_sum
         return {"at_most_once": not self.duplicated, "at_least_once": not self.lost, "exactly_once": exact}[
             self.semantics

@@ -115,11 +115,13 @@ class Working:
 
     @property
     def looks_itself(self) -> bool:
-        """Whether a run is there that takes up whatever becomes due, and stays for a while."""
+        """True if a run is there that takes up whatever becomes due, and stays for a while."""
         return any(not run.hands_over and not run.is_outdated(self.definitions) for run in self.scheduled)
 
     def is_stuck(self, waited: float) -> bool:
-        """Whether what is due and has `waited` for so many seconds since, needs another run than the one at work."""
+        """Return True if what is due and has `waited` for so many seconds since, needs another run than the one at
+        work.
+        """
         if any(run.age < READY for run in self.scheduled):
             return False  # it has just started, or is about to
         return waited > STARVED or (waited > STUCK and self.idle > STUCK)
@@ -223,7 +225,8 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
     by_name = {item.contract.pipeline: item for item in seen}
     late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
     if working.looks_itself and not late:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due; the current run will read {'it' if len(due) == 1 else 'them'}")
+        what = "it" if len(due) == 1 else "them"
+        return dg.SensorResult(skip_reason=f"{_names(due)} due; the current run will read {what}")
     return dg.SensorResult(run_requests=[_request((late if working.looks_itself else due)[:MOST], seen, working)])
 
 

@@ -118,7 +118,7 @@ class FieldSamples:
         self._values = Values(item, source, self.keeps)
 
     def keeps(self, value: Value) -> bool:
-        """Whether a message may have `value` in the field."""
+        """Return True if a message may have `value` in the field."""
         return not isinstance(self._judge.value(self._template.fill([json_text(value)])), NoRow)
 
     def pool(self) -> list[Json]:

@@ -40,11 +40,11 @@ class ValuesAt:
         return here
 
     def has_below(self, path: MessagePath) -> bool:
-        """Whether the document has a value of a field within the record there."""
+        """Return True if the document has a value of a field within the record there."""
         return any(self.of(item) is not None for item in self.places.records.get(path, ()))
 
     def is_json(self, path: MessagePath) -> bool:
-        """Whether the field there takes any value."""
+        """Return True if the field there takes any value."""
         return path in self.places.fields and self.places.fields[path].type.kind == "json"
 
 

@@ -26,7 +26,7 @@ class Member:
 
     @cached_property
     def required(self) -> bool:
-        """Whether messages must have it: a record must where one of its members must."""
+        """True if messages must have it: a record must where one of its members must."""
         return bool(self.field and self.field.required) or any(member.required for member in self.members)
 
     @property

@@ -172,7 +172,7 @@ def _loss(declared: Declared, one: Unread) -> str:
 
 
 def _less(wanted: str | None, before: str | None) -> bool:
-    """Whether the limit gets lower. One that is not known may be any."""
+    """Return True if the limit gets lower. One that is not known may be any."""
     if same_value(wanted, before):
         return False
     limit, old = _number(wanted), _number(before)

@@ -56,7 +56,7 @@ def setting(observed: Observed, topic: str, config: Mapping[str, str | None], na
 
 
 def same_value(one: str | None, other: str | None) -> bool:
-    """Whether Kafka takes the two for one value: it writes numbers, words and lists in its own way."""
+    """Return True if Kafka takes the two for one value: it writes numbers, words and lists in its own way."""
     if one is None or other is None:
         return one is other
     return one == other or _normal(one) == _normal(other)

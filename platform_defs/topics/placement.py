@@ -13,7 +13,7 @@ Racks = Mapping[int, str | None]  # of the live brokers
 
 
 def spread_over(replicas: Replicas, racks: Racks) -> bool:
-    """Whether the replicas are in as many racks as they can be; so is what cannot be judged."""
+    """Return True if the replicas are in as many racks as they can be; so is what cannot be judged."""
     if None in racks.values() or any(broker not in racks for broker in replicas):
         return True
     return Site(racks).is_spread(replicas)

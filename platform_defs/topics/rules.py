@@ -219,7 +219,9 @@ def _least(declared: Declared, observed: Observed) -> int | None:
 
 
 def _is_about(declared: Declared, observed: Observed, *keys: str) -> bool:
-    """Whether one of the keys is declared, or the topic is made by the plan: else it is as somebody else wanted it."""
+    """Return True if one of the keys is declared, or the topic is made by the plan: else it is as somebody else wanted
+    it.
+    """
     return declared.topic not in observed.topics or any(key in declared.places for key in keys)
 
 

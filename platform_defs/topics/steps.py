@@ -117,7 +117,7 @@ def after(seen: Seen, step: SetConfig | AddPartitions | Reassign) -> Seen | None
 
 
 def made_by(step: Create, topic: ObservedTopic) -> bool:
-    """Whether the topic is as the step makes it."""
+    """Return True if the topic is as the step makes it."""
     return (
         step.partitions in (None, len(topic.partitions))
         and step.replication_factor in (None, topic.replication_factor)

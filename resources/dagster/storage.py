@@ -144,7 +144,9 @@ def kept_connections(url: str) -> Engine:
 
 
 def _has_tables(url: str) -> bool:
-    """Whether Dagster's tables are there. False also where the database does not answer: the next question says why."""
+    """Return True if Dagster's tables are there. False also where the database does not answer: the next question says
+    why.
+    """
     try:
         with kept_connections(url).connect() as connection:
             return bool(connection.execute(_FOUND, _TABLES).scalar())

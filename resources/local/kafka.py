@@ -49,7 +49,7 @@ def running(home: Path) -> list[psutil.Process]:
 
 
 def answers(port: int, brokers: int = 1) -> bool:
-    """Whether a broker gives its metadata at this port of 127.0.0.1, and has heard of so many."""
+    """Return True if a broker gives its metadata at this port of 127.0.0.1, and has heard of so many."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 

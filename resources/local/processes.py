@@ -74,7 +74,7 @@ def writing_privately() -> Generator[None]:
 
 
 def is_running(process: psutil.Process) -> bool:
-    """Whether this very process is running: not ended, not a zombie, not another one with its pid."""
+    """Return True if this very process is running: not ended, not a zombie, not another one with its pid."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -118,7 +118,7 @@ def _send(process: psutil.Process, signal: int) -> bool:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on this port of 127.0.0.1 now."""
+    """Return True if a server could listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -104,7 +104,7 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
 
 
 def answers(port: int) -> bool:
-    """Whether a registry lists its subjects at this port of 127.0.0.1."""
+    """Return True if a registry lists its subjects at this port of 127.0.0.1."""
     try:
         url = f"{registry_url(port)}/subjects"
         with urllib.request.urlopen(url, timeout=2) as answer:  # noqa: S310  # http, as above

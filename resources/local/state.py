@@ -23,7 +23,7 @@ class Server:
     pid: int | None = None
 
     def runs_over(self, path: Path) -> bool:
-        """Whether the process is running and has this path of its home in its command line.
+        """Return True if the process is running and has this path of its home in its command line.
 
         A pid alone may belong to another process by now, and Linux lets a creation time move with the clock.
         """

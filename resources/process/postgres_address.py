@@ -26,7 +26,7 @@ NOT_ENCODED = (
 
 
 def is_readable(url: str) -> bool:
-    """Whether every client reads the URI, and as the same."""
+    """Return True if every client reads the URI, and as the same."""
     return _ADDRESS.fullmatch(url) is not None
 
 

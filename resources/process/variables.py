@@ -60,8 +60,9 @@ def _given() -> Iterator[str]:
 
 
 def _is_link(name: str, service: str) -> bool:
-    """Whether Kubernetes has set it: it tells every pod where each Service is, TIDEGATE_KAFKA_PORT_9092_TCP say, where
-    one is named tidegate-kafka. https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
+    """Return True if Kubernetes has set it: it tells every pod where each Service is, TIDEGATE_KAFKA_PORT_9092_TCP say,
+    where one is named tidegate-kafka.
+    https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
     """
     return _LINK.fullmatch(name.removeprefix(service)) is not None
 

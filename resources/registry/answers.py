@@ -16,13 +16,15 @@ _OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in the words 
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether this is the registry's own word that it has no such schema, and not a 404 of what stands before it."""
+    """Return True if this is the registry's own word that it has no such schema, and not a 404 of what stands before
+    it.
+    """
     return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether this is an answer about one schema, which another question may be spared. Silence, or what a server says
-    of its own state or of who asks (401), is none; nor is a page for people.
+    """Return True if this is an answer about one schema, which another question may be spared. Silence, or what a
+    server says of its own state or of who asks (401), is none; nor is a page for people.
     """
     if isinstance(error, Unreadable):
         return True
@@ -30,8 +32,8 @@ def is_refusal(error: Exception) -> bool:
 
 
 def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
-    """Whether a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway whose
-    registry is gone. A registry lists its types of schemas.
+    """Return True if a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway
+    whose registry is gone. A registry lists its types of schemas.
     """
     if not _is_absent(error):
         return False

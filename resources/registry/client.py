@@ -115,7 +115,7 @@ class RegistryClient:
         return self._each(keys, patience, ask)
 
     def has_versions(self, subject: str) -> bool:
-        """Whether anything is registered under a subject."""
+        """Return True if anything is registered under a subject."""
         path = f"subjects/{quote(subject, safe='')}/versions"
         found: Any = self._ask(f"the versions of {subject}", lambda client: get(client, path), self._asking(None))
         return isinstance(found, list) and found != []
@@ -125,9 +125,9 @@ class RegistryClient:
         return client_of(replace(self.registry, patience=min(self.registry.patience, seconds)))
 
     def is_there(self, subject: str | None) -> bool:
-        """Whether the registry answers now, and soon, for an id that no schema has. What it says of its types, or of an
-        id in use, may come from a cache and not from its store. Each address is asked once: one that refuses the
-        connection costs no time.
+        """Return True if the registry answers now, and soon, for an id that no schema has. What it says of its types,
+        or of an id in use, may come from a cache and not from its store. Each address is asked once: one that refuses
+        the connection costs no time.
         """
         share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
         return any(_answers(server, subject, share) for server in self._servers)
@@ -263,7 +263,7 @@ def _shared(_process: int, options: tuple[tuple[str, str], ...], patience: float
 
 
 def is_possible(key: str) -> bool:
-    """Whether a registry could have given this id: a positive int32. Any GUID is possible."""
+    """Return True if a registry could have given this id: a positive int32. Any GUID is possible."""
     return not key.isdecimal() or 0 < int(key) <= LARGEST_ID
 
 
@@ -303,7 +303,7 @@ def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[
 
 
 def _answers(server: Server, subject: str | None, seconds: float) -> bool:
-    """Whether one address says of LARGEST_ID what a registry says of an id: a schema, or that there is none."""
+    """Return True if one address says of LARGEST_ID what a registry says of an id: a schema, or that there is none."""
     try:
         server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
     except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
@@ -325,12 +325,12 @@ def _checked(answer: Any) -> dict[str, Any]:
 
 
 def _is_text(written: str) -> bool:
-    """Whether the ledger can hold it: no NUL, no half of a surrogate pair."""
+    """Return True if the ledger can hold it: no NUL, no half of a surrogate pair."""
     return "\0" not in written and not any("\ud800" <= character <= "\udfff" for character in written)
 
 
 def _is_encrypted(schema: dict[str, Any]) -> bool:
-    """Whether its rules encrypt fields or whole payloads: what such messages hold is ciphertext."""
+    """Return True if its rules encrypt fields or whole payloads: what such messages hold is ciphertext."""
     given = _object(schema.get("ruleSet"))
     every = [rule for name in ("domainRules", "encodingRules") for rule in _objects(given, name)]
     return any(str(rule.get("type")).startswith("ENCRYPT") and not rule.get("disabled") for rule in every)

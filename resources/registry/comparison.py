@@ -63,7 +63,7 @@ class Comparison:
         return not _changed(self.in_use, now) if any(now.values()) else None
 
     def holds_for_any(self, client: RegistryClient) -> bool:
-        """Whether any of those in use means what it meant, GUIDs included."""
+        """Return True if any of those in use means what it meant, GUIDs included."""
         now = client.answered([one.key for one in self.in_use], self.subject, client.pace.quickly)
         return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
 

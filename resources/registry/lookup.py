@@ -131,9 +131,9 @@ class Lookup:
             raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
 
     def _is_of_one(self, client: RegistryClient, keys: Sequence[str], away: RegistryAway) -> bool:
-        """Whether the registry gives no schema for the one id alone: it answers for others once this one has been
-        waited for. A server that is busy says nothing of an id; nor does a gateway, unless another of `keys`, or one
-        that the registry had before, is answered.
+        """Return True if the registry gives no schema for the one id alone: it answers for others once this one has
+        been waited for. A server that is busy says nothing of an id; nor does a gateway, unless another of `keys`, or
+        one that the registry had before, is answered.
         """
         if away.status in BUSY or not client.is_there(self.subject):
             return False
@@ -151,7 +151,7 @@ def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _is_another_try() -> bool:
-    """Whether Spark repeats the task, in a new process: the first try has waited."""
+    """Return True if Spark repeats the task, in a new process: the first try has waited."""
     from pyspark import TaskContext  # loaded wherever tasks run
 
     task = TaskContext.get()

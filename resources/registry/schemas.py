@@ -134,8 +134,8 @@ class RegistrySchemas:
         return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
 
     def _is_believed(self) -> bool:
-        """Whether what the registry says now belongs to what it said before; False where there is no telling, and
-        messages without a schema are dead letters. Raises RegistryAway, SchemasNotGiven.
+        """Return True if what the registry says now belongs to what it said before; False where there is no telling,
+        and messages without a schema are dead letters. Raises RegistryAway, SchemasNotGiven.
         """
         if self._comparison is None:
             return True

@@ -98,20 +98,22 @@ def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def is_local(master: str) -> bool:
-    """Whether every task runs in the driver's own process."""
+    """Return True if every task runs in the driver's own process."""
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
 def _shares_a_secret(given: Settings) -> bool:
-    """Whether driver and executors can know each other: YARN and Kubernetes hand a secret out, to others one is given.
-    Where a spark-defaults.conf does it, nothing is set here.
+    """Return True if driver and executors can know each other: YARN and Kubernetes hand a secret out, to others one is
+    given. Where a spark-defaults.conf does it, nothing is set here.
     """
     master = given.spark_master or LOCAL_MASTER
     return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
 
 
 def is_encrypted(conf: Mapping[str, str]) -> bool:
-    """Whether driver and executors with these options know each other, and nobody between them reads what they say."""
+    """Return True if driver and executors with these options know each other, and nobody between them reads what they
+    say.
+    """
     known = conf.get("spark.authenticate") == "true"
     return is_local(conf.get("spark.master", "")) or (known and any(conf.get(one) == "true" for one in ENCRYPTIONS))
 
@@ -167,7 +169,9 @@ class SparkResource(LazyPySparkResource):
         return self._spark_session
 
     def has_ended(self) -> bool:
-        """Whether the session was started and its JVM is gone, as when it ran out of memory: no job will run again."""
+        """Return True if the session was started and its JVM is gone, as when it ran out of memory: no job will run
+        again.
+        """
         if self._spark_session is None:
             return False
         context: Any = self._spark_session.sparkContext  # its gateway has no public name

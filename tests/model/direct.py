@@ -227,7 +227,7 @@ class DirectMachine(RuleBasedStateMachine):
         return list(PendingBatch.from_json(pending).ranges) if pending else []
 
     def _is_forgotten(self, one: Try) -> bool:
-        """Whether the try was swept: another one has begun."""
+        """Return True if the try was swept: another one has begun."""
         asked = f"SELECT 1 FROM tidegate.staging WHERE staging_id = {one.work.area.staging_id}"
         return self.session.execute(asked.encode()).fetchone() is None
 

@@ -222,7 +222,7 @@ class Expectations(RuleBasedStateMachine):
         self._end(run)
 
     def _draining(self, known: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether partitions that were added wait for others; those added since wait for both."""
+        """Return True if partitions that were added wait for others; those added since wait for both."""
         parts = self.log.now.parts
         return any(p["next_offset"] < min(p["seen_end"] or 0, parts[p["partition"]].end) for p in known)
 
@@ -350,7 +350,7 @@ class Expectations(RuleBasedStateMachine):
 
     @property
     def _known(self) -> bool:
-        """Whether the pipeline reads the log of now."""
+        """True if the pipeline reads the log of now."""
         return any(span.topic_id == self.log.now.topic_id for span in positions(self.seen))
 
     def _owner_key(self) -> tuple[int, str]:

@@ -76,7 +76,7 @@ def _counted(records: list[tuple[int, Record]]) -> tuple[int, int]:
 
 
 def _red(records: list[tuple[int, Record]], *, keyed: bool) -> bool:
-    """Whether a row that would be written has a multiple of thirteen."""
+    """Return True if a row that would be written has a multiple of thirteen."""
     good = [record for _, record in records if record.kind != "bad"]
     if keyed:
         newest = {record.name: record for record in sorted(good, key=lambda record: record.number)}

@@ -175,7 +175,7 @@ class Run:
 
     @property
     def guessed(self) -> bool:
-        """Whether the batch that is planned has been staged ahead."""
+        """True if the batch that is planned has been staged ahead."""
         guess = self.ahead and self.ahead.guess
         return bool(guess and self.pending and guess.batch.batch_id == self.pending.batch_id)
 

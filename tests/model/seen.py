@@ -234,7 +234,7 @@ def _written(event: Mapping[str, Any]) -> set[str]:
 
 
 def left_out(seen: Seen, table: str) -> bool:
-    """Whether a batch was committed by a contract that does not name the table."""
+    """Return True if a batch was committed by a contract that does not name the table."""
     return any(table not in _written(event) for event in seen["lineage_event"])
 
 

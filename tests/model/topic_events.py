@@ -149,7 +149,7 @@ class TopicEvents(Expectations):
 
     @property
     def _in_force(self) -> bool:
-        """Whether a run has taken the contract as it is now: another topic halts it first."""
+        """True if a run has taken the contract as it is now: another topic halts it first."""
         digest = self.seen and self.seen["pipeline"]["contract_digest"]
         return bool(digest) and self.seen["contracts"][digest] == self.contract.version
 

@@ -73,7 +73,7 @@ def exact(world: World, pipeline: Pipeline) -> str:
 
 
 def nothing_left(world: World, pipeline: Pipeline) -> bool:
-    """Whether nothing of a building pipeline is left."""
+    """Return True if nothing of a building pipeline is left."""
     name = f"{pipeline.name}~replay"
     schemas = world.rows("select 1 from pg_namespace where nspname = %s", f"{pipeline.name}__replay")
     return not schemas and not world.rows("select 1 from tidegate.pipeline where name = %s", name)

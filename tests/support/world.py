@@ -181,7 +181,7 @@ class World:
 
 
 def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
-    """Whether each partition's leader says where its log ends."""
+    """Return True if each partition's leader says where its log ends."""
     try:
         return all(answer.result(10).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=5).values())
     except (KafkaException, TimeoutError):

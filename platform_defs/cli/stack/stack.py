@@ -135,7 +135,7 @@ def _kafka_lines(kafka: KafkaStatus) -> dict[str, str]:
 
 
 def needs_registry() -> bool:
-    """Whether the messages of a contract name their schemas."""
+    """Return True if the messages of a contract name their schemas."""
     from assets import read_contracts
 
     return any(contract.wire.framed for contract in read_contracts().good)

@@ -193,7 +193,7 @@ class TypeEntry:
 
     @property
     def physical_needed(self) -> bool:
-        """Whether logicalType alone does not say which type is meant."""
+        """True if logicalType alone does not say which type is meant."""
         return self.name not in self.logical
 
 

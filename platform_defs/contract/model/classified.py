@@ -19,7 +19,7 @@ NOT_SHOWN = "may quote classified values, and is not shown"  # ends the sentence
 
 
 def is_classified(classification: str) -> bool:
-    """Whether a field or column of this classification is one whose values are not shown."""
+    """Return True if a field or column of this classification is one whose values are not shown."""
     return classification.strip().casefold() not in ("", *OPEN)
 
 
@@ -33,7 +33,7 @@ class Classified:
 
     @property
     def any(self) -> bool:
-        """Whether anything is: then no excerpt of a whole message, no key and no text that others made is shown."""
+        """True if anything is: then no excerpt of a whole message, no key and no text that others made is shown."""
         return bool(self.fields or self.columns)
 
     @property
@@ -42,7 +42,7 @@ class Classified:
         return self.fields | {f"{table}.{column}" for table, column in self.columns}
 
     def hides(self, table: str, column: str) -> bool:
-        """Whether values of the column are not shown. So are those of the message's key, and of columns that the
+        """Return True if values of the column are not shown. So are those of the message's key, and of columns that the
         contract does not know, where anything is classified.
         """
         return self.any and column not in _PLACES and (table, column) not in self.others
@@ -102,7 +102,7 @@ def _own(item: Field | Column) -> bool:
 
 
 def _share(one: Field, other: Field) -> bool:
-    """Whether the value of one holds that of the other, in any of the places where writers have them."""
+    """Return True if the value of one holds that of the other, in any of the places where writers have them."""
     return any(_within(a, b) for a in (one.path, *one.aliases) for b in (other.path, *other.aliases))
 
 

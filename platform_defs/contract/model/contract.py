@@ -186,11 +186,11 @@ class Limits:
 
     @property
     def continuous(self) -> bool:
-        """Whether a run stays for the pipeline, since starting one would take longer than its messages may wait."""
+        """True if a run stays for the pipeline, since starting one would take longer than its messages may wait."""
         return self.lag_seconds < CONTINUOUS_BELOW
 
     def exceeded_by(self, counted: Counted) -> bool:
-        """Whether these are more dead letters than the contract allows."""
+        """Return True if these are more dead letters than the contract allows."""
         enough = counted.dead_letters >= self.dead_letter_minimum
         return enough and counted.dead_letters > self.dead_letter_share * counted.messages
 
@@ -211,7 +211,7 @@ class WireFormat:
 
     @property
     def framed(self) -> bool:
-        """Whether messages name their schema, so that a registry is needed."""
+        """True if messages name their schema, so that a registry is needed."""
         return self.framing != "none"
 
 

@@ -32,7 +32,7 @@ def pattern_mistake(pattern: str) -> str | None:
 
 
 def fits(value: str | bytes | int | float | bool | date | datetime | Decimal, of: ColumnType) -> bool:
-    """Whether a column of the type can hold the value, which is of the type's Python class."""
+    """Return True if a column of the type can hold the value, which is of the type's Python class."""
     if isinstance(value, str):
         return _is_unicode(value)
     if isinstance(value, int):
@@ -43,7 +43,7 @@ def fits(value: str | bytes | int | float | bool | date | datetime | Decimal, of
 
 
 def breaks(rule: RowRule, value: Any) -> bool:
-    """Whether the value, which is not null, breaks the rule."""
+    """Return True if the value, which is not null, breaks the rule."""
     match rule.kind:
         case "required":
             return False

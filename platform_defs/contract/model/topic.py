@@ -28,7 +28,7 @@ class TopicKeys:
 
     @property
     def declared(self) -> bool:
-        """Whether anything is written that a topic can differ from."""
+        """True if anything is written that a topic can differ from."""
         return self.partitions is not None or self.replication_factor is not None or bool(self.config)
 
 

@@ -43,7 +43,7 @@ def contract_digest(contract: Contract) -> str:
 
 
 def same_words(one: Contract, other: Contract) -> bool:
-    """Whether the two say the same, descriptions and limits included, whatever their versions."""
+    """Return True if the two say the same, descriptions and limits included, whatever their versions."""
     return _canonical(document(replace(one, version=""))) == _canonical(document(replace(other, version="")))
 
 

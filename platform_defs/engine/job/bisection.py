@@ -77,7 +77,7 @@ class Bisection:
         return None
 
     def _passes(self, item: OffsetRange) -> bool:
-        """Whether `item` does not fail, and holds a message that has reached the transform."""
+        """Return True if `item` does not fail, and holds a message that has reached the transform."""
         if self._failure(item) is not None:
             return False
         return any(read.rows and read.range == item for read in self.ledger.coverage(self.area.staging_id))
@@ -142,7 +142,7 @@ class Bisection:
 
 
 def certain(why: Failure) -> bool:
-    """Whether it is said to be a value's fault, by Postgres or by Spark."""
+    """Return True if it is said to be a value's fault, by Postgres or by Spark."""
     return isinstance(why, RowRefused) or why.of_data
 
 

@@ -87,7 +87,9 @@ def _set_group(spark: SparkSession, group: str, what: str) -> None:
 
 
 def _has_begun(spark: SparkSession, group: str) -> bool:
-    """Whether a task of the group has had a core; also where Spark does not remember, or no job was started at all."""
+    """Return True if a task of the group has had a core; also where Spark does not remember, or no job was started at
+    all.
+    """
     tracker: Any = spark.sparkContext.statusTracker()  # its methods return named tuples of no type
     jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
     stages = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds]

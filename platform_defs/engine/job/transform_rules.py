@@ -162,14 +162,14 @@ def _check_provenance(plan: Any, origin: Any, where: str) -> None:
 
 
 def _varies(node: Any) -> bool:
-    """Whether a plan or expression may give another result next time: rand(), uuid(), or the current time, user or
-    catalog.
+    """Return True if a plan or expression may give another result next time: rand(), uuid(), or the current time, user
+    or catalog.
     """
     return not node.deterministic() or _contains(node, "CURRENT_LIKE")
 
 
 def _contains(node: Any, pattern: str) -> bool:
-    """Whether anything in `node` is of this kind (catalyst's TreePattern: one bit each, without a walk)."""
+    """Return True if anything in `node` is of this kind (catalyst's TreePattern: one bit each, without a walk)."""
     context: Any = SparkContext._active_spark_context  # pyright: ignore[reportPrivateUsage]  # PySpark names no other
     patterns = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     return node.containsPattern(getattr(patterns, pattern)())
@@ -196,7 +196,7 @@ def _count_reads(node: Any, origin: Any) -> int:
 
 
 def _is(node: Any, origin: Any) -> bool:
-    """Whether `node` is the decoded source: the same MapInArrow (its output ids may be renamed by a self join)."""
+    """Return True if `node` is the decoded source: the same MapInArrow (its output ids may be renamed by a self join)."""
     return node.nodeName() == origin.nodeName() and node.canonicalized().equals(origin.canonicalized())
 
 

@@ -52,6 +52,6 @@ def old_before_new(positions: Sequence[Position], view: TopicView) -> list[Posit
 
 
 def draining(positions: Sequence[Position], view: TopicView) -> bool:
-    """Whether a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
+    """Return True if a partition is yet to reach its noted end, or the end of the log where that was cut meanwhile."""
     ends = {item.partition: min(item.seen_end or 0, view.partitions[item.partition].written) for item in positions}
     return any(item.next_offset < ends[item.partition] for item in positions)

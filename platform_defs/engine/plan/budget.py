@@ -26,10 +26,10 @@ class Spent:
     started: float = field(default_factory=time.monotonic)
 
     def may_begin(self) -> bool:
-        """Whether another batch may begin. The first one may."""
+        """Return True if another batch may begin. The first one may."""
         in_time = time.monotonic() - self.started <= self.budget.seconds
         return self.begun < self.budget.batches and (in_time or not self.begun)
 
     def may_go_ahead(self) -> bool:
-        """Whether it may begin while another is at work."""
+        """Return True if it may begin while another is at work."""
         return self.budget.ahead and self.may_begin()

@@ -18,8 +18,8 @@ TASKS = 4  # a large batch is split into about this many ranges
 
 
 def is_full(ranges: Sequence[OffsetRange], batch_messages: int) -> bool:
-    """Whether a batch of these ranges is as large as a contract allows that has this limit: it may have left more.
-    Shares of partitions are rounded down.
+    """Return True if a batch of these ranges is as large as a contract allows that has this limit: it may have left
+    more. Shares of partitions are rounded down.
     """
     return sum(map(len, ranges)) + len({item.partition for item in ranges}) > batch_messages
 

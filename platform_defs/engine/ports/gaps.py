@@ -17,7 +17,7 @@ Spans = tuple[pa.Int64Array, pa.Int64Array]  # starts (included) and ends (exclu
 
 
 def ascend(offsets: pa.Int64Array) -> bool:
-    """Whether each is greater than the one before it."""
+    """Return True if each is greater than the one before it."""
     return not pc.any(pc.less_equal(offsets.slice(1), offsets.slice(0, len(offsets) - 1))).as_py()
 
 

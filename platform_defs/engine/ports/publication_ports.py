@@ -142,7 +142,7 @@ class DirectSession(Protocol):
     """A session of a task that publishes ranges, one after the other."""
 
     def is_published(self, wanted: OffsetRange) -> bool:
-        """Whether the range has been published as the batch that it is in this try. Raises Fenced."""
+        """Return True if the range has been published as the batch that it is in this try. Raises Fenced."""
         ...
 
     def faults(self, staged: Staged) -> list[FaultGroup]:

@@ -116,7 +116,7 @@ class PipelineLease(CountsFaults, Protocol):
         ...
 
     def has_failed(self) -> bool:
-        """Whether the last try at the pipeline failed, or died, and nothing was planned or published since."""
+        """Return True if the last try at the pipeline failed, or died, and nothing was planned or published since."""
         ...
 
     def row_local(self) -> str | None:
@@ -177,7 +177,7 @@ class PipelineLease(CountsFaults, Protocol):
         ...
 
     def fenced(self) -> bool:
-        """Whether another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
+        """Return True if another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
         ...
 
     def note_red_gate(self, gate: GateRed) -> int:

@@ -83,8 +83,8 @@ class Schemas(SchemaFinder, Protocol):
         ...
 
     def is_familiar(self) -> bool:
-        """Whether the registry has one of the schemas that the ledger keeps of it, or a version of the contract's
-        subject. Raises RegistryAway.
+        """Return True if the registry has one of the schemas that the ledger keeps of it, or a version of the
+        contract's subject. Raises RegistryAway.
         """
         ...
 

@@ -82,7 +82,7 @@ def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden
 
 
 def _may_quote_others(field: Field, fault: Fault) -> bool:
-    """Whether the reason may quote what is beside the field: what should be the object around it."""
+    """Return True if the reason may quote what is beside the field: what should be the object around it."""
     return len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
 
 

@@ -68,7 +68,7 @@ class TaskWork:
 
     @cached_property
     def hides(self) -> bool:
-        """Whether no text that others made may be passed on: it could quote a classified value."""
+        """True if no text that others made may be passed on: it could quote a classified value."""
         return classified(self.contract).any
 
     @property

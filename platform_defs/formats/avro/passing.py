@@ -202,7 +202,7 @@ class Passing:
             rounds += 1
 
     def _worth_it(self, going: Mask, rounds: int, cursors: Cursors) -> bool:
-        """Whether to go round once more; the last few messages of a long round are left to the single reader."""
+        """Return True if to go round once more; the last few messages of a long round are left to the single reader."""
         number = np.count_nonzero(going)
         if 0 < number < FEW and rounds >= _LONE_ROUNDS:
             cursors.doubt(going)

@@ -120,7 +120,7 @@ class Schema:
         return self.named[of.name] if isinstance(of, Reference) else of
 
     def is_empty(self, of: AvroType) -> bool:
-        """Whether values of the type take no byte at all, so that no message is too short for many of them."""
+        """Return True if values of the type take no byte at all, so that no message is too short for many of them."""
         match of:
             case Primitive():
                 return of.name == "null"

@@ -48,7 +48,7 @@ def read_kept_whole(shape: ObjectShape, paths: Sequence[MessagePath], values: Se
 
 
 def has_unknown(document: Any, shape: ObjectShape) -> bool:
-    """Whether an object that is taken apart has a key that the contract does not know."""
+    """Return True if an object that is taken apart has a key that the contract does not know."""
     if type(document) is not dict:
         return False
     found = cast("dict[str, Any]", document)
@@ -85,5 +85,5 @@ def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | 
 
 
 def _may_be_too_large(text: bytes) -> bool:
-    """Whether the single reader must say how long the text is with its numbers written without exponents."""
+    """Return True if the single reader must say how long the text is with its numbers written without exponents."""
     return len(text) > MAX_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)

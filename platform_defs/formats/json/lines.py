@@ -126,7 +126,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:
-    """Whether a decimal may be one that pyarrow must not read."""
+    """Return True if a decimal may be one that pyarrow must not read."""
     if plan.shifted_far is None:
         return False
     if _holds(joined, rb"\u00") and _escaped_ascii(joined):  # of a key, or of a number in a string
@@ -135,12 +135,12 @@ def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:
 
 
 def _holds(joined: bytes, escape: bytes) -> bool:
-    """Whether an escape is in it. Its backslash alone is found fifty times as fast, and is rarely there."""
+    """Return True if an escape is in it. Its backslash alone is found fifty times as fast, and is rarely there."""
     return b"\\" in joined and escape in joined
 
 
 def _nests_deep(joined: bytes, values: pa.BinaryArray) -> bool:
-    """Whether a value nests deeper than the single reader allows; pyarrow skips unknown fields of any depth."""
+    """Return True if a value nests deeper than the single reader allows; pyarrow skips unknown fields of any depth."""
     if joined.count(b"[") + joined.count(b"{") < len(values) + MAX_DEPTH:
         return False
     return any(map(too_deep, all_bytes(values)))

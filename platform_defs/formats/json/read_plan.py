@@ -47,7 +47,7 @@ class ReadPlan:
         self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
 
     def finds_shifted_far(self, joined: bytes, values: pa.BinaryArray) -> bool:
-        """Whether `shifted_far` matches one of the values, which `joined` holds one after another."""
+        """Return True if `shifted_far` matches one of the values, which `joined` holds one after another."""
         text = one_value(joined)
         if not any(pc.match_substring_regex(text, hint)[0].as_py() for hint in self.hints):
             return False
@@ -91,12 +91,12 @@ def _decimal_keys(fields: Sequence[Field]) -> list[str]:
 
 
 def _in_arrays(fields: Sequence[Field]) -> bool:
-    """Whether there are arrays of decimals."""
+    """Return True if there are arrays of decimals."""
     return any(item.type.item and item.type.item.kind == "decimal" for item in fields)
 
 
 def _plain(keys: Sequence[str]) -> bool:
-    """Whether each can be spelled in one way only, but for \\u escapes."""
+    """Return True if each can be spelled in one way only, but for \\u escapes."""
     return all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
 
 

@@ -111,7 +111,7 @@ class MessageReader:
 
 
 def too_deep(value: bytes) -> bool:
-    """Whether brackets nest deeper than MAX_DEPTH, outside of strings. Needs no valid JSON and no recursion."""
+    """Return True if brackets nest deeper than MAX_DEPTH, outside of strings. Needs no valid JSON and no recursion."""
     if value.count(b"[") + value.count(b"{") <= MAX_DEPTH:
         return False
     depth = 0

@@ -87,7 +87,9 @@ def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> No
 
 
 def _is_name(path: str) -> bool:
-    """Whether a file below a folder can have that name. (Errors of the file system are to be those of the system.)"""
+    """Return True if a file below a folder can have that name. (Errors of the file system are to be those of the
+    system.)
+    """
     if "\\" in path or not path.isprintable() or len(path.encode()) > _MAX_NAME:
         return False
     parts = path.split("/")
@@ -124,7 +126,7 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
 
 
 def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
-    """Whether the compiler could not write its answer, or not open what it was given: then it says nothing else."""
+    """Return True if the compiler could not write its answer, or not open what it was given: then it says nothing else."""
     if f"{folder / 'compiled'}: " in stderr:
         return True
     said = [line for line in stderr.splitlines() if ": warning: " not in line]

@@ -64,7 +64,7 @@ def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]
 
 
 def _is_packed(field: FieldShape, values: Values, found: Found) -> bool:
-    """Whether each value is several numbers: it has a length, as the field's type has not."""
+    """Return True if each value is several numbers: it has a length, as the field's type has not."""
     if field.wire_type == LENGTH or not len(values.rows):
         return False
     wire_type = int(found.buffer.raw[values.tags[0]]) & 7  # the same tag in all of them

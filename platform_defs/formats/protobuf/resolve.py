@@ -73,17 +73,17 @@ class ColumnPlan:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is made of all that the message has of a field."""
+        """True if it is made of all that the message has of a field."""
         return self.recipe in ("json", "array")
 
     @property
     def is_message(self) -> bool:
-        """Whether the value is a message of its own, whose parts have defaults."""
+        """True if the value is a message of its own, whose parts have defaults."""
         return self.recipe in ("decimal_message", "decimal_bytes", "date_parts", "timestamp")
 
     @property
     def empty_is_null(self) -> bool:
-        """Whether an empty text is no value: of a field that cannot be missing, and whose type has no empty value."""
+        """True if an empty text is no value: of a field that cannot be missing, and whose type has no empty value."""
         implicit = self.shape is not None and not self.shape.explicit
         return implicit and self.recipe in ("decimal_text", "date_text", "spelled_text")
 
@@ -206,7 +206,7 @@ def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
 
 
 def is_genuine(message: Descriptor) -> bool:
-    """Whether the message has the fields that its name promises, if it promises any."""
+    """Return True if the message has the fields that its name promises, if it promises any."""
     wanted = _PARTS.get(message.full_name, ())
     parts = (message.fields_by_number.get(n) for n in range(1, len(wanted) + 1))
     return wanted == tuple(KINDS[part.type] if part is not None and not part.is_repeated else "" for part in parts)

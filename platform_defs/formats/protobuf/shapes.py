@@ -83,7 +83,7 @@ class FieldShape:
         return _WIRE_TYPES.get(self.kind, VARINT)
 
     def takes(self, wire_type: int) -> bool:
-        """Whether what the wire has under the field's number is the field; otherwise it is an unknown one."""
+        """Return True if what the wire has under the field's number is the field; otherwise it is an unknown one."""
         packed = self.repeated and wire_type == LENGTH and self.wire_type in PACKABLE
         return wire_type == self.wire_type or packed
 
@@ -101,12 +101,12 @@ class MessageShape:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of the types that come with the compiler (descriptors.py lets no schema replace those)."""
+        """True if it is one of the types that come with the compiler (descriptors.py lets no schema replace those)."""
         return self.of.file.name.startswith("google/protobuf/")
 
     @property
     def is_whole(self) -> bool:
-        """Whether all fields are read, so that none is unknown to the contract."""
+        """True if all fields are read, so that none is unknown to the contract."""
         return self._chosen is None
 
     @cached_property

@@ -50,7 +50,7 @@ class Proposal:
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to apply."""
+        """True if there is nothing to apply."""
         return self.known and self.plan.empty and not self.tables
 
     @property

@@ -137,7 +137,7 @@ class Git:
         return None
 
     def _unchanged(self, contract: Contract, top: Path) -> bool:
-        """Whether its files are those of the commit: most are, and need not be read twice."""
+        """Return True if its files are those of the commit: most are, and need not be read twice."""
         folder = (contract.path or top).parent
         files = [contract.path or top, *([folder / contract.wire.schema_file] if contract.wire.schema_file else [])]
         own = {os.path.relpath(file, top) for file in files}

@@ -32,7 +32,7 @@ class Fault:
         return " ".join((self.recipe.__doc__ or "").split("\n\n")[0].split())
 
     def concerns(self, preset: Preset) -> bool:
-        """Whether a producer of this preset can meet it."""
+        """Return True if a producer of this preset can meet it."""
         return not self.transactions or preset.waits == "commit"
 
 

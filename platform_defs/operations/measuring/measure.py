@@ -168,8 +168,8 @@ class Laboratory:
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Whether it came up while an interrupt was being raised: in tidying up after it, or where a SystemError of the
-    client stands for it.
+    """Return True if it came up while an interrupt was being raised: in tidying up after it, or where a SystemError of
+    the client stands for it.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__

@@ -144,7 +144,7 @@ def _refuse_unfit(
 
 
 def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> bool:
-    """Whether the next run of a contract with this table demands a replay of it anyway."""
+    """Return True if the next run of a contract with this table demands a replay of it anyway."""
     held = Output(contract.pipeline, item.definition, item.batch_id, newest)
     table = next((table for table in contract.tables if table.name == item.table_name), None)
     return table is None or held.filled_otherwise(table) or held.behind

@@ -67,7 +67,7 @@ class Pruned:
 
     @property
     def any(self) -> bool:
-        """Whether there is anything to remove."""
+        """True if there is anything to remove."""
         return any(self.counts.values())
 
     def sentence(self) -> str:

@@ -34,14 +34,14 @@ GRACE = 120.0  # seconds for a run to open its session, or to end after closing 
 
 
 def scheduled(run: DagsterRun) -> bool:
-    """Whether the sensor started the run, for whatever is due. A re-execution by hand is by hand, though it has the
-    tag.
+    """Return True if the sensor started the run, for whatever is due. A re-execution by hand is by hand, though it has
+    the tag.
     """
     return STARTED_FOR in run.tags and run.parent_run_id is None
 
 
 def stays(run: DagsterRun) -> bool:
-    """Whether the sensor started the run to stay, for pipelines whose latency is a few seconds."""
+    """Return True if the sensor started the run to stay, for pipelines whose latency is a few seconds."""
     return scheduled(run) and CONTINUOUS in run.tags
 
 

@@ -127,7 +127,7 @@ class Continuous:
             time.sleep(self.glance)  # no broker tells unasked
 
     def others_waiting(self) -> bool:
-        """Whether another pipeline wants a turn than those that have theirs: these are to end after a batch."""
+        """Return True if another pipeline wants a turn than those that have theirs: these are to end after a batch."""
         return bool(self._unread)
 
     def turned(self, name: str, turn: Turned) -> None:

@@ -44,7 +44,7 @@ class Goal(Protocol):
         ...
 
     def failed(self, name: str, error: Exception) -> bool:
-        """Whether that ends the run's work on the pipeline as a failure. It wants no more turns then."""
+        """Return True if that ends the run's work on the pipeline as a failure. It wants no more turns then."""
         ...
 
 
@@ -62,7 +62,7 @@ class EverythingThere:
         return [name for name in self._left if name not in taken]
 
     def others_waiting(self, hands: int) -> bool:
-        """Whether more pipelines want a turn, or have one, than there are turns at a time."""
+        """Return True if more pipelines want a turn, or have one, than there are turns at a time."""
         return len(self._left) > hands
 
     def turned(self, name: str, turn: Turned) -> None:

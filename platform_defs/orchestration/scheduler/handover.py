@@ -29,12 +29,12 @@ class ScheduledRun:
     leaving: bool = False  # it has been told to leave
 
     def is_outdated(self, definitions: str) -> bool:
-        """Whether Dagster has loaded others since. One without a digest ends with its shift."""
+        """Return True if Dagster has loaded others since. One without a digest ends with its shift."""
         return bool(self.definitions) and self.definitions != definitions
 
     @property
     def hands_over(self) -> bool:
-        """Whether its shift is nearly over: the next run may start."""
+        """True if its shift is nearly over: the next run may start."""
         return self.spent or self.leaving or self.age > SHIFT - HANDOVER
 
 

@@ -102,7 +102,7 @@ class Turns:
             reporter.finish()
 
     def alone(self, name: str) -> bool:
-        """Whether the pipeline's batch has failed so often that it is tried alone, for a while."""
+        """Return True if the pipeline's batch has failed so often that it is tried alone, for a while."""
         try:
             failures = self._ledger.batch_failures(name)
         except TidegateError:
@@ -165,8 +165,8 @@ class Turns:
         return SHARE if others_waiting else LONG
 
     def _goes_on(self, published: Published, contract: Contract, share: Spent) -> bool:
-        """Whether the turn goes on after the batch. A long one ends where others have come to wait meanwhile, and its
-        `share` is spent.
+        """Return True if the turn goes on after the batch. A long one ends where others have come to wait meanwhile,
+        and its `share` is spent.
         """
         if published.followed:  # of a plan that is published range by range: all of it is reported
             return True
@@ -200,7 +200,7 @@ class Turns:
 
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:
-    """Whether the batch was as large as the contract allows. One that was not has read all there was when it was
+    """Return True if the batch was as large as the contract allows. One that was not has read all there was when it was
     planned; to look at once for what has come since would make a batch of each message of a trickle. Of ranges that are
     published one by one, the plan is what counts.
     """

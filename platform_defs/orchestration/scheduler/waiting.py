@@ -100,7 +100,9 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
 
 
 def wants_turn(seen: Seen) -> bool:
-    """Whether a run that stays for the pipeline is to give it a turn now: something is unread, or it must be halted."""
+    """Return True if a run that stays for the pipeline is to give it a turn now: something is unread, or it must be
+    halted.
+    """
     if _must_wait(seen) or not isinstance(seen.view, TopicView):
         return False
     try:
@@ -113,7 +115,9 @@ def wants_turn(seen: Seen) -> bool:
 
 
 def may_have_turns(seen: Seen) -> bool:
-    """Whether a run may take the pipeline at all now: it is neither halted nor backed off, and its topic is there."""
+    """Return True if a run may take the pipeline at all now: it is neither halted nor backed off, and its topic is
+    there.
+    """
     return _must_wait(seen) is None
 
 

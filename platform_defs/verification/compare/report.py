@@ -62,7 +62,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is lost, duplicated, wrong or uncovered."""
+        """True if nothing is lost, duplicated, wrong or uncovered."""
         return not any(getattr(self, name) for name in BAD)
 
     @property
@@ -176,7 +176,7 @@ class Findings:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing bad was found so far."""
+        """True if nothing bad was found so far."""
         return not any(self.counts.get(name) for name in BAD)
 
     def report(self, seconds: float, digest: str, new: New | None = None) -> Report:

@@ -280,7 +280,7 @@ def read_or_none(of: Type, tape: Tape) -> Any:
 
 
 def takes_no_byte(of: Type) -> bool:
-    """Whether neither the type nor any that follows within it takes one."""
+    """Return True if neither the type nor any that follows within it takes one."""
     found = of.__dict__.get("takes_no_byte")
     if found is None:
         found = of.__dict__["takes_no_byte"] = _takes_no_byte(of)

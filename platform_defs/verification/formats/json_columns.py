@@ -25,7 +25,7 @@ _TEXTUAL = ("json", "array", *_SPELLED)
 
 
 def is_textual(of: ColumnType) -> bool:
-    """Whether columns of the type are read as text."""
+    """Return True if columns of the type are read as text."""
     return of.kind in _TEXTUAL
 
 

@@ -122,7 +122,7 @@ def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
 
 
 def _is_zero(raw: str) -> bool:
-    """Whether the number written is zero, and not one too small for Python's decimals."""
+    """Return True if the number written is zero, and not one too small for Python's decimals."""
     return not re.search("[1-9]", re.split("[eE]", raw)[0])
 
 

@@ -251,7 +251,7 @@ class Snapshot:
         return messages
 
     def indexed_by_batch(self, table: Table) -> bool:
-        """Whether rows of some batches are found without reading all of them."""
+        """Return True if rows of some batches are found without reading all of them."""
         (found,) = self._connection.execute(queries()["indexed_by_batch"], {"table": table.name}).fetchone() or (False,)
         return found
 

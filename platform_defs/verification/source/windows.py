@@ -38,7 +38,7 @@ class Window:
 
     @property
     def whole(self) -> bool:
-        """Whether it is everything: rows and dead letters of whatever batch and offset."""
+        """True if it is everything: rows and dead letters of whatever batch and offset."""
         return self == Window()
 
     def of(self, part: "Partition") -> "Partition":

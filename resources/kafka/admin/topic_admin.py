@@ -277,7 +277,7 @@ def _new_partitions(step: AddPartitions) -> NewPartitions:
 
 
 def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None) -> bool:
-    """Whether the topic, as it is described, is as the step makes it."""
+    """Return True if the topic, as it is described, is as the step makes it."""
     if there is None or not there.partitions:
         return False
     if isinstance(step, SetConfig):

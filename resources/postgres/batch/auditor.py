@@ -111,7 +111,7 @@ def _expectation(rule: BatchRule, number: int) -> Any:
 
 
 def _per_row(expectation: Any) -> bool:
-    """Whether the expectation maps over rows, and so can name the rows that failed."""
+    """Return True if the expectation maps over rows, and so can name the rows that failed."""
     return type(expectation).__name__.startswith("ExpectColumnValues") or "Pair" in type(expectation).__name__
 
 

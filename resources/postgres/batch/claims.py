@@ -63,12 +63,12 @@ class Output:
     newest_batch: int | None  # of the pipeline
 
     def filled_otherwise(self, table: Table) -> bool:
-        """Whether it was filled in another way than the contract fills `table`."""
+        """Return True if it was filled in another way than the contract fills `table`."""
         return self.definition not in (None, table.definition)
 
     @property
     def behind(self) -> bool:
-        """Whether batches were published without it."""
+        """True if batches were published without it."""
         return (self.batch_id or 0) < (self.newest_batch or 0)
 
     def refuse_outdated(self, table: Table) -> None:

@@ -80,7 +80,7 @@ class DirectSession:
 
     @property
     def hides(self) -> bool:
-        """Whether no error may quote a row: values of the contract are classified."""
+        """True if no error may quote a row: values of the contract are classified."""
         return classified(self.area.contract).any
 
     def is_published(self, wanted: OffsetRange) -> bool:

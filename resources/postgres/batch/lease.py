@@ -87,7 +87,7 @@ class PostgresLease:
 
     @property
     def hides(self) -> bool:
-        """Whether no error may quote a row: values of the contract are classified."""
+        """True if no error may quote a row: values of the contract are classified."""
         return classified(self.contract).any
 
     def ping(self) -> None:
@@ -325,7 +325,9 @@ class PostgresLease:
             self.connection.execute("ROLLBACK")
 
     def _committed(self, batch_id: int) -> bool:
-        """Whether a batch whose COMMIT was not answered happened. Asked under the row lock: nothing is in flight."""
+        """Return True if a batch whose COMMIT was not answered happened. Asked under the row lock: nothing is in
+        flight.
+        """
         try:
             self.connection = _session(self.url, self.holder.pipeline, self.holder.owner)
             with database_errors(), self.connection.transaction():

@@ -48,7 +48,7 @@ def lock_as_owner(connection: Connection, holder: Holder) -> None:
 
 
 def is_owner(connection: Connection, holder: Holder) -> bool:
-    """Whether `holder` is the pipeline's owner; then its row stays locked for the rest of the transaction."""
+    """Return True if `holder` is the pipeline's owner; then its row stays locked for the rest of the transaction."""
     return connection.execute(queries()["lock_as_owner"], holder.key).fetchone() is not None
 
 
@@ -64,7 +64,7 @@ class PostgresPublication:
 
     @property
     def hides(self) -> bool:
-        """Whether no error may quote a row: values of the contract are classified."""
+        """True if no error may quote a row: values of the contract are classified."""
         return classified(self.contract).any
 
     def lock_as_owner(self) -> None:

@@ -63,7 +63,7 @@ class AdoptionLedger:
             refuse_unfit(table, live)
 
     def has_rows(self, table: str) -> bool:
-        """Whether the table holds anything."""
+        """Return True if the table holds anything."""
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table))
         return self.connection.execute(query).fetchone() is not None
 

@@ -61,7 +61,7 @@ def migrate(url: str) -> tuple[str, ...]:
 
 
 def is_current(connection: Connection) -> bool:
-    """Whether there is nothing to migrate. Raises LedgerTooNew, and BadInput as `migrate` does."""
+    """Return True if there is nothing to migrate. Raises LedgerTooNew, and BadInput as `migrate` does."""
     _require_utf8(connection)
     found = version(connection)
     if found is None or found.missing:

@@ -63,7 +63,7 @@ class Replacement(BuiltBeside):
             yield
 
     def apart(self, connection: Connection) -> bool:
-        """Whether the two are at different offsets, or in different logs."""
+        """Return True if the two are at different offsets, or in different logs."""
         return connection.execute(queries()["apart"], self.key).fetchone() is not None
 
     def differences(self, connection: Connection, history: History) -> tuple[Difference, ...]:
@@ -183,7 +183,7 @@ class Replacement(BuiltBeside):
             )
 
     def _found_in_place(self, url: str, replay_id: int) -> bool:
-        """Whether a replay whose COMMIT was not answered is in place. Asked under the row lock: nothing is in
+        """Return True if a replay whose COMMIT was not answered is in place. Asked under the row lock: nothing is in
         flight.
         """
         try:

@@ -140,8 +140,8 @@ def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = Fals
 
 
 def _ended(error: psycopg.Error) -> bool:
-    """Whether the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects one,
-    says then that it "received 2 results from command 'BEGIN'".
+    """Return True if the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects
+    one, says then that it "received 2 results from command 'BEGIN'".
     """
     return isinstance(error, psycopg.InternalError) and " results from command " in str(error)
 

@@ -50,7 +50,7 @@ def require_session_mode(address: str) -> None:
 
 
 def _share(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: int) -> bool:
-    """Whether the server process of `one` is not its own while `other` is inside a transaction."""
+    """Return True if the server process of `one` is not its own while `other` is inside a transaction."""
     try:
         with other.transaction():
             return _asked(other, _PID) == mine or _asked(one, _PID) != mine

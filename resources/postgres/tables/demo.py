@@ -27,7 +27,7 @@ class DemoTotals:
 
     @property
     def exact(self) -> bool:
-        """Whether every message is two postings or one dead letter, and the postings sum to 0."""
+        """True if every message is two postings or one dead letter, and the postings sum to 0."""
         return self.postings == 2 * (self.messages - self.dead_letters) and not self.balances_sum
 
 

@@ -277,7 +277,7 @@ def test_without_a_ledger_there_is_nothing_to_prune(world: World) -> None:
 
 
 def _ended(world: World) -> bool:
-    """Whether a session that prunes and waits for a lock was there, and is ended."""
+    """Return True if a session that prunes and waits for a lock was there, and is ended."""
     return bool(
         world.rows(
             "select pg_terminate_backend(pid) from pg_stat_activity"

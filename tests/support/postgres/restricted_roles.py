@@ -38,7 +38,7 @@ class Company:
 
     @property
     def has_dagster(self) -> bool:
-        """Whether Dagster's tables are there."""
+        """True if Dagster's tables are there."""
         (found,) = self.as_("administrator").rows("select to_regnamespace('dagster') is not null as there")
         return found["there"]
 

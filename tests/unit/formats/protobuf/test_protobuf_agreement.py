@@ -219,7 +219,7 @@ def _good_and_damaged(chance: random.Random, count: int) -> Iterator[bytes]:
 
 
 def _has_unnamed(shape: MessageShape, tree: Tree) -> bool:
-    """Whether an enum has a number without a name: for upb as if it were not there, here a dead letter."""
+    """Return True if an enum has a number without a name: for upb as if it were not there, here a dead letter."""
     for number, value in tree.items():
         field = shape.fields[number]
         if field.enum is not None and value not in field.enum.names:
