@@ -15,8 +15,7 @@ from uuid import uuid4
 import psycopg
 import typer
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console
 

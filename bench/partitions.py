@@ -18,8 +18,7 @@ from uuid import UUID, uuid4
 import numpy as np
 import pyarrow as pa
 import typer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
 

@@ -19,8 +19,7 @@ from typing import IO
 import psycopg
 import typer
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from assets import find_pipeline

@@ -18,8 +18,7 @@ from functools import partial
 from uuid import uuid4
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 from rich.console import Console
 

@@ -17,8 +17,7 @@ from shutil import copy
 import dagster as dg
 import psycopg
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from dagster import DagsterInstance
 from typing_extensions import override
 

@@ -7,8 +7,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench.many.plan import PARTITIONS, Planned
 

@@ -9,9 +9,7 @@ from uuid import uuid4
 import dagster as dg
 import psycopg
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 from pyspark.sql import SparkSession

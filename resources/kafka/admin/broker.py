@@ -14,9 +14,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs

@@ -18,9 +18,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin._config import ConfigResource, ConfigSource
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
 from platform_defs.cluster.observed import Broker, Partition
 from platform_defs.errors import BrokerAway, TidegateError, TopicMissing, error_policy

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from platform_defs.errors import BrokerAway
 from resources.kafka.client.admin_client import admin_client, override

@@ -11,9 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin._config import ConfigResource, ConfigSource
-from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewPartitions, NewTopic
+from confluent_kafka.admin import ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing, error_policy
 from platform_defs.errors.error_policy import Verdict

@@ -11,9 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
 from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissing
 from platform_defs.offsets import PartitionView, TopicView

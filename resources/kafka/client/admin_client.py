@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry
 
 from resources.kafka.client.connection_log import ConnectionLog
 from resources.kafka.client.refusals import refusing

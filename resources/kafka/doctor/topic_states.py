@@ -6,8 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from platform_defs.doctor.topics import RIGHTS, TopicState, TopicTrouble
 from resources.kafka.client.admin_client import admin_client

@@ -16,8 +16,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin._acl import AclOperation
-from confluent_kafka.admin._listoffsets import OffsetSpec
+from confluent_kafka.admin import AclOperation, OffsetSpec
 
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, TidegateError, TopicMissing, error_policy
 from platform_defs.errors.error_policy import Verdict

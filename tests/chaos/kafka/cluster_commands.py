@@ -6,9 +6,7 @@ from itertools import count
 from typing import Any
 
 from confluent_kafka import Producer
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import ConfigResource, NewTopic, ResourceType
 
 from platform_defs.contract.model.pipeline import Pipeline
 from resources.kafka.admin.throttles import FOLLOWER, LEADER

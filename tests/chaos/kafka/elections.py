@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from platform_defs import offsets
 from platform_defs.contract.model.pipeline import Pipeline

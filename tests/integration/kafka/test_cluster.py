@@ -7,8 +7,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from confluent_kafka.admin._config import ConfigResource
-from confluent_kafka.admin._resource import ResourceType
+from confluent_kafka.admin import ConfigResource, ResourceType
 
 from platform_defs.cluster.health import health
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan

@@ -310,7 +310,7 @@ def test_follow_shows_new_messages_until_it_is_interrupted(world: World, pipelin
 def test_follow_ends_with_its_limit_and_reads_partitions_that_are_added(
     world: World, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from confluent_kafka.cimpl import NewPartitions
+    from confluent_kafka.admin import NewPartitions
 
     from platform_defs.operations.kafka import peek as module
 

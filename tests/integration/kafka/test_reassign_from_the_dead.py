@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.cluster.reassign import Reassigning, Record

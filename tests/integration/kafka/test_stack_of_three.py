@@ -14,8 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 from kafka.errors import NoError
 from kafka.structs import OffsetAndMetadata, TopicPartition

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import NewTopic
 
 from platform_defs.operations.cluster.reassign import Record
 from resources.process.settings import settings

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer as Other
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import ChangedMeanwhile, NotDelivered

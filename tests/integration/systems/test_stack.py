@@ -13,8 +13,7 @@ import psutil
 import psycopg
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from platform_defs.cli.stack.stack import needs_registry
 from platform_defs.errors import BadInput

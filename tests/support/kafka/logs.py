@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
-from confluent_kafka.admin._listoffsets import OffsetSpec
-from confluent_kafka.admin._resource import ResourceType
-from confluent_kafka.cimpl import NewPartitions
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    OffsetSpec,
+    ResourceType,
+)
 
 from platform_defs.contract.model.pipeline import Pipeline
 from tests.support.waiting import wait_for

@@ -19,9 +19,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._acl import AclBinding, AclBindingFilter, AclOperation, AclPermissionType
-from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from resources.endpoints import Endpoints
 from resources.local import jars, java, kafka, processes

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_END, OFFSET_INVALID, TopicPartition
-from confluent_kafka.admin._listoffsets import ListOffsetsResultInfo
+from confluent_kafka.admin import ListOffsetsResultInfo
 
 from platform_defs.errors import BrokerAway
 from resources.kafka.admin import broker
