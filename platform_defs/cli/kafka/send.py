@@ -58,13 +58,15 @@ def send(
     letter is refused, with the reason. All arguments, or all lines of a file,
     are checked before the first is sent; standard input is checked and sent as
     it arrives. Without a contract, or with --unchecked, bytes are sent as they
-    are. Topics are never created. The command stops at the first message that
+    are. The partition of a key is chosen by the contract's partitioner
+    (keyed-crc32 unless it names one); without a contract by keyed, which is
+    Java's default. Topics are never created. The command stops at the first message that
     Kafka does not acknowledge, with exit code 1; with a contract, messages that
     were not delivered are kept for tidegate dlq send.
 
     \b
     JSON:
-      topic, pipeline (null: no contract reads the topic), preset
+      topic, pipeline (null: no contract reads the topic), preset, partitioner
       checked   whether messages were checked against the contract
       messages  a list: value (its number, from 1), partition, offset (null
                 with acks=0), timestamp, error (null, or why it was not

@@ -53,6 +53,7 @@ class Answer:
             "topic": prepared.topic,
             "pipeline": prepared.contract and prepared.contract.pipeline,
             "preset": prepared.chosen.preset.name,
+            "partitioner": prepared.chosen.partitioner,
             "checked": prepared.is_checked,
         }
         return json.dumps(head, indent=2).removesuffix("\n}") + ',\n  "messages": ['
@@ -70,7 +71,9 @@ def print_end(answer: Answer, sending: Sending) -> None:
     prepared, refused, noun = answer.prepared, sending.refused, answer.noun
     kept = kept_where(prepared.unsent) if prepared.unsent else ""
     if answer.output is Output.human:
-        print_line(f"{plural(sending.sent, 'message')} sent to {prepared.topic} {_checked(prepared)}")
+        print_line(
+            f"{plural(sending.sent, 'message')} sent to {prepared.topic} {_checked(prepared)}{_placed(prepared)}"
+        )
     answer.end(
         {
             "sent": sending.sent,
@@ -99,6 +102,12 @@ def _checked(prepared: Prepared) -> str:
     if not prepared.is_checked:
         return "unchecked (--unchecked)"
     return f"by the contract of {prepared.contract.pipeline}"
+
+
+def _placed(prepared: Prepared) -> str:
+    """Name the partitioner, where it decided by the key."""
+    by_key = prepared.request.key is not None and prepared.request.partition is None
+    return f", partitioner {prepared.chosen.partitioner}" if by_key else ""
 
 
 def _line(noun: str, item: Sent) -> str:

@@ -44,6 +44,7 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
         "topic": desk.topic,
         "pipeline": desk.name,
         "preset": "asynchronous",
+        "partitioner": "keyed-crc32",
         "checked": True,
         "messages": [],
         "sent": 2,
