@@ -51,7 +51,9 @@ def reached(looks: Looks) -> dict[int, Address]:
 
 
 def is_untried(looks: Looks) -> bool:
-    """Return True if only librdkafka can tell: it has the login or the certificates that the doctor's own look lacks."""
+    """Return True if only librdkafka can tell: it has the login or the certificates that the doctor's own look
+    lacks.
+    """
     troubles = [seen.outcome.kind for seen in looks.bootstrap if isinstance(seen.outcome, Trouble)]
     return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
 

@@ -123,7 +123,9 @@ def _runs(note: str | None) -> dict[str, int]:
 
 
 def may_be_retried(error: TidegateError) -> bool:
-    """Return True if another try of the run may end otherwise. Its note says what a transaction of unknown end came to."""
+    """Return True if another try of the run may end otherwise. Its note says what a transaction of unknown end came
+    to.
+    """
     if isinstance(error, TransactionAborted):
         return error.outcome != "poison"
     return isinstance(error, Retryable | ProducerBroken) and not isinstance(error, ProducerFenced)

@@ -29,7 +29,9 @@ def _of_topic(plan: Plan, topic: str, seen: Seen | None, now: ObservedTopic | No
 
 
 def _reached(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
-    """Return True if the topic is as it was seen, or as it is after the first of the steps, or after two of them, ..."""
+    """Return True if the topic is as it was seen, or as it is after the first of the steps, or after two of them,
+    ...
+    """
     state: Seen | None = seen
     for step in (None, *steps):
         if step is not None and not isinstance(step, Create):

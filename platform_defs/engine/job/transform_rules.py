@@ -196,7 +196,9 @@ def _count_reads(node: Any, origin: Any) -> int:
 
 
 def _is(node: Any, origin: Any) -> bool:
-    """Return True if `node` is the decoded source: the same MapInArrow (its output ids may be renamed by a self join)."""
+    """Return True if `node` is the decoded source: the same MapInArrow (its output ids may be renamed by a self
+    join).
+    """
     return node.nodeName() == origin.nodeName() and node.canonicalized().equals(origin.canonicalized())
 
 

@@ -126,7 +126,9 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
 
 
 def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
-    """Return True if the compiler could not write its answer, or not open what it was given: then it says nothing else."""
+    """Return True if the compiler could not write its answer, or not open what it was given: then it says nothing
+    else.
+    """
     if f"{folder / 'compiled'}: " in stderr:
         return True
     said = [line for line in stderr.splitlines() if ": warning: " not in line]

@@ -21,7 +21,9 @@ class Work(Protocol):
         ...
 
     def alone(self, name: str) -> bool:
-        """Return True if the pipeline is to have its turn while no other has one: its batch may be what breaks theirs."""
+        """Return True if the pipeline is to have its turn while no other has one: its batch may be what breaks
+        theirs.
+        """
         ...
 
     def over(self) -> bool:

@@ -118,7 +118,9 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
 
 
 def _is_not_opened(folder: Path, said: str) -> bool:
-    """Return True if the compiler's only complaint is that a file it was given cannot be opened: the machine's fault."""
+    """Return True if the compiler's only complaint is that a file it was given cannot be opened: the machine's
+    fault.
+    """
     complaints = [line for line in said.splitlines() if ": warning: " not in line]
     if len(complaints) != 1 or complaints[0].endswith(": Unable to parse."):
         return False

@@ -87,7 +87,9 @@ def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named | NoRow:
 
 
 def _only_indexes(written: bytes) -> bool:
-    """Return True if these are a count and as many numbers: zigzag varints of at most five bytes that are not negative."""
+    """Return True if these are a count and as many numbers: zigzag varints of at most five bytes that are not
+    negative.
+    """
     ends = [place for place, byte in enumerate(written, 1) if byte < 128]
     starts = [0, *ends[:-1]]
     if not ends or ends[-1] != len(written):
