@@ -144,21 +144,21 @@ def _watched(
             added.subtract(rows)
             caught_up = _caught_up(database, watch, min(CATCH_UP, 60 * minutes), say)
             return Measured(
-                planned,
-                first_round,
-                started,
-                minutes,
-                LATENCY,
-                sent,
-                broker,
-                looks,
-                ticks,
-                batches,
-                runs,
-                added,
-                busy,
-                _idle(home, idle, say),
-                caught_up,
+                planned=planned,
+                first_round=first_round,
+                started=started,
+                minutes=minutes,
+                latency=LATENCY,
+                messages=sent,
+                broker=broker,
+                looks=looks,
+                ticks=ticks,
+                batches=batches,
+                runs=runs,
+                inserted=added,
+                busy=busy,
+                idle=_idle(home, idle, say),
+                caught_up=caught_up,
             )
         finally:
             load.stop()

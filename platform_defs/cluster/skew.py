@@ -99,13 +99,13 @@ def cluster_load(
     carried = None if sizes is None else _over(known, _by_broker(sizes, {(item.topic, item.number) for item in held}))
     return tuple(
         BrokerLoad(
-            broker,
-            replicas[broker],
-            leaders[broker],
-            None if carried is None else carried[broker],
-            _deviation(replicas, broker),
-            _deviation(leaders, broker),
-            None if carried is None else _deviation(carried, broker),
+            broker=broker,
+            replicas=replicas[broker],
+            leaders=leaders[broker],
+            bytes=None if carried is None else carried[broker],
+            replicas_deviation=_deviation(replicas, broker),
+            leaders_deviation=_deviation(leaders, broker),
+            bytes_deviation=None if carried is None else _deviation(carried, broker),
         )
         for broker in known
     )

@@ -237,7 +237,16 @@ def _work(
 ) -> TaskWork:
     """What the tasks of one try do, which leave it in a staging area of its own."""
     area, aside = outside.ledger.open_staging(pending), _set_aside(pending)
-    return TaskWork(contract, pending.ranges, outside.source, area, dict(excluded), pending.cluster_id, aside, schemas)
+    return TaskWork(
+        contract=contract,
+        ranges=pending.ranges,
+        source=outside.source,
+        area=area,
+        excluded=dict(excluded),
+        cluster_id=pending.cluster_id,
+        set_aside=aside,
+        schemas=schemas,
+    )
 
 
 def _set_aside(pending: PendingBatch) -> Refusal | None:
@@ -274,7 +283,16 @@ def _poison(
     """The message that makes the batch fail in the transform or in COPY, to be left out."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)
-    trials = Bisection(outside.spark(), outside.ledger, outside.broker, pipeline, work, area, within, pending.suspects)
+    trials = Bisection(
+        spark=outside.spark(),
+        ledger=outside.ledger,
+        broker=outside.broker,
+        pipeline=pipeline,
+        work=work,
+        area=area,
+        within=within,
+        suspects=pending.suspects,
+    )
     poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
@@ -352,21 +370,21 @@ def _published(
 ) -> Published:
     """What step 8 reports of it. `digest`: of the contract that judged it."""
     return Published(
-        staged.pending.batch_id,
-        contract.pipeline,
-        staged.pending.ranges,
-        staged.messages,
-        staged.rows,
-        staged.dead_letters,
-        staged.unknown_fields,
-        tuple(record.checks),
-        record.timings,
-        view,
-        contract.version,
-        digest,
-        staged.registry,
-        summed(count for item in staged.coverage for count in item.schemas),
-        sum(item.skipped_records for item in staged.coverage),
+        batch_id=staged.pending.batch_id,
+        pipeline=contract.pipeline,
+        ranges=staged.pending.ranges,
+        messages=staged.messages,
+        rows=staged.rows,
+        dead_letters=staged.dead_letters,
+        unknown_fields=staged.unknown_fields,
+        checks=tuple(record.checks),
+        timings=record.timings,
+        view=view,
+        contract_version=contract.version,
+        contract_digest=digest,
+        registry=staged.registry,
+        schemas=summed(count for item in staged.coverage for count in item.schemas),
+        skipped_records=sum(item.skipped_records for item in staged.coverage),
         filtered=staged.filtered,
         changes=changes,
     )

@@ -137,7 +137,16 @@ class _Block:
             if not first and behind is None:
                 behind = pa.array([one.indexes for one in headers], pa.binary())
             heads: Any = None if first or behind is None else behind.take(int64s(numbers[found]))
-            self.groups.append(Group(key, indexes, self.starts[indexes], self.stops[indexes], heads, first))
+            self.groups.append(
+                Group(
+                    key=key,
+                    indexes=indexes,
+                    starts=self.starts[indexes],
+                    stops=self.stops[indexes],
+                    heads=heads,
+                    first=first,
+                )
+            )
 
     def refuse(self, rows: Integers, error_class: str, message: str) -> None:
         """Make a fault of each."""

@@ -167,7 +167,15 @@ def _continuous(
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
     untold = partial(survey.left_unreported, ours)
-    around = SchedulerInputs(survey.look, survey.ends, others, untold, resident_bytes, hand_over, turns.over)
+    around = SchedulerInputs(
+        look=survey.look,
+        ends=survey.ends,
+        others=others,
+        untold=untold,
+        memory=resident_bytes,
+        hand_over=hand_over,
+        over=turns.over,
+    )
     goal = Continuous(ours, around, RunBudget(), age)
     turns.others_waiting = goal.others_waiting
     return in_rounds(goal, turns, glance=goal.glance)

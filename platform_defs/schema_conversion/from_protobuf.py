@@ -88,7 +88,7 @@ def _fields(
         else:
             kind, note = _column(item)
             symbols = tuple(one.name for one in item.enum_type.values) if item.enum_type and kind == "string" else ()
-            yield FoundField(here, kind, needed, places, note, symbols)
+            yield FoundField(path=here, type=kind, required=needed, numbers=places, note=note, symbols=symbols)
 
 
 def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:

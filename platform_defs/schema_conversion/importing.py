@@ -52,17 +52,26 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     domain = plain_name(wanted.domain or first, "imported")
     name = plain_name(rest.replace(".", "_") or first, "messages")
     draft = Draft(
-        pipeline_name(domain, name),
-        domain,
-        topic,
-        table_name(domain, name),
-        writer.format,
-        _wire(writer, wanted, topic),
-        (),
+        pipeline=pipeline_name(domain, name),
+        domain=domain,
+        topic=topic,
+        table=table_name(domain, name),
+        format=writer.format,
+        wire=_wire(writer, wanted, topic),
+        notes=(),
     )
     notes = tuple(_notes(draft, message, wanted))
     text = contract_yaml(replace(draft, notes=notes), message)
-    return Imported(draft.pipeline, domain, name, topic, draft.table, len(message.fields), notes, text)
+    return Imported(
+        pipeline=draft.pipeline,
+        domain=domain,
+        name=name,
+        topic=topic,
+        table=draft.table,
+        fields=len(message.fields),
+        notes=notes,
+        text=text,
+    )
 
 
 def read_message(writer: WriterSchema, record: str) -> FoundMessage:

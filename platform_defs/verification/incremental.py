@@ -97,7 +97,14 @@ class _Check:
 
     def about(self) -> New:
         """What was compared."""
-        return New(self.began, self.reached.batch_id, self.snapshots, self.left, self.began_again, self.hint)
+        return New(
+            after_batch=self.began,
+            until_batch=self.reached.batch_id,
+            snapshots=self.snapshots,
+            left=self.left,
+            began_again=self.began_again,
+            hint=self.hint,
+        )
 
     def window(self, *, late: bool) -> bool:
         """Compare the next one; whether there is another. `late`: this is the last one that there is time for."""

@@ -113,7 +113,13 @@ class RegistrySchemas:
     @cached_property
     def _lookup(self) -> Lookup:
         return Lookup(
-            self.address, self.subject, self.pipeline, self.pauses, self.replays, self.accepts, self.most_seconds
+            address=self.address,
+            subject=self.subject,
+            pipeline=self.pipeline,
+            pauses=self.pauses,
+            replays=self.replays,
+            accepts=self.accepts,
+            most_seconds=self.most_seconds,
         )
 
     @cached_property
@@ -187,15 +193,15 @@ def schemas_of(
     in_use = ledger.in_use(pipeline, opened[-1].number)
     of_contract = contract.wire.subject
     return RegistrySchemas(
-        ledger,
-        opened,
-        topic_id,
-        address,
-        of_contract if context_of(of_contract) else None,
-        in_use,
-        PAUSES,
-        replays,
-        pipeline,
-        of_contract,
+        ledger=ledger,
+        opened=opened,
+        topic_id=topic_id,
+        address=address,
+        subject=of_contract if context_of(of_contract) else None,
+        in_use=in_use,
+        pauses=PAUSES,
+        replays=replays,
+        pipeline=pipeline,
+        of_contract=of_contract,
         most_seconds=settings().batch_timeout_seconds / SHARE,
     )

@@ -186,13 +186,13 @@ def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, parti
     if attempt.before is None:
         raise ValueError("the attempt is not of UnsentSink.attempt")
     return UnsentMessage(
-        unsent_id,
-        pipeline,
-        attempt.before,
-        partition if partition is not None and partition >= 0 else message.partition,
-        message.key,
-        message.value,
-        attempt.headers,
+        unsent_id=unsent_id,
+        pipeline=pipeline,
+        before=attempt.before,
+        partition=partition if partition is not None and partition >= 0 else message.partition,
+        key=message.key,
+        value=message.value,
+        headers=attempt.headers,
         tidegate_id=named or str(unsent_id).encode(),
         id_sent=bool(named),
         error_code=failure.code,

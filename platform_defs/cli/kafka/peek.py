@@ -86,7 +86,14 @@ def peek(
     options = kafka_alone()
     selected = filter_of(chosen, options, key, where, print_error)
     bounded = limit or (None if last is not None or follow else LIMIT)
-    found = Peek(options, selected, start, print_error, tuple(partition or ()), bounded)
+    found = Peek(
+        options=options,
+        selected=selected,
+        start=start,
+        note=print_error,
+        partitions=tuple(partition or ()),
+        limit=bounded,
+    )
     try:
         if follow:
             print_each(found, output)

@@ -181,13 +181,13 @@ def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None])
 
     contract, options = find_contract(pipeline), connection().kafka_options()
     return Resending(
-        pipeline,
-        ledger,
-        KafkaBroker(options),
-        KafkaSource(options, patience=90.0),
-        lambda topic: Resender(options, topic, contract.producing.options, f"tidegate.{pipeline}.dlq"),
-        current_user(),
-        show,
+        pipeline=pipeline,
+        ledger=ledger,
+        broker=KafkaBroker(options),
+        source=KafkaSource(options, patience=90.0),
+        senders=lambda topic: Resender(options, topic, contract.producing.options, f"tidegate.{pipeline}.dlq"),
+        who=current_user(),
+        show=show,
         of_state=contract.row_table.disposition == "upsert",
     )
 

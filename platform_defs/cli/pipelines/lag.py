@@ -154,8 +154,17 @@ def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: Topi
 
 def _partition(number: int, held: PartitionView, at: PipelineProgress | None) -> PartitionLag:
     if at is None:
-        return PartitionLag(number, None, held.end, held.unread(None), None, None)
-    return PartitionLag(number, at.next_offset, held.end, held.unread(at.next_offset), at.batch_id, at.committed_at)
+        return PartitionLag(
+            partition=number, position=None, end=held.end, lag=held.unread(None), batch_id=None, committed_at=None
+        )
+    return PartitionLag(
+        partition=number,
+        position=at.next_offset,
+        end=held.end,
+        lag=held.unread(at.next_offset),
+        batch_id=at.batch_id,
+        committed_at=at.committed_at,
+    )
 
 
 def _described(broker: KafkaBroker, topic: str) -> TopicView | None:

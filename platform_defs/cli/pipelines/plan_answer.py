@@ -156,12 +156,12 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
     accepted = pending is not None and pending.judged_by_a_person
     share, minimum = limits.dead_letter_share, limits.dead_letter_minimum
     return PlanAnswer(
-        contract.pipeline,
-        contract.topic,
-        status.state,
-        status.epoch,
-        DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
-        [WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
+        pipeline=contract.pipeline,
+        topic=contract.topic,
+        state=status.state,
+        epoch=status.epoch,
+        dead_letters=DeadLetterLimit(share, minimum, accepted, dead_letter_limit(limits, pending)),
+        tables=[WrittenTable(table.name, table.disposition, how(table)) for table in contract.tables],
         held_by=HeldBy(status.run_id) if status.held else None,
         backed_off_until=status.retry_at if status.backed_off else None,
     )

@@ -40,7 +40,15 @@ def _halt(contract: Contract, staged: Staged, faults: Sequence[FaultGroup], late
         for group in faults
         for sample in group.samples[:3]
     )[:12]
-    detail = TooManyDeadLetters(batch_id, staged.messages, dead, reasons, samples, latest.messages, latest.dead_letters)
+    detail = TooManyDeadLetters(
+        batch_id=batch_id,
+        messages=staged.messages,
+        dead_letters=dead,
+        by_reason=reasons,
+        samples=samples,
+        latest_messages=latest.messages,
+        latest_dead_letters=latest.dead_letters,
+    )
     return Halt(
         contract.pipeline,
         detail,

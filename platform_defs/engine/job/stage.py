@@ -46,7 +46,14 @@ def stage(
         raise StagingLost.decoded(sum(winners.values()), sum(item.rows for item in coverage))
     registry = work.schemas.registry if work.schemas else ""
     with_rows = None if pipeline.transform is None else sum(row["messages"] for row in results if row["rows"])
-    return Staged(pending, work.area.staging_id, winners, coverage, registry, with_rows)
+    return Staged(
+        pending=pending,
+        staging_id=work.area.staging_id,
+        winners=winners,
+        coverage=coverage,
+        registry=registry,
+        messages_with_rows=with_rows,
+    )
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:

@@ -79,7 +79,14 @@ def decide(
         tasks = 1  # a range for each partition: two of one would wait for each other
     ranges = offsets.next_ranges(chosen, view, batch_messages=contract.limits.batch_messages, tasks=tasks)
     waiting = tuple(sorted(set(view.partitions) - {item.partition for item in chosen}))
-    return BatchPlan(view, every, offsets.mark_new_leaders(ranges, view), None, tuple(added), waiting)
+    return BatchPlan(
+        view=view,
+        positions=every,
+        ranges=offsets.mark_new_leaders(ranges, view),
+        pending=None,
+        added=tuple(added),
+        waiting=waiting,
+    )
 
 
 def _suits(contract: Contract, view: TopicView) -> None:

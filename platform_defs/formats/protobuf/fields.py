@@ -52,7 +52,14 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
         if inner is not None and len(place) < MAX_LEVELS:
             yield from _within(place, other, inner, optional=lacking)
         else:
-            yield WriterField(place, spelt(item), lacking, _column(item), (other,), item.number)
+            yield WriterField(
+                path=place,
+                type=spelt(item),
+                optional=lacking,
+                reads_as=_column(item),
+                spelled_as=(other,),
+                number=item.number,
+            )
 
 
 def _taken_apart(item: FieldDescriptor) -> Descriptor | None:

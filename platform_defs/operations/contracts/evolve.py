@@ -297,7 +297,15 @@ def _proposed(connection: Connection, contract: Contract, given: Given, register
         for column in nullable(table, shapes.get(table.name, {}))
         if (table.name, column) not in demanded
     )
-    return Proposal(found, applied is not None, missing, nulls, published, loosened, nullable=allowing)
+    return Proposal(
+        plan=found,
+        known=applied is not None,
+        tables=missing,
+        nulls=nulls,
+        published=published,
+        dead_letters=loosened,
+        nullable=allowing,
+    )
 
 
 def _newest_registered(contract: Contract) -> list[WriterSchema]:

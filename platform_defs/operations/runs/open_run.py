@@ -51,7 +51,16 @@ def open_run(
         auditor = GreatExpectationsAuditor(endpoints.postgres_url)
         limit = JobLimit(settings().batch_timeout_seconds)
         schemas = _schemas(pipeline, endpoints, ledger) if pipeline.contract.wire.framed else None
-        yield RunContext(held, KafkaBroker(options), KafkaSource(options), spark, events, auditor, schemas, limit)
+        yield RunContext(
+            ledger=held,
+            broker=KafkaBroker(options),
+            source=KafkaSource(options),
+            spark=spark,
+            lineage=events,
+            auditor=auditor,
+            schemas=schemas,
+            limit=limit,
+        )
     finally:
         held.close()
 

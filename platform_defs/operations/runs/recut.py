@@ -60,7 +60,14 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
         )
     _refuse_other_halts(status)
     becomes = recut(status.pending, messages)
-    return Recut(pipeline, status.epoch, status.state, messages, status.pending, becomes)
+    return Recut(
+        pipeline=pipeline,
+        epoch=status.epoch,
+        state=status.state,
+        messages=messages,
+        was=status.pending,
+        becomes=becomes,
+    )
 
 
 def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:

@@ -151,13 +151,13 @@ def _of_schemas(batch: BatchChoice | None) -> Decision:
 
 def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, decision: Decision) -> Settlement:
     return Settlement(
-        status.pipeline,
-        detail,
-        status.epoch,
-        decision.explanation,
-        tuple(decision.steps),
-        decision.accept,
-        decision.keep_pending,
+        pipeline=status.pipeline,
+        detail=detail,
+        epoch=status.epoch,
+        explanation=decision.explanation,
+        steps=tuple(decision.steps),
+        accept=decision.accept,
+        keep_pending=decision.keep_pending,
         registry=decision.registry,
         positions=positions,
         log=decision.log,

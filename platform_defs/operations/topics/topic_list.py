@@ -171,12 +171,12 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
         unknown = f"the ledger does not know this cluster, {observed.cluster_id}, nor which pipelines read there"
     view = KafkaBroker(topics.admin.options).describe(topic)
     return Deletion(
-        topic,
-        view.cluster_id,
-        view.topic_id,
-        tuple((number, held.low, held.written) for number, held in sorted(view.partitions.items())),
-        tuple(one for one in evidence.unread.get(topic, ()) if one.messages),
-        unknown,
+        topic=topic,
+        cluster_id=view.cluster_id,
+        topic_id=view.topic_id,
+        offsets=tuple((number, held.low, held.written) for number, held in sorted(view.partitions.items())),
+        unread=tuple(one for one in evidence.unread.get(topic, ()) if one.messages),
+        unknown=unknown,
     )
 
 
@@ -184,7 +184,9 @@ def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
     """A topic that this user may not see, or not its settings."""
     place, pipelines = one.place(), tuple(reader.pipeline for reader in one.readers)
     file, line = place and place.file, place and place.line
-    return ListedTopic(one.topic, None, "hidden", file, line, pipelines, problem=str(why))
+    return ListedTopic(
+        topic=one.topic, topic_id=None, state="hidden", file=file, line=line, pipelines=pipelines, problem=str(why)
+    )
 
 
 def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic:
@@ -193,16 +195,16 @@ def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic
     changes = tuple(step.sentence() for step in plan_of([one], observed).steps) if planned else ()
     missing: State = "missing" if there is None else "not_declared"
     return ListedTopic(
-        one.topic,
-        there and there.topic_id,
-        missing if there is None or not declared else "differs" if changes else "as_declared",
-        place and place.file,
-        place and place.line,
-        tuple(reader.pipeline for reader in one.readers),
-        len(there.partitions) if there else None,
-        there.replication_factor if there else None,
-        dict(there.overrides) if there else {},
-        changes,
+        topic=one.topic,
+        topic_id=there and there.topic_id,
+        state=missing if there is None or not declared else "differs" if changes else "as_declared",
+        file=place and place.file,
+        line=place and place.line,
+        pipelines=tuple(reader.pipeline for reader in one.readers),
+        partitions=len(there.partitions) if there else None,
+        replication_factor=there.replication_factor if there else None,
+        config=dict(there.overrides) if there else {},
+        changes=changes,
     )
 
 

@@ -143,7 +143,16 @@ class AppendComparison:
         self._retyped(part, era, have)
         found = differences(want, compared.select(want.schema.names))
         places = places_of(np.array(messages.offsets, np.int64), sorted({*dead, *made.others, *found}))
-        chunk = _Chunk(part, era, messages, dead, made, found, np.unique(offsets_of(want)), places)
+        chunk = _Chunk(
+            part=part,
+            era=era,
+            messages=messages,
+            dead=dead,
+            made=made,
+            found=found,
+            wanted=np.unique(offsets_of(want)),
+            places=places,
+        )
         self._count(chunk, want)
         self.findings.partly(era.expected.not_compared, len(chunk.wanted))
         skipped.add(messages.offsets, skipped_in(made.others, dead))

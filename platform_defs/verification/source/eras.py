@@ -135,16 +135,16 @@ def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
     if applied and applied[0].unnumbered is not None:
         numbers[None] = applied[0].unnumbered
     return Eras(
-        newest,
-        {**contracts, None: first},
-        {column.name: column.type for column in columns},
-        [
+        in_force=newest,
+        contracts={**contracts, None: first},
+        types={column.name: column.type for column in columns},
+        applications=[
             Application(number, digest, names)
             for (number, digest, *_), (_, names) in zip(of_kind, names_now(steps), strict=True)
         ],
-        numbers,
-        changed_names(steps),
-        {name for name, there in shape.items() if there.has_default},
+        unnumbered=numbers,
+        changed=changed_names(steps),
+        defaults={name for name, there in shape.items() if there.has_default},
     )
 
 

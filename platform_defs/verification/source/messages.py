@@ -138,7 +138,16 @@ class Topic:
         self._consumer.unassign()
 
     def _chunk(self, partition: int, start: int, until: int, largest: int) -> Chunk:
-        found = Chunk(partition, start, until, [], [], [], [], [])
+        found = Chunk(
+            partition=partition,
+            from_offset=start,
+            until_offset=until,
+            offsets=[],
+            keys=[],
+            values=[],
+            names=[],
+            key_names=[],
+        )
         reached, size = start, 0
         while reached < until and len(found) < largest and size < MAX_BYTES:
             messages = self._next(partition, reached, min(MOST, until - reached))

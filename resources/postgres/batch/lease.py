@@ -167,7 +167,9 @@ class PostgresLease:
         with self._owned():
             found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
         ids = tuple(number for (number,) in found)
-        return PostgresDirect(self.url, self.contract, self.holder, pending, ids, staging_id)
+        return PostgresDirect(
+            url=self.url, contract=self.contract, holder=self.holder, plan=pending, batch_ids=ids, staging_id=staging_id
+        )
 
     def published_directly(self, area: DirectArea) -> list[Published]:
         """See PipelineLease."""

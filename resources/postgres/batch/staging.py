@@ -132,7 +132,18 @@ def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
     """A row of the query `coverage`."""
     attempt, partition, start, until, messages, rows, dead, unknown, gap_digest, epoch, schemas, skipped = row
     span, named = OffsetRange(topic, partition, start, until), tuple(SchemaCount(*count) for count in schemas)
-    return Coverage(span, attempt, messages, rows, dead, unknown, gap_digest, epoch, named, skipped)
+    return Coverage(
+        range=span,
+        attempt=attempt,
+        messages=messages,
+        rows=rows,
+        dead_letters=dead,
+        unknown_fields=unknown,
+        gap_digest=gap_digest,
+        leader_epoch=epoch,
+        schemas=named,
+        skipped_records=skipped,
+    )
 
 
 def faults_of(connection: Connection, staged: Staged) -> list[FaultGroup]:

@@ -244,21 +244,22 @@ class Ledger:
             CheckResult(c["check_name"], c["table_name"], c["severity"], c["passed"], c["observed"])
             for c in self._rows("checks_of", batch_id=row["batch_id"])
         ]
+        registry, schemas = self._schemas_of(contract, row["batch_id"])
         return Published(
-            row["batch_id"],
-            contract.pipeline,
-            tuple(ranges),
-            row["messages"],
-            row["rows"],
-            row["dead_letters"],
-            row["unknown_fields"],
-            tuple(checks),
-            row["timings"],
-            None,
-            row["contract_version"],
-            row["contract_digest"],
-            *self._schemas_of(contract, row["batch_id"]),
-            row["skipped_records"],
+            batch_id=row["batch_id"],
+            pipeline=contract.pipeline,
+            ranges=tuple(ranges),
+            messages=row["messages"],
+            rows=row["rows"],
+            dead_letters=row["dead_letters"],
+            unknown_fields=row["unknown_fields"],
+            checks=tuple(checks),
+            timings=row["timings"],
+            contract_version=row["contract_version"],
+            contract_digest=row["contract_digest"],
+            registry=registry,
+            schemas=schemas,
+            skipped_records=row["skipped_records"],
             run_id=row.get("run_id"),  # of one that is reported late
         )
 

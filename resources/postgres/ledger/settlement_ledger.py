@@ -74,12 +74,12 @@ class SettlementLedger:
             found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
         positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
         return LockedPipeline(
-            row.get("state"),
-            row.get("epoch", 0),
-            row.get("halt_code"),
-            row.get("halt_detail"),
-            row.get("red_gate"),
-            positions,
+            state=row.get("state"),
+            epoch=row.get("epoch", 0),
+            halt_code=row.get("halt_code"),
+            halt_detail=row.get("halt_detail"),
+            red_gate=row.get("red_gate"),
+            positions=positions,
         )
 
     def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:

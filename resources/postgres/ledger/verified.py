@@ -34,7 +34,14 @@ def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Check
     if row is None:
         return Checkpoint()
     offsets = {int(number): at for number, at in row["offsets"].items()}
-    return Checkpoint(row["moves"], row["batch_id"], offsets, row["sums"], row["basis"], row["moved_at"])
+    return Checkpoint(
+        moves=row["moves"],
+        batch_id=row["batch_id"],
+        offsets=offsets,
+        sums=row["sums"],
+        basis=row["basis"],
+        moved_at=row["moved_at"],
+    )
 
 
 def read_basis(connection: psycopg.Connection[Any], pipeline: str) -> Basis:

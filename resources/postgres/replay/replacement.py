@@ -208,12 +208,12 @@ class Replacement(BuiltBeside):
         hidden = classified(self.live.contract)
         return [
             Pair(
-                old,
-                new,
-                start if old.disposition == "append" else 0,
-                tuple(item for item in reshaping if item.table == old.name),
-                left,
-                hidden,
+                old=old,
+                new=new,
+                from_batch=start if old.disposition == "append" else 0,
+                reshaping=tuple(item for item in reshaping if item.table == old.name),
+                left=left,
+                hidden=hidden,
             )
             for old, new in zip(self.live.contract.tables, self.built.contract.tables, strict=True)
         ]

@@ -80,7 +80,14 @@ class Pair:
                 both + sql.SQL("SELECT row_to_json(_row)::text FROM ({} LIMIT {}) AS _row").format(query, SAMPLES)
             )
             samples += [{"only": side, **self._shown(_sample(text))} for (text,) in taken.fetchall()]
-        return Difference(self.old.name, there, made, only_live, only_rebuilt, tuple(samples))
+        return Difference(
+            name=self.old.name,
+            live=there,
+            rebuilt=made,
+            only_live=only_live,
+            only_rebuilt=only_rebuilt,
+            samples=tuple(samples),
+        )
 
     def _shown(self, row: Mapping[str, Any]) -> dict[str, Any]:
         return {name: HIDDEN if self.hidden.hides(self.old.name, name) else value for name, value in row.items()}
