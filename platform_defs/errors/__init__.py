@@ -34,6 +34,7 @@ TidegateError
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/errors/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
+    ├── SeveralMistakes      a file has more than one mistake; it lists all of them
     ├── AccessDenied         a system does not let this user in, or does not let it do what was asked
     ├── TopicMissing         Kafka has no topic of the contract's name
     ├── SchemasNotGiven      messages name schemas that the registry does not give, although it is there
@@ -57,8 +58,10 @@ from platform_defs.errors.bad_input import (
     LedgerMissing,
     LedgerOutdated,
     LedgerTooNew,
+    Mistake,
     OtherCluster,
     OtherInstall,
+    SeveralMistakes,
     TopicMissing,
 )
 from platform_defs.errors.batches import (
@@ -114,6 +117,7 @@ __all__ = [
     "MessageMisplaced",
     "MessageUnreadable",
     "MessagesSuspected",
+    "Mistake",
     "NotDelivered",
     "NotReproduced",
     "OffsetsUnavailable",
@@ -128,6 +132,7 @@ __all__ = [
     "RowRefused",
     "RunStopped",
     "SchemasNotGiven",
+    "SeveralMistakes",
     "SparkAway",
     "StagingLost",
     "TidegateError",

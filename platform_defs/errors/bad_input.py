@@ -1,8 +1,26 @@
 """A user's contract, transform, setting or argument, or a system of theirs, that cannot be used as it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from typing_extensions import override
 
 from platform_defs.errors.root import TidegateError
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """What is wrong (`problem`), and where: a file, a line counted from 1, a field."""
+
+    problem: str
+    file: str | None = None
+    line: int | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        place = " ".join(part for part in (where, f"({self.field})" if self.field else "") if part)
+        return f"{place}: {self.problem}" if place else self.problem
 
 
 class BadInput(TidegateError):
@@ -14,10 +32,28 @@ class BadInput(TidegateError):
     def __init__(
         self, message: str, *, file: str | None = None, line: int | None = None, field: str | None = None
     ) -> None:
-        where = ":".join(str(part) for part in (file, line) if part is not None)
-        place = " ".join(part for part in (where, f"({field})" if field else "") if part)
         self.problem, self.file, self.line, self.field = message, file, line, field
-        super().__init__(f"{place}: {message}" if place else message)
+        super().__init__(str(Mistake(message, file, line, field)))
+
+    @property
+    def mistakes(self) -> tuple[Mistake, ...]:
+        """The mistake; of SeveralMistakes, all of them."""
+        return (Mistake(self.problem, self.file, self.line, self.field),)
+
+
+class SeveralMistakes(BadInput):
+    """A file has more than one mistake. Its place is that of the first; `mistakes` has all of them, by line."""
+
+    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+        self.several = tuple(sorted(mistakes, key=lambda one: one.line or 0))
+        first = self.several[0]
+        super().__init__(first.problem, file=first.file, line=first.line, field=first.field)
+        self.args = ("\n".join(map(str, self.several)),)
+
+    @property
+    @override
+    def mistakes(self) -> tuple[Mistake, ...]:
+        return self.several
 
 
 class AccessDenied(BadInput):

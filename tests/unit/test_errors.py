@@ -59,6 +59,7 @@ EXAMPLES: list[TidegateError] = [
     errors.UnsentLost.neither(2, "t", "no route to host", "x.unsent", "no space left"),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
+    errors.SeveralMistakes([errors.Mistake("no such column", "a", 3, "x"), errors.Mistake("no such type", "a", 2)]),
     errors.TopicMissing.named("t"),
     errors.LedgerMissing.of_database("db"),
     errors.LedgerOutdated.by(["002_settlements.sql"]),

@@ -1,4 +1,4 @@
-"""`tidegate contract`: what a changed contract would do to its tables, the change itself, and the gate for CI."""
+"""`tidegate contract`: its mistakes, what a change would do to its tables, the change itself, and the gate for CI."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from platform_defs.cli.contracts import contract_schemas
+from platform_defs.cli.contracts import contract_schemas, contract_validate
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
 
 if TYPE_CHECKING:
@@ -182,6 +182,7 @@ def check(
         raise typer.Exit(found.code)
 
 
+app.command("validate")(contract_validate.validate)
 app.command("export")(contract_schemas.export)
 app.command("register")(contract_schemas.register)
 app.command("import")(contract_schemas.import_)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Generic, TypeVar, cast
@@ -11,7 +12,7 @@ from pydantic import BaseModel
 
 from platform_defs.contract.document.section import Section
 from platform_defs.contract.document.yaml_text import YamlText
-from platform_defs.errors import BadInput
+from platform_defs.errors import BadInput, SeveralMistakes
 
 T = TypeVar("T", covariant=True)
 Place = tuple[str | int, ...]  # such as ("schema", 0, "properties", 3, "required")
@@ -45,6 +46,7 @@ class Node(Generic[T]):
     """A cursor into a contract. `value` is the ODCS model's there, or plain YAML where ODCS leaves it open.
 
     Each function that reads a part of a contract takes the part's node, and raises `node.refused(...)` for a mistake.
+    What does not depend on that part is still read, so that all mistakes are reported at once (`keeping_mistakes`).
     """
 
     value: T
@@ -63,6 +65,26 @@ class Node(Generic[T]):
     def refused(self, message: str) -> BadInput:
         """The error to raise for what is written here, or missing here."""
         return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+
+    @contextmanager
+    def keeping_mistakes(self) -> Generator[None]:
+        """Keep a mistake that the block raises for `raise_mistakes`, and continue after the block."""
+        try:
+            yield
+        except BadInput as mistake:
+            self.text.mistakes.append(mistake)
+
+    def stop_at_mistakes(self) -> None:
+        """Raise the latest of the kept mistakes again, if there are any: what follows depends on what was read."""
+        if self.text.mistakes:
+            raise self.text.mistakes.pop()
+
+    def raise_mistakes(self) -> None:
+        """Raise what was kept: the mistake, or SeveralMistakes."""
+        if len(self.text.mistakes) == 1:
+            raise self.text.mistakes[0]
+        if self.text.mistakes:
+            raise SeveralMistakes(found for error in self.text.mistakes for found in error.mistakes)
 
     @property
     def line(self) -> int:

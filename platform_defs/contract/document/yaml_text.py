@@ -68,6 +68,7 @@ class YamlText:
 
     def __init__(self, path: Path, text: str | None = None, beside: Beside | None = None) -> None:
         self.path, self.beside = path, beside
+        self.mistakes: list[BadInput] = []  # that were found so far (`Node.keeping_mistakes`)
         self._nodes = 0
         try:
             text = path.read_text(encoding="utf-8") if text is None else text

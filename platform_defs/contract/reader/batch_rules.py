@@ -22,7 +22,11 @@ def read_batch_rules(
     entries = item.children("quality")
     if entries and disposition == "accumulate":
         raise entries[0].refused("batch rules judge the batch's rows: write them at the row table")
-    return tuple(_batch_rule(entry, table, columns) for entry in entries)
+    rules = list[BatchRule]()
+    for entry in entries:
+        with entry.keeping_mistakes():
+            rules.append(_batch_rule(entry, table, columns))
+    return tuple(rules)
 
 
 def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:

@@ -22,21 +22,27 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
     """The fields in their order. BadInput for none, for a mistake in one, or for two that cannot both be read."""
     fields = dict[str, Field]()
     for item in message.children("properties"):
-        _refuse_key_as_name(item)
-        item.refuse_keys_outside(FIELD)
-        found = _field(item, column_name(item, fields), kind)
-        others = [other for other in fields.values() if bool(other.source) == bool(found.source)]
-        if found.source:
-            if same := next((one for one in others if one.source == found.source), None):
-                raise item.refused(f"{found.name} and {same.name} have the same source, {found.source}")
-        elif wrong := _path_mistake(found, others):
-            raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
-        else:
-            refuse_shared(item, found, others)
-        fields[found.name] = found
-    if all(item.source for item in fields.values()):
+        with item.keeping_mistakes():
+            _refuse_key_as_name(item)
+            item.refuse_keys_outside(FIELD)
+            found = _field(item, column_name(item, fields), kind)
+            _refuse_clash(item, found, fields.values())
+            fields[found.name] = found
+    if all(item.source for item in fields.values()) and not message.text.mistakes:
         raise message.refused("a message has at least one field of its value under properties")
     return tuple(fields.values())
+
+
+def _refuse_clash(item: Node[SchemaProperty], found: Field, fields: Iterable[Field]) -> None:
+    """Raise for a field that reads what another one reads as well."""
+    others = [other for other in fields if bool(other.source) == bool(found.source)]
+    if found.source:
+        if same := next((one for one in others if one.source == found.source), None):
+            raise item.refused(f"{found.name} and {same.name} have the same source, {found.source}")
+    elif wrong := _path_mistake(found, others):
+        raise item.child("name" if item.value.physicalName is None else "physicalName").refused(wrong)
+    else:
+        refuse_shared(item, found, others)
 
 
 def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:

@@ -27,6 +27,23 @@ _PHYSICAL_TYPE_NEEDED = {
     "map": "is not one column: keep it in a column of physicalType: json",
 }
 _TYPES = (*FIXED, "decimal(18,2)")  # to guess from
+_POSTGRES_NAMES = {of.postgres: of.name for of in FIXED.values()} | {
+    "int8": "integer",
+    "bool": "boolean",
+    "float8": "double",
+    "timestamptz": "timestamp",
+}
+_MEANT = {  # types of Postgres that a column cannot have, and what to write
+    "varchar": "string, with logicalTypeOptions: {{maxLength: {}}} if its length is limited",
+    "char": "string, with logicalTypeOptions: {{minLength: {0}, maxLength: {0}}}",
+    "int": "integer, which has 64 bits",
+    "int4": "integer, which has 64 bits",
+    "smallint": "integer, which has 64 bits",
+    "float": "double, or decimal(precision,scale) for exact numbers",
+    "real": "double, or decimal(precision,scale) for exact numbers",
+    "numeric": "decimal(precision,scale), such as decimal(18,2)",
+    "decimal": "decimal(precision,scale), such as decimal(18,2)",
+}
 
 
 def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
@@ -68,10 +85,9 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
         raise node.refused(f"logicalType {node.value} {hint}")
     try:
-        found = column_type(node.value)
+        found = column_type(_own_name(node.value))
     except BadInput as wrong:
-        close = "did you mean 'json'?" if node.value == "jsonb" else one_of(_TYPES, node.value)
-        raise node.refused(f"{wrong}; {close}" if close.startswith("did") else str(wrong)) from None
+        raise node.refused(_meant(node.value) or _with_guess(str(wrong), node.value)) from None
     logical = item.value.logicalType
     if logical is not None and logical not in found.logical_types:
         right = " or ".join(found.logical_types)
@@ -79,6 +95,24 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
             f"physicalType {node.value} goes with logicalType {right}, not {logical}"
         )
     return found
+
+
+def _own_name(written: str) -> str:
+    """The contract's name of a type that is written as Postgres names it."""
+    return _POSTGRES_NAMES.get(written) or re.sub(r"^numeric\(", "decimal(", written)
+
+
+def _meant(written: str) -> str | None:
+    """The error for a type of Postgres, with the contract's type to write; None for any other type."""
+    name, _, argument = written.lower().removesuffix(")").partition("(")
+    if name not in _MEANT or (argument and name in ("decimal", "numeric")):
+        return None
+    return f"type {written!r} is not supported; write {_MEANT[name].format(argument or 'N')}"
+
+
+def _with_guess(wrong: str, written: str) -> str:
+    close = one_of(_TYPES, written)
+    return f"{wrong}; {close}" if close.startswith("did") else wrong
 
 
 def _array_of(item: Node[SchemaProperty]) -> ColumnType:

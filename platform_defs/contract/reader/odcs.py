@@ -30,22 +30,38 @@ from platform_defs.errors import BadInput
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:
     """The contract in the file, or in `content`, which is read in its place; a schema file by `beside` then. Raises
-    BadInput with file, line and field for the first mistake found. `accepted`: the ledger has
-    it from an earlier version of Tidegate, so rules for new files do not apply.
+    BadInput with file, line and field of a mistake, or SeveralMistakes. `accepted`: the ledger has it from an earlier
+    version of Tidegate, so rules for new files do not apply.
     """
     document = read_document(path, content, beside)
-    document.refuse_keys_outside(CONTRACT)
+    contract: Contract | None = None
+    with document.keeping_mistakes():
+        contract = _read(document, path, accepted=accepted)
+    document.raise_mistakes()
+    assert contract is not None  # noqa: S101  # or there was a mistake
+    return contract
+
+
+def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
+    with document.keeping_mistakes():
+        document.refuse_keys_outside(CONTRACT)
     for key in ("id", "version", "domain"):
         if not document.child(key).value:
             raise document.child(key).refused(f"{key} is missing")
     if not (document.value.apiVersion or "").startswith("v3."):
         raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
     message, tables = _objects(document)
-    message.refuse_keys_outside(MESSAGE)
+    with document.keeping_mistakes():
+        message.refuse_keys_outside(MESSAGE)
     topic = checked_topic(message.child("physicalName"))
     kind, wire = read_wire(document, topic)
     of_topic = custom_values(message, TOPIC_PROPERTIES)
     fields = read_fields(message, kind)
+    written = read_tables(document.child("schema"), tables)
+    for read in (read_limits, read_evolution, read_publication, read_owners):
+        with document.keeping_mistakes():
+            read(document)
+    document.stop_at_mistakes()
     description = document.value.description
     contract = Contract(
         pipeline=_pipeline(document.child("id")),
@@ -55,7 +71,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
         topic=topic,
         format=kind,
         fields=tuple(item for item in fields if not item.source),
-        tables=read_tables(document.child("schema"), tables),
+        tables=written,
         limits=read_limits(document),
         path=path,
         evolution=read_evolution(document),

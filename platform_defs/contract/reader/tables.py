@@ -20,8 +20,15 @@ _FUNCTIONS = ("sum", "count", "min", "max")
 
 
 def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[Table, ...]:
-    """The tables, the row table first. BadInput for none or several row tables, or an aggregate that is not exact."""
-    tables = [_table(item) for item in objects]
+    """The tables, the row table first. BadInput for none or several row tables, or an aggregate that is not exact. With
+    mistakes that were kept, the tables are not compared with each other.
+    """
+    tables = list[Table]()
+    for item in objects:
+        with item.keeping_mistakes():
+            tables.append(_table(item))
+    if schema.text.mistakes:
+        return tuple(tables)
     rows = [table for table in tables if table.disposition != "accumulate"]
     if len(rows) != 1:
         names = ", ".join(table.name for table in rows) or "none"
@@ -57,12 +64,15 @@ def _table(item: Node[SchemaObject]) -> Table:
         raise item.refused("a table has at least one column under properties")
     columns, aggregates = dict[str, Column](), dict[str, Aggregate]()
     for one in item.children("properties"):
-        column = _column(one, columns)
-        columns[column.name] = column
-        if disposition != "accumulate":
-            _refuse_aggregate(one)
-        elif aggregate := _aggregate(one, column):
-            aggregates[column.name] = aggregate
+        with one.keeping_mistakes():
+            column = _column(one, columns)
+            columns[column.name] = column
+            if disposition != "accumulate":
+                _refuse_aggregate(one)
+            elif aggregate := _aggregate(one, column):
+                aggregates[column.name] = aggregate
+    if len(columns) < len(item.value.properties):
+        item.stop_at_mistakes()
     _refuse_circle(item, columns)
     return Table(
         name=name,

@@ -13,6 +13,7 @@ SUBCOMMANDS = ["stack up", "stack down", "stack status", "stack reset", "ui up",
 SUBCOMMANDS += ["topics list", "topics describe", "topics plan", "topics apply", "topics import", "topics delete"]
 SUBCOMMANDS += ["groups list", "groups describe", "groups watch", "groups reset", "groups delete"]
 SUBCOMMANDS += ["presets show", "dlq list", "dlq show", "contract diff", "contract apply", "contract check"]
+SUBCOMMANDS += ["contract validate"]
 SUBCOMMANDS += ["contract export", "contract register", "contract import", "schema list", "schema show", "schema fetch"]
 SUBCOMMANDS += ["cluster health", "cluster skew", "cluster elect", "cluster reassign plan", "cluster reassign apply"]
 SUBCOMMANDS += ["cluster reassign status", "cluster reassign cancel", "demo delivery", "demo groups"]

@@ -167,7 +167,6 @@ MISTAKES = [
         "only repeat the name",
     ),
     ("logicalType: timestamp", "logicalType: array", "ordered_at.logicalType", "physicalType: json"),
-    ("logicalType: timestamp", "physicalType: jsonb", "ordered_at.physicalType", "did you mean 'json'"),
     (
         "physicalType: double\n",
         "physicalType: json\n        logicalType: string\n",

@@ -1,0 +1,74 @@
+"""`tidegate contract validate`: all mistakes of contracts and transforms, without a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from platform_defs.cli.output import Output, OutputOption, print_json, print_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from platform_defs.errors import Mistake
+
+Result = tuple[Path, str | None, "Sequence[Mistake]"]  # a contract's file, its pipeline, and its mistakes
+
+
+def validate(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A contract's file.", show_default="all contracts")
+    ] = None,
+    output: OutputOption = Output.human,
+) -> None:
+    """Read contracts and the transforms beside them, and report all mistakes.
+
+    Needs no server. A mistake in one field, column or rule does not keep the
+    others from being read. Parts that depend on each other are compared once
+    each of them is right. The exit code is 1 if there is a mistake.
+
+    \b
+    JSON: valid, contracts:
+      file, pipeline (null: it could not be read)
+      mistakes  file, line, field, message of each
+    """
+    found = _all() if file is None else [_one(file)]
+    wrong = [result for result in found if result[2]]
+    if output is Output.json:
+        print_json({"valid": not wrong, "contracts": [_entry(*result) for result in found]})
+    else:
+        for path, pipeline, mistakes in found:
+            print_line("\n".join(map(str, mistakes)) if mistakes else f"{path}: {pipeline} is valid")
+    if wrong:
+        raise typer.Exit(1)
+
+
+def _all() -> list[Result]:
+    from assets import find_all
+
+    catalogue = find_all()
+    good = [(pipeline.contract.path, pipeline.name, ()) for pipeline in catalogue.pipelines]
+    broken = [(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken]
+    return sorted([*((path, name, none) for path, name, none in good if path is not None), *broken], key=_by_path)
+
+
+def _one(file: Path) -> Result:
+    from platform_defs.contract.reader.catalogue import with_transform
+    from platform_defs.contract.reader.odcs import load
+    from platform_defs.errors import BadInput
+
+    try:
+        return file, with_transform(load(file)).name, ()
+    except BadInput as error:
+        return file, None, error.mistakes
+
+
+def _by_path(result: Result) -> Path:
+    return result[0]
+
+
+def _entry(path: Path, pipeline: str | None, mistakes: Sequence[Mistake]) -> dict[str, Any]:
+    listed = [{"file": m.file, "line": m.line, "field": m.field, "message": m.problem} for m in mistakes]
+    return {"file": str(path), "pipeline": pipeline, "mistakes": listed}

@@ -1,0 +1,121 @@
+"""All mistakes of a contract at once, types by Postgres' names, and `tidegate contract validate`."""
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from platform_defs.cli.main import app
+from platform_defs.contract.model.column_types import FIXED
+from platform_defs.contract.reader.odcs import load
+from platform_defs.errors import BadInput, SeveralMistakes
+from tests.unit.contract.contract_mistakes import GOOD
+
+WRONG = (
+    GOOD.replace('pattern: "O[0-9]+"', 'pattern: "O[0-9"')
+    .replace("validValues: [web, phone]", "validValues: [web, web]")
+    .replace("      - name: weight\n        physicalType: double", "      - name: weight\n        physicalType: flaot")
+    .replace("value: 1000}", "value: many}")
+)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "shop" / "orders.odcs.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_all_mistakes_are_reported_at_once_by_line(tmp_path: Path) -> None:
+    with pytest.raises(SeveralMistakes) as refused:
+        load(write(tmp_path, WRONG))
+    assert [one.field for one in refused.value.mistakes] == [
+        "batchMessages.value",
+        "orders.order_id.logicalTypeOptions.pattern",
+        "orders.kind.quality.0.arguments.validValues",
+        "orders.weight.physicalType",
+    ]
+    lines = [one.line or 0 for one in refused.value.mistakes]
+    assert lines == sorted(lines)
+    assert str(refused.value).splitlines() == [str(one) for one in refused.value.mistakes]
+    assert (refused.value.line, refused.value.problem) == (lines[0], refused.value.mistakes[0].problem)
+    again = pickle.loads(pickle.dumps(refused.value))  # noqa: S301  our own
+    assert [str(one) for one in again.mistakes] == [str(one) for one in refused.value.mistakes]
+
+
+def test_parts_that_depend_on_a_mistake_are_not_reported_as_well(tmp_path: Path) -> None:
+    """An accumulate of a column whose type is wrong, and a batch rule on it, are not mistakes of their own."""
+    text = (Path(__file__).parents[3] / "assets/bank/transfers.odcs.yaml").read_text()
+    wrong = text.replace("physicalType: decimal(18,2)", "physicalType: decimal(99,2)")
+    with pytest.raises(BadInput) as refused:
+        load(write(tmp_path, wrong))
+    problems = {one.problem.partition(":")[0] for one in refused.value.mistakes}
+    assert problems == {"type 'decimal(99,2)' is not supported"}
+
+
+@pytest.mark.parametrize(("written", "name"), [(of.postgres, of.name) for of in FIXED.values()])
+def test_a_type_may_have_the_name_that_postgres_gives_it(tmp_path: Path, written: str, name: str) -> None:
+    text = GOOD.replace("physicalType: double", f"physicalType: {written}", 1)
+    (field,) = (item for item in load(write(tmp_path, text)).fields if item.name == "weight")
+    assert field.type.name == name
+
+
+def test_numeric_is_decimal(tmp_path: Path) -> None:
+    contract = load(write(tmp_path, GOOD.replace("physicalType: double", "physicalType: numeric(9,3)", 1)))
+    assert [item.type.name for item in contract.fields if item.name == "weight"] == ["decimal(9,3)"]
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("varchar(20)", "write string, with logicalTypeOptions: {maxLength: 20}"),
+        ("varchar", "write string, with logicalTypeOptions: {maxLength: N}"),
+        ("float", "write double, or decimal(precision,scale)"),
+        ("int4", "write integer, which has 64 bits"),
+        ("numeric", "write decimal(precision,scale)"),
+        ("numeric(50,2)", "precision is 1 to 38"),
+        ("stirng", "did you mean 'string'?"),
+    ],
+)
+def test_a_type_that_a_column_cannot_have_is_answered_with_the_one_to_write(
+    tmp_path: Path, written: str, meant: str
+) -> None:
+    with pytest.raises(BadInput) as refused:
+        load(write(tmp_path, GOOD.replace("physicalType: double", f"physicalType: {written}", 1)))
+    assert meant in refused.value.problem
+
+
+def validate(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(app, ["contract", "validate", *arguments])
+    return result.exit_code, result.stdout
+
+
+def test_a_file_is_validated_for_people_and_programs(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    assert validate(str(path)) == (0, f"{path}: shop_orders is valid\n")
+    write(tmp_path, WRONG)
+    code, shown = validate(str(path))
+    assert code == 1
+    assert [line.split(" ")[0].rpartition(":")[0] for line in shown.splitlines()] == [str(path)] * 4
+    code, answer = validate(str(path), "-o", "json")
+    found = json.loads(answer)
+    assert (code, found["valid"], found["contracts"][0]["pipeline"]) == (1, False, None)
+    assert [sorted(one) for one in found["contracts"][0]["mistakes"]] == [["field", "file", "line", "message"]] * 4
+
+
+def test_all_contracts_are_validated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    write(tmp_path, GOOD)
+    code, answer = validate("-o", "json")
+    assert (code, json.loads(answer)["valid"]) == (0, True)
+    write(tmp_path, GOOD.replace("domain: shop", "domain: shop\nowner: me"))
+    code, answer = validate("-o", "json")
+    assert (code, [one["pipeline"] for one in json.loads(answer)["contracts"]]) == (1, [None])
+
+
+def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    code, shown = validate(str(tmp_path / "none.odcs.yaml"))
+    assert code == 1
+    assert "cannot be read: No such file or directory" in shown
