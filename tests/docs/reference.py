@@ -122,7 +122,7 @@ def _refused(path: Path, right: str, wrong: str) -> tuple[str, str, str]:
     try:
         load(path)
     except BadInput as error:
-        message = str(error).replace(f"{path}:", "line ").replace("<", "&lt;")
+        message = str(error).replace(f"{path}:", "line ").replace("<", "&lt;").replace("\n", "<br>")
         return _one_line(right), _one_line(wrong), message
     raise AssertionError(f"{wrong!r} is accepted")
 

@@ -80,11 +80,12 @@ class Node(Generic[T]):
             raise self.text.mistakes.pop()
 
     def raise_mistakes(self) -> None:
-        """Raise what was kept: the mistake, or SeveralMistakes."""
-        if len(self.text.mistakes) == 1:
+        """Raise what was kept: the mistake, or SeveralMistakes. Two readers of one part may have found the same."""
+        found = dict.fromkeys(one for error in self.text.mistakes for one in error.mistakes)
+        if len(found) == 1:
             raise self.text.mistakes[0]
-        if self.text.mistakes:
-            raise SeveralMistakes(found for error in self.text.mistakes for found in error.mistakes)
+        if found:
+            raise SeveralMistakes(found)
 
     @property
     def line(self) -> int:
