@@ -158,6 +158,8 @@ def apply(
     from platform_defs.operations.topics.topic_plan import Allowed, stored
 
     allowed = Allowed(break_key_order, new_cluster, cluster_id, recreate, tuple(retired or ()))
+    if file is not None and not file.exists():
+        raise typer.BadParameter(f"there is no file {file}. To apply one topic: tidegate topics apply --topic {file}")
     kept = stored(file) if file else None
     topics = _topics([*kept.topics] if kept else topic)
     topics.moves.finish()
