@@ -286,5 +286,5 @@ def test_a_column_that_stayed_and_comes_back_with_another_type_names_the_replay(
     apply(world, second)
     made, column = Field("channel", INTEGER, False, ()), Column("channel", INTEGER, False)
     third = changed(second, "2.1.0", fields=(*old.fields, made), columns=(*old.row_table.columns, column))
-    with pytest.raises(BadInput, match=f"channel holds text.*tidegate replay {before.name} --execute"):
+    with pytest.raises(BadInput, match=f"channel is text.*tidegate replay {before.name} --execute"):
         apply(world, third)

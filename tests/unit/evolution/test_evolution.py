@@ -118,7 +118,7 @@ CASES = (
             'ALTER TABLE "shop"."totals" ALTER COLUMN "total" TYPE numeric(20,3)',
         ),
         bump=Bump.MAJOR,
-        refused="price holds numeric(10,2)",
+        refused="price is numeric(10,2)",
     ),
     Case(
         "another type",

@@ -173,7 +173,7 @@ def test_other_items_have_all_rows_made_again(items: str, kinds: list[ChangeClas
     assert [item.sql for item in found.statements] == [
         f'ALTER TABLE "shop"."orders" ALTER COLUMN "prices" TYPE {column.type.postgres}'
     ]
-    assert "prices holds numeric(10,2)[]" in found.refusals[0]
+    assert "prices is numeric(10,2)[]" in found.refusals[0]
 
 
 def test_a_new_column_of_arrays_is_a_free_change() -> None:
