@@ -45,15 +45,15 @@ class SeveralMistakes(BadInput):
     """A file has more than one mistake. Its place is that of the first; `mistakes` has all of them, by line."""
 
     def __init__(self, mistakes: Iterable[Mistake]) -> None:
-        self.several = tuple(sorted(mistakes, key=lambda one: one.line or 0))
-        first = self.several[0]
-        super().__init__(first.problem, file=first.file, line=first.line, field=first.field)
-        self.args = ("\n".join(map(str, self.several)),)
+        found = sorted(mistakes, key=lambda one: one.line or 0)
+        super().__init__(found[0].problem, file=found[0].file, line=found[0].line, field=found[0].field)
+        self.args = ("\n".join(map(str, found)),)
+        self.several = [[one.problem, one.file, one.line, one.field] for one in found]  # as JSON can hold it
 
     @property
     @override
     def mistakes(self) -> tuple[Mistake, ...]:
-        return self.several
+        return tuple(Mistake(*one) for one in self.several)
 
 
 class AccessDenied(BadInput):

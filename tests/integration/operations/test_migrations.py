@@ -312,7 +312,7 @@ def test_runs_of_the_version_before_publish_nothing_after_a_migration(
     with closing(acquire(url, find_pipeline("web_page_views").contract)) as held:
         held.add_positions([], [])
         (tmp_path / "999_next.sql").write_text("SELECT 'whatever the next version adds'")
-        monkeypatch.setattr(migrations, "SQL", tmp_path)
+        monkeypatch.setattr(migrations, "MIGRATIONS", tmp_path)
         monkeypatch.setattr(migrations, "KNOWN", (*KNOWN, "999_next.sql"))
         assert Ledger(url).migrate() == ("999_next.sql",)
         with pytest.raises(Fenced):

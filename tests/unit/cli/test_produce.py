@@ -120,7 +120,7 @@ def test_it_imports_neither_spark_nor_dagster() -> None:
     code = """
 import sys
 from assets import find_contract
-from platform_defs.cli import produce
+from platform_defs.cli.producers import produce
 from platform_defs.samples.mixture import Mixture
 from resources.endpoints import connection
 from platform_defs.samples.sending import Sending
