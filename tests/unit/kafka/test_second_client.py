@@ -89,8 +89,8 @@ def test_one_module_imports_kafka_python() -> None:
     found = [path for path in sources if importing.search(path.read_text())]
     assert sorted(str(path.relative_to(PROJECT_ROOT)) for path in found) == [
         "resources/kafka/admin/cluster.py",
-        "tests/integration/messages/test_message_metadata.py",  # to send a header that librdkafka's producer cannot
         "tests/integration/kafka/test_stack_of_three.py",  # to commit offsets of a group without a name
+        "tests/integration/messages/test_message_metadata.py",  # to send a header that librdkafka's producer cannot
     ]
 
 
