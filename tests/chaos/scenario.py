@@ -70,21 +70,20 @@ class Scenario:
 
     play: Play
     fault_class: FaultClass
-    representative: bool  # of its class; which of them `make test` plays says test_scenarios.py
+    representative: bool  # of its class: `.ci/run` plays it, and the others are played by `make test-long`
     shares: str | None  # what is expensive to start and shared with other scenarios: they run in the same worker
-    longest: bool  # `make test-long` plays it, not `.ci/run`: it is long, or close to another scenario
 
 
 SCENARIOS: dict[str, Scenario] = {}
 
 
 def scenario(
-    fault_class: FaultClass, *, representative: bool = False, shares: str | None = None, longest: bool = False
+    fault_class: FaultClass, *, representative: bool = False, shares: str | None = None
 ) -> Callable[[Played], Played]:
     """Register a function under its name; its docstring is the expected outcome."""
 
     def register(play: Played) -> Played:
-        SCENARIOS[play.__name__.replace("_", " ")] = Scenario(play, fault_class, representative, shares, longest)
+        SCENARIOS[play.__name__.replace("_", " ")] = Scenario(play, fault_class, representative, shares)
         return play
 
     return register

@@ -1,5 +1,5 @@
-"""Each scenario of `make chaos` once, with few kills: one of each fault class in `make test`, unless it takes a cluster
-of three brokers; the others are `slow`, and some of them `longest`.
+"""Each scenario of `make chaos` once, with few kills: quick ones in `make test`, one of each fault class in `.ci/run`,
+the others in `make test-long`.
 """
 
 import random
@@ -14,15 +14,29 @@ from tests.chaos.postgres.network import aborted_messages_for_longer_than_the_pa
 from tests.chaos.scenario import Chaos, Scenario
 from tests.support.world import World
 
+QUICK = frozenset(
+    {
+        "task that dies is tried again",
+        "topic that compacts",
+        "connection cut after COMMIT is done",
+        "column altered between plan and publish",
+        "aborted transaction and a control record at the tail",
+        "producers clock jumps an hour both ways",
+        "contract changed between plan and publish",
+        "stale metadata at ack",
+        "row that the table refuses",
+        "gate that fails",
+    }
+)
 
-def _marks(scenario: Scenario) -> list[pytest.MarkDecorator]:
-    soon = scenario.representative and scenario.shares != THREE_BROKERS
-    slow = [] if soon else [pytest.mark.slow, pytest.mark.timeout(900)]  # some try a batch many times
-    slow += [pytest.mark.longest] if scenario.longest else []
-    return [*slow, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else slow
+
+def _marks(name: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
+    marks = [] if name in QUICK else [pytest.mark.slow, pytest.mark.timeout(900)]  # some try a batch many times
+    marks += [] if name in QUICK or scenario.representative else [pytest.mark.longest]
+    return [*marks, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else marks
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(found)) for name, found in SCENARIOS.items()])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name, found)) for name, found in SCENARIOS.items()])
 def test_nothing_is_lost_or_doubled(world: World, name: str) -> None:
     verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
     assert verdict.kept, verdict

@@ -116,7 +116,14 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-@pytest.mark.parametrize("examples", [6, pytest.param(60, marks=[pytest.mark.longest, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize(
+    "examples",
+    [
+        2,
+        pytest.param(6, marks=pytest.mark.slow),
+        pytest.param(60, marks=[pytest.mark.longest, pytest.mark.timeout(3600)]),
+    ],
+)
 def test_whatever_happens_the_invariants_hold(
     machine: type[Machine], seed_given: int | None, examples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

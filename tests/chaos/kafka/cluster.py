@@ -25,7 +25,7 @@ from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """Another replica leads; the same run reads on from it and loses nothing."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -41,7 +41,7 @@ def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The same run follows it. The next one asks the new leader whether the log still is the one that was read."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -62,7 +62,7 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 3, "the same run followed; the next one asked the new leader")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits for them and continues; nothing is lost."""
     cluster, chaos = three_brokers(), _on_three(chaos)
@@ -78,7 +78,7 @@ def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 3, "the same run waited and continued")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
     """One broker down where all three must have a message: who writes with acks=all is refused; lag stays visible; what
     was acknowledged is read.

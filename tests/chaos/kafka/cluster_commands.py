@@ -24,7 +24,7 @@ NAMED, LOST = 10.0, 15.0  # seconds in which a dead broker is named, and a quoru
 BALLAST = 8  # megabytes of each partition of a topic that takes a while to copy
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
     """`health` names it before the controller has noticed, and waits for it; `elect` gives it back what it led."""
     cluster, chaos, pipeline = _sent(chaos)
@@ -52,7 +52,7 @@ def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "named, waited for, led again by its own")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
     """`health` says that the quorum is lost, and which brokers do not answer. With them back all is read."""
     cluster, chaos, pipeline = _sent(chaos)
@@ -67,7 +67,7 @@ def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "the quorum was said to be lost, and was found again")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
     """A topic on two brokers is spread over three with the fewest moves; cancelled once, then applied: nothing is lost,
     and no throttle is left.
@@ -101,7 +101,7 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "moved, cancelled, moved, and moved back under load")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def plan_of_a_reassignment_out_of_date(chaos: Chaos) -> Verdict:
     """The topic was changed after the plan: nothing is moved, and the sentence says what has changed."""
     cluster, chaos, pipeline = _on_two(chaos)

@@ -32,7 +32,7 @@ FETCH = b"\0\1"  # the API key of Kafka's protocol, behind a request's four byte
 OTHER, LEADER = 2, 3  # killed, both: until one is back, broker 1 has no controller
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
     """The new leader's epochs tell: halt; `ack` finds where the log was cut, and reads on from there."""
     cluster = three_brokers()
@@ -52,7 +52,7 @@ def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
 def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
     """The position follows a marker, which no reader sees, and the new log passes it: halt; `ack` finds the cut."""
     cluster = three_brokers()
@@ -90,7 +90,7 @@ def log_cut_by_an_unclean_election_while_a_range_is_read(chaos: Chaos) -> Verdic
     return there.judge(pipeline, 1, "not published; read again from the new log")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_between_two_ranges_of_a_batch(chaos: Chaos) -> Verdict:
     """One range is of the old log, the next one of the new one: not published; the next run reads both from the new."""
     cluster = three_brokers()
@@ -106,7 +106,7 @@ def log_cut_by_an_unclean_election_between_two_ranges_of_a_batch(chaos: Chaos) -
     return replace(chaos, world=world).judge(pipeline, 1, "not published; both read again from the new log")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_below_a_planned_batch_and_read_by_a_consumer_that_knows_the_new_leader(chaos: Chaos) -> Verdict:
     """A consumer that is kept asks a leader nothing when it knows it already. What it reads is not published; the next
     run asks, and halts.

@@ -39,7 +39,7 @@ def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdic
     return chaos.judge(pipeline, 2, "shown again, never read")
 
 
-@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def brokers_killed_while_they_are_asked_about_consumer_groups(chaos: Chaos) -> Verdict:
     """librdkafka may end the process that asks (issue 4605): whoever asked gets an answer or an error. A run commits
     its progress all the same.

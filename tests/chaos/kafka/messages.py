@@ -49,7 +49,7 @@ def poison_above_the_limit(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 60, "two halts, settled; then clean messages again")
 
 
-@scenario(FaultClass.BAD_MESSAGES, longest=True)
+@scenario(FaultClass.BAD_MESSAGES)
 def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
     """No batch has many dead letters; the latest messages together have: a halt soon after the minimum."""
     world = chaos.world
@@ -68,7 +68,7 @@ def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, detail["latest_dead_letters"], "a halt after about as many as the contract's minimum")
 
 
-@scenario(FaultClass.BAD_MESSAGES, longest=True)
+@scenario(FaultClass.BAD_MESSAGES)
 def poison_below_the_limit(chaos: Chaos) -> Verdict:
     """Dead letters, and the others are published; how much slower than clean messages is reported, and not judged."""
     world, seconds = chaos.world, list[float]()
@@ -157,7 +157,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "halted until fixed")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS, longest=True)
+@scenario(FaultClass.TRANSFORM_FAILS)
 def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     """Found by bisection: a dead letter of stage transform, with the reason. Its neighbours commit."""
     world, pipeline = chaos.world, _single_entry(chaos.world, _dividing)
@@ -202,7 +202,7 @@ def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario(FaultClass.TRANSFORM_READS, longest=True)
+@scenario(FaultClass.TRANSFORM_READS)
 def transform_that_looks_at_its_neighbours(chaos: Chaos) -> Verdict:
     """Spark's plan does not show it: refused once its rows of a sample differ, and before anything is published."""
     world, pipeline = chaos.world, _single_entry(chaos.world)
@@ -215,7 +215,7 @@ def transform_that_looks_at_its_neighbours(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 2, "refused, by the column and the offset that differ")
 
 
-@scenario(FaultClass.TRANSFORM_READS, longest=True)
+@scenario(FaultClass.TRANSFORM_READS)
 def transforms_that_name_the_same_view(chaos: Chaos) -> Verdict:
     """Two at once, each of which registers its lookup before either reads it: each reads its own."""
     world, both = chaos.world, Barrier(2)
@@ -248,7 +248,7 @@ def transforms_that_name_the_same_view(chaos: Chaos) -> Verdict:
     return next((verdict for verdict in verdicts if not verdict.kept), verdicts[-1])
 
 
-@scenario(FaultClass.TRANSFORM_READS, longest=True)
+@scenario(FaultClass.TRANSFORM_READS)
 def transform_that_does_not_read_its_input(chaos: Chaos) -> Verdict:
     """Spark runs no task for a filter that it folds away: the ranges are read all the same, and what is bad is kept."""
     world, never = chaos.world, ("false", "1 = 0", "cast(null as boolean)")

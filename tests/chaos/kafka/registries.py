@@ -39,7 +39,7 @@ IN_TIME = 25.0  # seconds: the patience of a run with a registry that is away
 ENUM = {"type": "enum", "symbols": ["A"]}
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_killed_in_mid_run(chaos: Chaos) -> Verdict:
     """Known ids are read to the end; a new one fails the run in time, and nothing of it is a dead letter."""
     with _registered(chaos) as there:
@@ -54,7 +54,7 @@ def registry_killed_in_mid_run(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, 1, "known ids went on, a new one waited")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_slow_or_cut_off(chaos: Chaos) -> Verdict:
     """Five seconds late, silent, reset, every packet lost: as killed."""
     with _registered(chaos) as there:
@@ -73,7 +73,7 @@ def registry_slow_or_cut_off(chaos: Chaos) -> Verdict:
             return there.judge(pipeline, proxy.fired, "known ids went on, new ones waited")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_that_answers_something_else(chaos: Chaos) -> Verdict:
     """503, 401, 429, a page for people, a 404 that is not the registry's: as killed."""
     page = says(b"<html>Sign in</html>", kind="text/html")
@@ -113,7 +113,7 @@ def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, 4, "dead letters, then rows by a replay")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_wiped(chaos: Chaos) -> Verdict:
     """The ledger has what messages named: a run, a replay and verify find the same without it."""
     with _registered(chaos) as there:
@@ -130,7 +130,7 @@ def registry_wiped(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, 1, "read, replayed and verified without it")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, longest=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_built_again_with_other_ids_in_mid_run(chaos: Chaos) -> Verdict:
     """Between the read and the publication: the batch is not published, and halts until a person has looked."""
     with _registered(chaos) as there:

@@ -16,7 +16,7 @@ from tests.support.world import transfers
 MESSAGES = 16
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares="secured", longest=True)
+@scenario(FaultClass.WAY_TO_KAFKA, shares="secured")
 def right_to_read_taken_away(chaos: Chaos) -> Verdict:
     """More runs are refused than a batch may fail; the pipeline neither halts nor blames a message, and goes on once
     the right is there again.

@@ -73,7 +73,7 @@ def nothing_but_an_aborted_transaction(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "passed, as one gap", messages=0)
 
 
-@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
 def hanging_transaction_ended_by_its_timeout(chaos: Chaos) -> Verdict:
     """Its producer was killed: nothing behind it is read until the coordinator aborts it; then it is a gap."""
     world = three_brokers().world(chaos.world)

@@ -26,7 +26,7 @@ from tests.support.world import World, declassified, renamed, transfers
 APPLIED = {"apply_committed"}  # points at which it has happened
 
 
-@scenario(FaultClass.CONTRACT_APPLIED, longest=True)
+@scenario(FaultClass.CONTRACT_APPLIED)
 def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
     """Before COMMIT neither the table nor the ledger has changed, after it both; the pipeline continues either way."""
     world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0
@@ -43,7 +43,7 @@ def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
     return chaos.judge(after, fired, "table and ledger agree")
 
 
-@scenario(FaultClass.CONTRACT_APPLIED, longest=True)
+@scenario(FaultClass.CONTRACT_APPLIED)
 def not_null_killed_at_each_step(chaos: Chaos) -> Verdict:
     """The CHECK stays, and refuses no row of the contract in force. The contract that makes its column optional drops
     it.

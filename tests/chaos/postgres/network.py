@@ -29,7 +29,7 @@ LIMIT = 2_000  # ms that a silent connection to Postgres is given, by the URL (l
 # ── Kafka ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def slow_way_to_Kafka(chaos: Chaos) -> Verdict:
     """Slower, and nothing else."""
     with kafka_behind_proxies(chaos) as (there, way, proxies):
@@ -90,7 +90,7 @@ def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict
     return there.judge(pipeline, 1, "the task was repeated")
 
 
-@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS, longest=True)
+@scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdict:
     """From the middle of a range on: the run fails at its limit and says so; the next one, too; then they continue."""
     with kafka_behind_proxies(chaos) as (there, way, proxies):
@@ -109,7 +109,7 @@ def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdic
 # ── Postgres ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@scenario(FaultClass.WAY_TO_POSTGRES, longest=True)
+@scenario(FaultClass.WAY_TO_POSTGRES)
 def slow_way_to_Postgres(chaos: Chaos) -> Verdict:
     """Slower, and nothing else."""
     pipeline = _sent(chaos.world)

@@ -20,7 +20,7 @@ from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
 
 
-@scenario(FaultClass.POSTGRES_DOWN, longest=True)
+@scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
     """The run fails and says that Postgres went; the next one continues."""
     return _killed(chaos, "in_copy")

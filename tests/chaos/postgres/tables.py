@@ -194,7 +194,7 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(pending), "the same offsets, judged again")
 
 
-@scenario(FaultClass.GATE_FAILS, longest=True)
+@scenario(FaultClass.GATE_FAILS)
 def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
     """One batch is published although its check is red, the next becomes dead letters; a decision holds for its batch
     alone, whoever is at work on it meanwhile.

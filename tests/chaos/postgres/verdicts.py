@@ -82,7 +82,7 @@ def error_text_quoted_in_a_value(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS, longest=True)
+@scenario(FaultClass.TRANSFORM_FAILS)
 def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
     """Blamed only once it has killed it for two minutes, while another message passed: then a dead letter."""
     pipeline = single_entry(chaos.world, _calling(_dying))
@@ -91,7 +91,7 @@ def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY, longest=True)
+@scenario(FaultClass.LOOKUP_AWAY)
 def lookup_that_is_away(chaos: Chaos) -> Verdict:
     """A batch of ten, and of one: no message is blamed. The pipeline is backed off, and once it is back all go on."""
     world = chaos.world
@@ -126,7 +126,7 @@ def lookup_that_comes_back_during_the_search(chaos: Chaos) -> Verdict:
         return chaos.judge(pipeline, 1, "no dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY, longest=True)
+@scenario(FaultClass.LOOKUP_AWAY)
 def lookup_that_is_away_for_some_keys(chaos: Chaos) -> Verdict:
     """The others pass, and still no message is blamed at once: the lookup is back before the time is over."""
     world = chaos.world

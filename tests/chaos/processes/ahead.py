@@ -49,7 +49,7 @@ def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) ->
     return chaos.judge(pipeline, 1, "whole or not at all")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
     """A second run reads on from the ledger; woken up, the first changes nothing, and says that it was fenced."""
     pipeline, run = _stopped_with_one_staged(chaos)
@@ -104,7 +104,7 @@ def Postgres_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(staged), "the run fails, the next one continues")
 
 
-@scenario(FaultClass.BROKER_DOWN, longest=True)
+@scenario(FaultClass.BROKER_DOWN)
 def broker_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
     """Asked again before the next batch is planned, it is the same log: what was staged is published."""
     world, pipeline = chaos.world, _backlog(chaos.world, 3)
@@ -138,7 +138,7 @@ def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Ve
     return chaos.judge(pipeline, 1, "halted; a new generation after ack")
 
 
-@scenario(FaultClass.KEEPS_FAILING, longest=True)
+@scenario(FaultClass.KEEPS_FAILING)
 def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
     """The batch before it commits, at the next try with nothing beside it; the batch itself is the one that halts."""
     world, pipeline = chaos.world, _backlog(chaos.world, 2)

@@ -58,7 +58,7 @@ def databases_clock_jumps_an_hour_forward(chaos: Chaos) -> Verdict:
     return _database_jumps(chaos, "-1 hour")
 
 
-@scenario(FaultClass.CLOCKS, longest=True)
+@scenario(FaultClass.CLOCKS)
 def databases_clock_jumps_an_hour_back(chaos: Chaos) -> Verdict:
     """A back-off that no failed gate asks for is not waited out; the same offsets are judged again."""
     return _database_jumps(chaos, "1 hour")

@@ -26,7 +26,7 @@ RUN_IDS = "select run_id from tidegate.batch where pipeline = %s"
 FOR_GOOD = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS}
 
 
-@scenario(FaultClass.RUN_KILLED, longest=True)
+@scenario(FaultClass.RUN_KILLED)
 def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
     """The next one takes over, and reports what the one before it had committed and not yet reported."""
     world, pipeline = chaos.world, chaos.world.new_pipeline(batch_messages=2_000, lag_seconds=1.0)
@@ -48,7 +48,7 @@ def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, chaos.kills, "the next run continues, and reports what was not reported")
 
 
-@scenario(FaultClass.POSTGRES_DOWN, longest=True)
+@scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_and_Kafka_away_for_random_seconds_beside_a_continuous_run(chaos: Chaos) -> Verdict:
     """The same run goes on once they are back, and ends well."""
     world, pipeline = chaos.world, chaos.world.new_pipeline(lag_seconds=1.0)

@@ -48,7 +48,7 @@ def run_killed_before_it_reported(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "reported by the next run; nothing written again")
 
 
-@scenario(FaultClass.DAGSTER_KILLED, longest=True)
+@scenario(FaultClass.DAGSTER_KILLED)
 def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
     """In the middle of a run: started again, they report what was not reported, once."""
     world, pipeline = chaos.world, _page_views(chaos.world)
@@ -78,7 +78,7 @@ def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstanc
     assert world.ledger.unreported(pipeline.contract) == []
 
 
-@scenario(FaultClass.CONTRACT_CHANGED, longest=True)
+@scenario(FaultClass.CONTRACT_CHANGED)
 def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
     """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
     longer knows, and goes on.

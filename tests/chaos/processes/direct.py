@@ -35,7 +35,7 @@ def directly(contract: Contract) -> Contract:
     return replace(contract, tables=(replace(contract.row_table, batch_rules=()),), publication="direct")
 
 
-@scenario(FaultClass.RUN_KILLED, longest=True)
+@scenario(FaultClass.RUN_KILLED)
 def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
     """Each range is there whole or not at all, whatever became of the others; the next run reads those that are not."""
     pipeline = _new(chaos.world)
@@ -50,7 +50,7 @@ def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(POINTS), "each range whole or not at all")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
+@scenario(FaultClass.RUN_OVERTAKEN)
 def published_directly_and_stopped_before_COMMIT(chaos: Chaos) -> Verdict:
     """A second run ends the session of the task that holds the row, and finishes; woken up, that changes nothing."""
     pipeline = _new(chaos.world)

@@ -18,7 +18,7 @@ from tests.support.world import World, transfers
 COMMITTED = {"after_commit"}  # points at which the batch is real already
 
 
-@scenario(FaultClass.RUN_KILLED, longest=True)
+@scenario(FaultClass.RUN_KILLED)
 def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     """Before COMMIT nothing is there, after it everything; the next run continues, and leaves no session and no
     staging.
@@ -39,7 +39,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, fired, "whole or not at all")
 
 
-@scenario(FaultClass.RUN_KILLED, longest=True)
+@scenario(FaultClass.RUN_KILLED)
 def killed_at_random_moments(chaos: Chaos) -> Verdict:
     """Nothing lost or doubled, however often: what was pending is read again."""
     pipeline, kills = chaos.world.new_pipeline(batch_messages=2_000), max(1, chaos.kills // 10)
@@ -61,13 +61,13 @@ def killed_at_random_moments_while_its_tasks_continue(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, chaos.kills, "the next run continues")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_while_it_decodes(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_decode")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN, longest=True)
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_in_COPY(chaos: Chaos) -> Verdict:
     """A second run ends the first one's sessions and finishes; woken up, the first changes nothing."""
     return _overtaken(chaos, "in_copy")

@@ -39,7 +39,7 @@ def task_that_dies_is_tried_again(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "tried again")
 
 
-@scenario(FaultClass.TASK_REPEATED, longest=True)
+@scenario(FaultClass.TASK_REPEATED)
 def speculative_copies(chaos: Chaos) -> Verdict:
     """Two copies of a task read the same range, and both COPY it; the rows and dead letters of one are published."""
     pipeline = chaos.world.new_pipeline()
@@ -52,7 +52,7 @@ def speculative_copies(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "published once")
 
 
-@scenario(FaultClass.TASK_REPEATED, longest=True)
+@scenario(FaultClass.TASK_REPEATED)
 def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
     """Its tasks run again on the other executor; what its orphaned worker may still COPY is not published."""
     pipeline = chaos.world.new_pipeline()

@@ -36,7 +36,7 @@ def transform_that_never_returns(chaos: Chaos) -> Verdict:
     return chaos.judge(replace(pipeline, transform=plain), 1, "cancelled, and counted")
 
 
-@scenario(FaultClass.KEEPS_FAILING, longest=True)
+@scenario(FaultClass.KEEPS_FAILING)
 def batch_that_kills_its_run(chaos: Chaos) -> Verdict:
     """Each run that works on it dies, and the next one counts that: at ten it halts instead of trying once more."""
     world, pipeline = chaos.world, chaos.world.caught_up()

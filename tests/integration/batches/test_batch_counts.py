@@ -23,6 +23,7 @@ def none_of_them(messages: DataFrame) -> DataFrame:
     return postings(messages.where(F.lit(False)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("transform", "filtered", "rows"), [(postings, 0, 12), (large, 4, 4), (none_of_them, 6, 0)])
 def test_a_batch_counts_the_messages_that_its_transform_filtered(
     world: World, transform: Callable[[DataFrame], DataFrame], filtered: int, rows: int
@@ -43,6 +44,7 @@ def test_a_batch_without_a_transform_filters_nothing_and_says_nothing_of_it(worl
     assert batch.changes is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_order", [False, True])
 def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_deleted(
     world: World, in_order: bool
@@ -67,6 +69,7 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
     assert "2 messages, 0 rows upserted, 1 deleted, 0 dead letters in " in said[1]
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_reported_late_shows_no_counts_that_the_ledger_does_not_have(world: World) -> None:
     pipeline = world.new_pipeline(transform=large)
     world.send(pipeline, transfers(4))

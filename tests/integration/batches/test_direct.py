@@ -120,6 +120,7 @@ def test_each_range_is_a_batch_with_its_rows_its_offset_and_its_record(world: Wo
     assert world.drain(pipeline) == []
 
 
+@pytest.mark.slow
 def test_a_range_with_a_row_that_the_table_refuses_is_staged_and_the_others_are_not(world: World) -> None:
     pipeline = direct(world)
     sent = views(pipeline, 40)
@@ -190,6 +191,7 @@ def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) ->
     assert len(world.table(pipeline)) == 40
 
 
+@pytest.mark.slow
 def test_two_tries_at_a_range_at_once_publish_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """The task of the try before is slow: when it locks the pipeline's row, the range is not planned any more."""
     pipeline = filled(world)

@@ -32,6 +32,7 @@ from tests.support.waiting import wait_for_row
 from tests.support.world import World
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["55P03", "40P01", "57P01"])
 def test_what_a_system_does_while_a_range_is_published_is_no_mistake_of_ours(
     world: World, monkeypatch: pytest.MonkeyPatch, state: str
@@ -93,6 +94,7 @@ def test_a_value_that_cannot_be_encoded_is_a_refused_row() -> None:
         list(encoded([part], schema))
 
 
+@pytest.mark.slow
 def test_the_driver_asks_for_the_batches_of_its_plan_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many others were never reported, while Dagster is away say."""
     pipeline, asked, real = filled(world), list[int](), Ledger._published

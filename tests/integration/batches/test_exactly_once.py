@@ -17,6 +17,7 @@ from tests.support.fault_wrappers import Meddled, kept_alive
 from tests.support.world import World, transfers
 
 
+@pytest.mark.slow
 def test_a_transfer_its_postings_its_balances_and_its_offset_arrive_together(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(1_000))
@@ -29,6 +30,7 @@ def test_a_transfer_its_postings_its_balances_and_its_offset_arrive_together(wor
     assert world.rows("select pending from tidegate.pipeline where name = %s", pipeline.name) == [{"pending": None}]
 
 
+@pytest.mark.slow
 def test_what_was_read_is_not_read_again(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -39,6 +41,7 @@ def test_what_was_read_is_not_read_again(world: World) -> None:
     assert len(world.table(pipeline)) == 160
 
 
+@pytest.mark.slow
 def test_a_run_drains_many_batches_and_stops_at_its_budget(world: World) -> None:
     pipeline = world.new_pipeline(batch_messages=100)
     world.send(pipeline, transfers(400))
@@ -66,6 +69,7 @@ def test_the_sessions_of_a_fenced_run_are_ended(world: World) -> None:
         first.ledger.positions()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disposition", ["append", "upsert"])
 def test_a_staged_row_from_outside_the_planned_ranges_is_not_published(world: World, disposition: str) -> None:
     pipeline = world.new_pipeline(disposition)
@@ -93,6 +97,7 @@ def test_a_task_with_another_installation_than_the_run_reads_nothing(
     assert [batch.messages for batch in world.drain(pipeline)] == [8]
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -106,6 +111,7 @@ def test_a_batch_that_is_pending_keeps_its_offsets_whatever_arrives_meanwhile(wo
     assert (first.messages, second.messages) == (40, 400)
 
 
+@pytest.mark.slow
 def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -120,6 +126,7 @@ def test_a_position_that_moved_meanwhile_lets_the_batch_commit_nothing(world: Wo
     assert world.position(pipeline) == {0: 0, 1: 5, 2: 0, 3: 0}
 
 
+@pytest.mark.slow
 def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -134,6 +141,7 @@ def test_rows_that_vanish_between_stage_and_publish_are_noticed(world: World) ->
     assert len(world.table(pipeline)) == 80
 
 
+@pytest.mark.slow
 def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -147,6 +155,7 @@ def test_coverage_that_vanishes_between_stage_and_publish_is_noticed(world: Worl
     assert world.table(pipeline) == []
 
 
+@pytest.mark.slow
 def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_goes_on(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -162,6 +171,7 @@ def test_a_connection_that_dies_before_commit_leaves_nothing_and_the_next_run_go
     assert len(world.drain(pipeline)) == 1
 
 
+@pytest.mark.slow
 def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world: World) -> None:
     pipeline = world.caught_up()
     held = acquire(world.ledger.url, pipeline.contract)
@@ -171,6 +181,7 @@ def test_what_an_interrupt_leaves_open_is_rolled_back_when_the_run_closes(world:
     assert set(world.position(pipeline).values()) == {2}
 
 
+@pytest.mark.slow
 def test_a_commit_whose_answer_is_lost_is_found_in_the_ledger_and_not_repeated(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))

@@ -36,6 +36,7 @@ def committed(world: World, name: str) -> int:
     return row["n"]
 
 
+@pytest.mark.slow
 def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) -> None:
     pipeline = world.new_pipeline(**TOO_MANY)
     world.send(pipeline, [b"garbage"] * 120)
@@ -178,6 +179,7 @@ def test_after_dead_letters_were_accepted_counting_begins_again(world: World) ->
     assert len(world.dead_letters(pipeline)) == 120
 
 
+@pytest.mark.slow
 def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: World) -> None:
     pipeline = with_impossible_sum(world.new_pipeline())
     world.send(pipeline, transfers(40))
@@ -225,6 +227,7 @@ def test_a_gate_that_stays_red_halts_its_pipeline_and_the_halt_is_settled(
         decide_and_settle(world, pipeline, "publish")
 
 
+@pytest.mark.slow
 def test_a_gate_that_changed_since_it_was_shown_is_not_settled(world: World) -> None:
     pipeline = with_impossible_sum(world.new_pipeline())
     world.send(pipeline, transfers(4))

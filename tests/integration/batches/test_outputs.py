@@ -74,6 +74,7 @@ def test_what_an_earlier_version_claimed_is_taken_as_it_is_filled_now(world: Wor
         acquire(world.ledger.url, with_largest(pipeline).contract)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disposition", ["append", "upsert", "accumulate"])
 def test_rows_that_a_table_swallows_without_an_error_are_counted(
     world: World, disposition: str, monkeypatch: pytest.MonkeyPatch

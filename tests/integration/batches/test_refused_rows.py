@@ -67,6 +67,7 @@ def test_a_row_that_refers_to_a_later_one_of_its_batch_is_not_refused(world: Wor
     }
 
 
+@pytest.mark.slow
 def test_of_an_upsert_only_what_decides_a_key_is_refused(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
     world.drain(pipeline)
@@ -89,6 +90,7 @@ def test_of_an_upsert_only_what_decides_a_key_is_refused(world: World) -> None:
     assert {(row["customer_id"], row["name"]) for row in rows} == {("C3", "one"), ("C6", "six")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deferrable", ["", "deferrable initially deferred"])
 def test_of_an_upsert_a_unique_value_goes_from_row_to_row_in_the_order_of_the_offsets(
     world: World, deferrable: str
@@ -110,6 +112,7 @@ def test_an_upsert_in_another_order_is_found(world: World, order: str | None, mo
         _unique_values_go_from_row_to_row(world, "")
 
 
+@pytest.mark.slow
 def test_a_column_of_an_ordered_upsert_may_have_the_name_of_a_variable_of_plpgsql(world: World) -> None:
     contract = world.new_pipeline("upsert", partitions=1).contract
     table = contract.row_table
@@ -147,6 +150,7 @@ def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
     assert [(row["_key"], row["name"]) for row in rows] == [("C1", "four"), ("C2", "six"), ("C3", "five")]
 
 
+@pytest.mark.slow
 def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_search(world: World) -> None:
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
     named = [(f"C{n}", f"none {n}" if n % 5 == 0 else "one") for n in range(1, 101)]
@@ -161,6 +165,7 @@ def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_s
     assert (published.rows, counting.readings, counting.found) == (80, 2, [23])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("altered", [DEFERRED, DEFERRED_AFTER_A_TRIGGER], ids=["constraint", "trigger too"])
 @pytest.mark.parametrize("batch_messages", [1, 2, 100])
 def test_an_orphan_takes_no_message_that_collides_with_it_wherever_the_batch_is_cut(
@@ -196,6 +201,7 @@ def test_orphans_of_one_key_are_found_with_few_writes(world: World) -> None:
     assert 60 <= written["n"] < 6 * 61  # the search writes each orphan alone once
 
 
+@pytest.mark.slow
 def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) -> None:
     """An upsert that publishes the newest message of each key: where it is refused, the one before decides."""
     pipeline = world.new_pipeline("upsert", partitions=1)
@@ -213,6 +219,7 @@ def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) ->
     assert [(row["_key"], row["_offset"]) for row in rows] == [("C1", 1), ("C2", 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_messages", [1, 2, 100])
 def test_children_move_to_another_parent_before_the_old_one_is_deleted_wherever_the_batch_is_cut(
     world: World, batch_messages: int
@@ -227,6 +234,7 @@ def test_children_move_to_another_parent_before_the_old_one_is_deleted_wherever_
     assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C3", "C1")]
 
 
+@pytest.mark.slow
 def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected_one(world: World) -> None:
     pipeline, table = _people(world)
     children = [(f"C{n}", customer(n, "C1")) for n in range(100, 350)]
@@ -237,6 +245,7 @@ def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected
     assert (published.messages, world.rows(f"select count(*) as n from {table}")[0]["n"]) == (253, 252)
 
 
+@pytest.mark.slow
 def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
     """By a deferred key, since publish writes rows first. One message is rejected for itself alone."""
     pipeline = world.new_pipeline()
@@ -250,6 +259,7 @@ def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
     assert len(world.table(pipeline)) == 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("action", "batch_messages"), [("", 1), ("", 100), ("on delete cascade", 100)])
 def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(
     world: World, action: str, batch_messages: int
@@ -329,6 +339,7 @@ def test_more_orphans_than_are_isolated_are_not_all_fetched_nor_is_the_batch_wri
     assert written["n"] <= 2 * 30  # by publish, and by the search
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("known", "values", "alterations"),
     [

@@ -57,6 +57,7 @@ def outcome(world: World, pipeline: Pipeline) -> Any:
     return tables, letters, world.position(pipeline)
 
 
+@pytest.mark.slow
 def test_a_backlog_becomes_the_same_tables_and_each_batch_but_the_first_is_staged_ahead(
     world: World, adopted: Callable[[], int]
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_backlog_becomes_the_same_tables_and_each_batch_but_the_first_is_stage
     assert len(tables) == 2
 
 
+@pytest.mark.slow
 def test_a_trickle_is_cut_into_no_more_batches(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 1)
     world.send(pipeline, transfers(SIZE // 2 - 10, start=SIZE))
@@ -84,6 +86,7 @@ def test_a_trickle_is_cut_into_no_more_batches(world: World, adopted: Callable[[
     assert adopted() == 0
 
 
+@pytest.mark.slow
 def test_a_budget_that_is_spent_has_nothing_staged_in_vain(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 4)
     assert len(world.drain(pipeline, Budget(batches=2))) == 2
@@ -92,6 +95,7 @@ def test_a_budget_that_is_spent_has_nothing_staged_in_vain(world: World, adopted
     assert adopted() == 1
 
 
+@pytest.mark.slow
 def test_what_is_staged_belongs_to_no_batch_until_the_one_before_has_committed(world: World) -> None:
     pipeline = backlog(world, 2)
     seen: list[Any] = []
@@ -109,6 +113,7 @@ def test_what_is_staged_belongs_to_no_batch_until_the_one_before_has_committed(w
     assert world.position(pipeline) == dict.fromkeys(range(4), SIZE // 4)
 
 
+@pytest.mark.slow
 def test_a_position_that_moved_in_between_is_read_from_where_it_is(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 3)
     with batch_by_batch(world, pipeline) as batches:
@@ -139,6 +144,7 @@ def test_a_topic_that_is_created_again_in_between_halts_and_nothing_of_it_is_pub
     assert len(world.table(pipeline)) == 2 * SIZE
 
 
+@pytest.mark.slow
 def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 3)
     red = with_impossible_sum(pipeline)

@@ -47,6 +47,7 @@ def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     assert world.rows("select * from tidegate.staging where pipeline = %s", pipeline.name) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [-1, 1_000_000])  # the table is truncated, which needs it alone; or rows are deleted
 def test_a_locked_leftover_waits_for_a_later_sweep_and_stops_no_run(
     world: World, small: int, monkeypatch: pytest.MonkeyPatch
@@ -76,6 +77,7 @@ def test_what_a_late_task_of_an_earlier_try_stages_is_neither_judged_nor_publish
     assert len(world.table(pipeline)) == 80
 
 
+@pytest.mark.slow
 def test_what_a_late_task_records_for_a_try_that_is_forgotten_is_deleted_by_a_later_batch(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(8), b"not json"])
@@ -112,6 +114,7 @@ def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World
             assert len(world.rows(f"select * from {table}")) == 1
 
 
+@pytest.mark.slow
 def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_dropped(world: World) -> None:
     pipeline = world.caught_up()
     (old,) = world.rows("select table_id from tidegate.staging_table where pipeline = %s", pipeline.name)

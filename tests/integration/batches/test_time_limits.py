@@ -82,6 +82,7 @@ def test_a_rule_that_takes_longer_than_its_role_may_is_judged(world: World) -> N
     assert found.passed
 
 
+@pytest.mark.slow
 def test_every_client_sets_its_sessions_free(world: World) -> None:
     url, statement = world.endpoints.postgres_url, f"SELECT pg_sleep({LONGER})"
     engines = create_engine(storage_url(url)), create_engine(with_sessions(session_uri(url, "audit")))

@@ -72,6 +72,7 @@ def with_topic(world: World) -> None:
     world.send(pipeline, transfers(8))
 
 
+@pytest.mark.slow
 def test_asset_list_has_the_good_ones_and_a_line_for_the_bad_one(project: Path) -> None:
     listed = dagster(project, "asset", "list")
     assert listed.returncode == 0, listed.stderr
@@ -89,6 +90,7 @@ def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -
         assert reported(instance, AssetKey(["bank", "postings"]))[0]["messages"] >= 8
 
 
+@pytest.mark.slow
 def test_materializing_the_broken_one_fails_with_file_line_and_field(world: World, project: Path) -> None:
     ran = dagster(project, "asset", "materialize", "--select", f'key:"{BROKEN}"')
     assert ran.returncode == 1

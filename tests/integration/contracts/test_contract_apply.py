@@ -94,6 +94,7 @@ def test_a_first_run_records_its_contract_and_pins_its_batches(world: World) -> 
     assert pinned == [{"same": True, "first": True}]
 
 
+@pytest.mark.slow
 def test_a_column_is_added_by_a_person_and_not_by_a_run(world: World) -> None:
     before = views(world)
     after = with_field(before)
@@ -270,6 +271,7 @@ def test_what_depends_on_a_column_is_named(world: World) -> None:
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_who_may_not_alter_the_table_is_told_so(world: World) -> None:
     before = views(world)
     after = with_field(before)
@@ -314,6 +316,7 @@ def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_a_run_refuses_to_show_what_was_classified_though_the_version_is_the_same(world: World) -> None:
     shown = views(world)
     first, *others = shown.contract.fields

@@ -117,6 +117,7 @@ def test_a_type_of_an_upsert_that_was_changed_by_hand_is_named_for_keys_of_older
     assert "signed_up was date by version 1.0.0 and is string now" in found.explanation
 
 
+@pytest.mark.slow
 def test_a_batch_from_before_contracts_were_kept_is_not_simply_called_wrong(world: World) -> None:
     before = views(world)
     world.rows("update tidegate.pipeline set contract_digest = null where name = %s", before.name)

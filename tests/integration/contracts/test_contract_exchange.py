@@ -67,6 +67,7 @@ def imported(subject: str, registry: Registry, folder: Path, **wanted: str) -> C
     return load(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
 def test_a_contract_is_registered_once_and_a_change_only_where_the_registry_takes_it(
     registry: Registry, kind: Format, tmp_path: Path
@@ -168,6 +169,7 @@ def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return checked
 
 
+@pytest.mark.slow
 def test_the_gate_refuses_what_a_registry_takes_for_compatible(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_the_gate_refuses_what_a_registry_takes_for_compatible(
     assert gate_of(contract, tmp_path, monkeypatch).result == "not asked"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
 def test_made_up_messages_of_an_imported_contract_become_rows_and_their_schema_is_listed(
     world: World,

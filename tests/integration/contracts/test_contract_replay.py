@@ -26,6 +26,7 @@ def retyped(pipeline: Pipeline, name: str, kind: str, version: str = "2.0.0") ->
     return changed(pipeline, version, fields=made, columns=kept)
 
 
+@pytest.mark.slow
 def test_another_type_is_put_in_place_by_a_replay_with_the_contract(world: World) -> None:
     before = views(world)
     after = retyped(before, "duration_ms", "decimal(20,3)")
@@ -45,6 +46,7 @@ def test_another_type_is_put_in_place_by_a_replay_with_the_contract(world: World
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_a_replay_does_not_show_what_was_classified(world: World) -> None:
     before = views(world)
     first, *others = before.contract.fields
@@ -66,6 +68,7 @@ def test_a_replay_does_not_show_what_was_classified(world: World) -> None:
     exact(world, changed(after, "3.0.0"))
 
 
+@pytest.mark.slow
 def test_a_required_column_without_a_value_for_old_rows_is_filled_by_a_replay(world: World) -> None:
     before = views(world, count=2)
     world.send(before, [view(2, channel="web")])
@@ -78,6 +81,7 @@ def test_a_required_column_without_a_value_for_old_rows_is_filled_by_a_replay(wo
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_where_columns_change_only_everything_is_replayed_and_nothing_may_refer_to_the_rows(world: World) -> None:
     before = views(world)
     world.send(before, [view(8)])
@@ -122,6 +126,7 @@ def test_an_accumulate_that_is_added_is_created_empty_and_then_filled(world: Wor
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_an_upsert_is_judged_by_the_contract_of_each_row(world: World) -> None:
     before = world.new_pipeline("upsert")
     world.send(before, [customer(n) for n in range(6)], keys=[f"C{n}".encode() for n in range(6)])

@@ -27,6 +27,7 @@ __all__ = ["new_registry", "registered"]  # fixtures
 pytestmark = pytest.mark.xdist_group("registry")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf"])
 def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messages(
     registered: World, kind: Format, capsys: pytest.CaptureFixture[str]
@@ -57,6 +58,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     assert propose(endpoints.postgres_url, before.contract, Given()).writers[0].fit == "fits"
 
 
+@pytest.mark.slow
 def test_a_run_does_not_add_a_field_that_writers_have_with_another_type(registered: World) -> None:
     """Not by their schemas: those that messages named, for a run; and the newest in the registry, for a person."""
     pipeline = framed(registered, "avro", "append", record="web.PageView")

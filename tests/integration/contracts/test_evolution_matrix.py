@@ -23,6 +23,7 @@ def client(world: World) -> SchemaRegistryClient:
     return SchemaRegistryClient({"url": registry.options["url"]})
 
 
+@pytest.mark.slow
 def test_what_the_registry_says_of_each_change(client: SchemaRegistryClient) -> None:
     said = [(change, _said(client, change)) for change in CHANGES]
     wrong = [f"{change.name}: {found}, not {change.registry}" for change, found in said if found != change.registry]

@@ -94,6 +94,7 @@ def takes_no_tier(world: World, pipeline: Pipeline) -> None:
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_contract_applied_after_a_kill_drops_the_check(world: World, point: NotNullPoint) -> None:
     first = nullable_tier(world)
@@ -136,6 +137,7 @@ def test_a_run_that_may_alter_tables_drops_the_check(world: World) -> None:
     assert check_of(world, second) == []
 
 
+@pytest.mark.slow
 def test_a_replay_of_a_contract_that_makes_the_column_optional_drops_the_check(world: World) -> None:
     first = nullable_tier(world)
     killed(world, first, "not_null_validated")
@@ -179,6 +181,7 @@ def test_a_reader_that_begins_meanwhile_is_named_with_the_check_and_the_command(
     assert check_of(world, first) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_a_contract_applied_between_the_steps_is_not_overruled(
     world: World, monkeypatch: pytest.MonkeyPatch, point: NotNullPoint

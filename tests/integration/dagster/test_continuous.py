@@ -43,6 +43,7 @@ def halt_shown(instance: DagsterInstance, pipeline: Pipeline) -> bool | None:
     return None if found is None else not found.passed
 
 
+@pytest.mark.slow
 def test_one_run_reads_each_message_as_it_comes_and_ends_well_when_it_is_asked_to(
     world: World, instance: DagsterInstance
 ) -> None:

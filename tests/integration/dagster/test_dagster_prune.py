@@ -139,6 +139,7 @@ def test_the_job_names_the_right_that_dagsters_user_lacks(
     assert all(instance.has_run(run_id) for run_id in old)
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_cannot_be_pruned_keeps_no_other_from_it_and_the_run_says_so(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,6 +191,7 @@ def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     assert f"keys begin with the ids of 2 schemas ({ids})" in (found.description or "")
 
 
+@pytest.mark.slow
 def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: World) -> None:
     pipeline = framed(registered, "avro")
     registered.send(pipeline, serialized(registered, pipeline, documents(4)))

@@ -49,6 +49,7 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
     assert live_runs([ended.run_id]) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tag", [TAG, FORMER_TAG])
 def test_a_run_whose_session_stays_away_is_reported_as_failed(
     instance: DagsterInstance, live_runs: Callable[[Iterable[str]], set[str]], tag: str
@@ -76,6 +77,7 @@ with DagsterInstance.ephemeral() as instance:
 """
 
 
+@pytest.mark.slow
 def test_a_run_that_a_library_crashes_leaves_on_stderr_what_it_was_reading(world: World) -> None:
     done = subprocess.run([sys.executable, "-c", CRASHES], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGSEGV, done.stderr

@@ -85,6 +85,7 @@ def test_a_backlog_is_read_in_one_turn_where_nobody_waits_for_one(world: World, 
     assert world.rows(asked, pipeline.name) == [{"batches": 5, "turns": 1}]
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materialized(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -101,6 +102,7 @@ def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materializ
     assert reported(instance, table_keys(bad)[0]) == []
 
 
+@pytest.mark.slow
 def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -
             assert not taken_over.ledger.fenced()
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_run_after_run_dies_of_waits_longer_each_time(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(4))
@@ -149,6 +152,7 @@ def _leave_asked(world: World, pipeline: Pipeline) -> Any:
     return open_run(pipeline, world.endpoints, world.spark, unless_held=True)
 
 
+@pytest.mark.slow
 def test_one_tick_looks_at_all_and_what_is_wrong_with_one_topic_hides_no_other(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -186,6 +190,7 @@ def tags(definitions: str) -> dict[str, str]:
     return {STARTED_FOR: "something due", DEFINITIONS: definitions}
 
 
+@pytest.mark.slow
 def test_the_ledger_knows_how_long_ago_one_of_these_pipelines_committed_last(world: World) -> None:
     early, late = world.caught_up().name, world.caught_up().name
     world.rows("UPDATE tidegate.batch SET committed_at = committed_at - interval '1 day' WHERE pipeline = %s", early)

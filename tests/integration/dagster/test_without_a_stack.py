@@ -6,6 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from resources.process.settings import PROJECT_ROOT
 
 LOADS = """
@@ -18,11 +20,13 @@ defs.get_repository_def().load_all_definitions()
 """
 
 
+@pytest.mark.slow
 def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
     run = _run([sys.executable, "-c", LOADS], tmp_path)
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.slow
 def test_without_a_stack_a_command_ends_with_one_sentence(tmp_path: Path) -> None:
     command = [
         str(Path(sys.executable).parent / "dagster"),

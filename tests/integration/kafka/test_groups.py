@@ -168,6 +168,7 @@ def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(sh
     assert shared.committed(four) == [10, 4, 0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("to", "moved"),
     [

@@ -42,6 +42,7 @@ def test_the_quorum_and_the_brokers_of_one_broker(endpoints: Endpoints) -> None:
     assert cluster.reassignments() == ()
 
 
+@pytest.mark.slow
 def test_log_folders_and_moves_that_kafka_refuses(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(1))  # Kafka creates topics after it has said so

@@ -182,6 +182,7 @@ def transaction(world: World, topic: str, *messages: bytes, commit: bool) -> Pro
     return producer
 
 
+@pytest.mark.slow
 def test_messages_of_aborted_and_open_transactions_are_not_shown_and_gaps_are_counted(
     world: World, pipeline: Pipeline
 ) -> None:
@@ -254,6 +255,7 @@ AVRO = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf"])
 @pytest.mark.parametrize("ledger", ["a ledger", "no ledger"])
 def test_avro_and_protobuf_are_decoded_by_the_registrys_schemas_and_nothing_is_kept(

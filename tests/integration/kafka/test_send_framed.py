@@ -74,6 +74,7 @@ def read_back(desk: Desk, kind: str, value: bytes) -> dict[str, Any]:
     return found | {"amount": str(found["amount"]), "occurred_at": found["occurred_at"].strftime("%FT%T.123Z")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
 def test_a_document_is_sent_as_confluents_serializer_writes_it_and_read_by_its_deserializer(
     desk: Desk, kind: str
@@ -102,6 +103,7 @@ MISFITS: dict[str, list[tuple[dict[str, Any], str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf"])
 def test_a_document_that_does_not_fit_is_refused_and_nothing_is_sent(desk: Desk, kind: str) -> None:
     declare(desk, kind)
@@ -133,6 +135,7 @@ def test_a_header_names_the_schema_where_the_contract_says_so(desk: Desk) -> Non
     assert "the header __value_schema_id names the schema of the message; leave it out" in refused
 
 
+@pytest.mark.slow
 def test_a_key_is_written_with_the_schema_of_keys(desk: Desk) -> None:
     declare(desk, "avro", "crm/customers", keyFormat="avro")
     fields: list[Any] = [{"name": name, "type": "string"} for name in ("customer_id", "name", "tier")]

@@ -159,6 +159,7 @@ def test_a_missing_topic_of_a_contract_that_declares_nothing_is_created_and_then
     assert site.look().overrides == {"retention.ms": "86400000"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("declared", [{}, {"partitions": "1"}])
 def test_a_topic_that_a_pipeline_has_read_is_created_again_only_when_asked(
     site: Site, declared: dict[str, str]

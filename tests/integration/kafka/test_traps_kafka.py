@@ -55,6 +55,7 @@ def compacted(endpoints: Any, spark: Any) -> tuple[World, Pipeline]:
 # ── Partitions added ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
     world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)
@@ -67,6 +68,7 @@ def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(w
     assert [row["name"] for row in world.rows(f"select name from {pipeline.contract.row_table.name}")] == ["new"]
 
 
+@pytest.mark.slow
 def test_the_added_partitions_of_an_upsert_get_their_turn_although_the_old_ones_never_run_dry(world: World) -> None:
     pipeline = world.new_pipeline("upsert", batch_messages=4)
     world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)

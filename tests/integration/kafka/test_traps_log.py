@@ -47,6 +47,7 @@ def test_a_topic_that_does_not_exist_is_named(world: World) -> None:
         world.drain(missing)
 
 
+@pytest.mark.slow
 def test_the_leaders_epoch_is_kept_behind_a_control_record_too(world: World) -> None:
     pipeline = world.new_pipeline(partitions=1)
     with transaction(world, pipeline, transfers(3)) as producer:
@@ -56,6 +57,7 @@ def test_the_leaders_epoch_is_kept_behind_a_control_record_too(world: World) -> 
     assert (position.next_offset, position.leader_epoch) == (4, 0)
 
 
+@pytest.mark.slow
 def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) -> None:
     pipeline = world.caught_up()
     positions = world.ledger.positions(pipeline.name)
@@ -79,6 +81,7 @@ def test_a_log_that_was_cut_and_written_on_is_known_by_its_epochs_and_halts(worl
     assert len(world.table(pipeline)) == 16
 
 
+@pytest.mark.slow
 def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(8, start=8))

@@ -72,6 +72,7 @@ def rows(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:
 OTHER_SPELLINGS = "-c bytea_output=escape -c extra_float_digits=0"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disposition", ["append", pytest.param("upsert", marks=pytest.mark.slow)])
 def test_json_fills_columns_of_arrays(world: World, disposition: str) -> None:
     pipeline = typed(world.new_pipeline(disposition))

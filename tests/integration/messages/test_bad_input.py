@@ -76,6 +76,7 @@ FINE: list[bytes] = [
 ]
 
 
+@pytest.mark.slow
 def test_each_kind_of_bad_message_is_a_dead_letter_with_its_reason_and_its_neighbours_commit(world: World) -> None:
     pipeline = world.new_pipeline()
     names, values = list(BAD), [case[0] for case in BAD.values()]
@@ -97,6 +98,7 @@ def test_each_kind_of_bad_message_is_a_dead_letter_with_its_reason_and_its_neigh
     assert world.rows(f"select sum(balance) as s from {pipeline.contract.tables[1].name}") == [{"s": 0}]
 
 
+@pytest.mark.slow
 def test_each_rule_counts_what_it_turned_away_with_samples(world: World) -> None:
     pipeline = world.new_pipeline()
     places = world.send(pipeline, [*transfers(6), transfer(6, "0.00"), transfer(7, "0.00"), b"hello"])
@@ -213,6 +215,7 @@ def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> 
     assert world.drain(pipeline) == []
 
 
+@pytest.mark.slow
 def test_poison_at_the_limit_is_let_through_and_above_it_is_not(world: World) -> None:
     pipeline = world.new_pipeline(dead_letter_minimum=4, dead_letter_share=0.5)
     world.send(pipeline, [*[b"poison"] * 4, *transfers(4)])
@@ -224,6 +227,7 @@ def test_poison_at_the_limit_is_let_through_and_above_it_is_not(world: World) ->
         world.drain(pipeline)
 
 
+@pytest.mark.slow
 def test_slow_poison_is_read_in_reasonable_time(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"[" * 100_000, b"{" * 100_000, b'{"a":' * 100_000, b'"' + b"\\" * 900_000, *transfers(4)])

@@ -33,6 +33,7 @@ def order(number: int, ordered_at: str) -> bytes:
     return f'{{"order_id":"O{number}","price":"1.00","ordered_at":{ordered_at}}}'.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("unit", "ticks"), [("ms", 1_000), ("ns", 1_000_000_000)])
 def test_numbers_become_timestamps_and_verify_reads_them_too(
     world: World, tmp_path: Path, unit: str, ticks: int

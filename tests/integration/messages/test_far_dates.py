@@ -23,6 +23,7 @@ def berlin(messages: DataFrame) -> DataFrame:
     return made.withColumn("occurred_at", F.from_utc_timestamp("occurred_at", "Europe/Berlin"))
 
 
+@pytest.mark.slow
 def test_a_transform_may_make_years_after_9999_and_another_value_beside_one_is_reported(world: World) -> None:
     pipeline = single_entry(world, berlin, partitions=1)
     world.send(pipeline, [transfer(n, occurred_at="9999-12-31T23:59:59Z") for n in range(3)], partition=0)
@@ -39,6 +40,7 @@ def test_a_transform_may_make_years_after_9999_and_another_value_beside_one_is_r
     assert "occurred_at" not in report.samples[0].what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("value", "said"), FAR.items())
 def test_a_date_that_python_cannot_hold_is_a_wrong_value(world: World, value: str, said: str) -> None:
     views, customers = world.new_pipeline("append", partitions=1), world.new_pipeline("upsert", partitions=1)

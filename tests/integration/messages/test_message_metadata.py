@@ -239,6 +239,7 @@ def from_metadata(messages: DataFrame) -> DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_a_transform_gets_the_key_the_timestamp_and_the_headers(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", transform=from_metadata)
     headers = [("tenant", b"a"), ("trace", b"1"), ("trace", b"123")]
@@ -256,6 +257,7 @@ def test_a_transform_gets_the_key_the_timestamp_and_the_headers(world: World, tm
     assert spoiled(world, pipeline, "UPDATE {table} SET message_key = 'k1'")["wrong"] == 2
 
 
+@pytest.mark.slow
 def test_a_field_with_a_source_that_is_added_later_waits_for_a_replay(world: World, tmp_path: Path) -> None:
     text = CONTRACT.replace(
         "      - {name: place, logicalType: integer, customProperties: [{property: source, value: offset}]}\n", ""

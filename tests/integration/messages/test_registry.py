@@ -74,6 +74,7 @@ def documents(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [json.loads(value) for value in transfers(count, start)]
 
 
+@pytest.mark.slow
 def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(registered: World) -> None:
     pipeline = framed(registered)
     good = serialized(registered, pipeline, documents(40))
@@ -90,6 +91,7 @@ def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(regi
     assert report.ok, report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [pytest.param("avro", marks=pytest.mark.slow), "protobuf"])
 def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: World, kind: Format) -> None:
     bare, pipeline = registered.new_pipeline(), framed(registered, kind, record="bank.Transfer")
@@ -108,6 +110,7 @@ def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: 
     assert verify(pipeline, alone, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(registered: World) -> None:
     pipeline = framed(registered, "avro", record="bank.Transfer", other_records="skip")
     other = {"type": "record", "name": "Refund", "namespace": "bank", "fields": []}
@@ -165,6 +168,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))
@@ -187,6 +191,7 @@ def test_a_registry_that_is_away_fails_the_run_and_makes_no_dead_letters(registe
     assert [published.rows for published in registered.drain(pipeline)] == [16]
 
 
+@pytest.mark.slow
 def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(registered: World) -> None:
     pipeline = framed(registered)
     unknown = b"\0" + (2**31 - 1).to_bytes(4) + b"{}"
@@ -204,6 +209,7 @@ def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(regis
     assert verify(other, registered.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_a_registry_with_other_schemas_under_known_ids_halts_until_it_is_acknowledged(registered: World) -> None:
     pipeline = framed(registered)
     first = serialized(registered, pipeline, documents(4))
@@ -232,6 +238,7 @@ def test_a_registry_with_other_schemas_under_known_ids_halts_until_it_is_acknowl
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_a_header_names_the_schema(registered: World) -> None:
     pipeline = framed(registered, framing="both")
     prefixed = serialized(registered, pipeline, documents(8))

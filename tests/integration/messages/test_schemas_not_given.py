@@ -89,6 +89,7 @@ def test_an_id_that_the_registry_refuses_halts_and_is_settled_as_dead_letters(as
     assert classes(asking, pipeline) == ["UnknownSchemaId"]
 
 
+@pytest.mark.slow
 def test_a_first_batch_of_garbage_halts_and_is_settled_as_dead_letters(asking: World) -> None:
     pipeline = framed(asking)
     asking.send(pipeline, naming(256, 1))

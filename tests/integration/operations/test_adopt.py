@@ -28,6 +28,7 @@ def copied(world: World, pipeline: Pipeline, index: int = 0) -> str:
     return table
 
 
+@pytest.mark.slow
 def test_a_table_that_was_put_back_is_refused_until_it_is_adopted(world: World) -> None:
     pipeline = views(world, batches=2)
     before = exact(world, pipeline)
@@ -86,6 +87,7 @@ def test_numbers_that_two_pipelines_tables_have_exchanged_are_put_right(world: W
     exact(world, other)
 
 
+@pytest.mark.slow
 def test_a_table_that_another_pipeline_has_is_not_taken_from_it(world: World) -> None:
     one, other = views(world, batches=1), views(world, batches=1)
     table = one.contract.row_table
@@ -135,6 +137,7 @@ def test_a_sum_that_was_left_out_is_bound_and_then_has_to_be_rebuilt(world: Worl
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_the_command_shows_first_and_does_just_what_it_showed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = views(world, batches=1)
     monkeypatch.setattr("assets.find_pipeline", lambda _: pipeline)

@@ -184,6 +184,7 @@ def test_a_topic_that_is_missing_and_one_with_too_few_replicas(world: World) -> 
     assert second[1] == "There is no topic never_made, the topic of pipeline never_made, that this user can see."
 
 
+@pytest.mark.slow
 def test_reading_and_writing_are_tried_and_nothing_is_written_into_a_pipelines_topic(world: World) -> None:
     pipeline, spare = world.new_pipeline(), f"spare-{uuid4().hex[:8]}"
     world.create_topic(spare, config={"message.timestamp.type": "LogAppendTime"})

@@ -341,6 +341,7 @@ def _migrated_to(url: str, known: Sequence[str], monkeypatch: pytest.MonkeyPatch
         Ledger(url).migrate()
 
 
+@pytest.mark.slow
 def test_a_sensor_upgrades_an_older_ledger_and_starts_runs_as_before(
     url: str, endpoints: Endpoints, world: World
 ) -> None:

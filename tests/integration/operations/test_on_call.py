@@ -36,6 +36,7 @@ def examined(world: World, *pipelines: Pipeline) -> list[Finding]:
     return [one for one in asked.findings() if one.area == "pipelines"]
 
 
+@pytest.mark.slow
 def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_it_is_an_error(world: World) -> None:
     pipeline, other = world.caught_up(), world.caught_up()
     recreate(world, pipeline)
@@ -56,6 +57,7 @@ def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_
     assert broken.do == f"To see how to settle it: tidegate ack {pipeline.name}"
 
 
+@pytest.mark.slow
 def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_command(world: World) -> None:
     gated, failing = with_impossible_sum(world.new_pipeline()), world.caught_up()
     world.send(gated, transfers(4))
@@ -82,6 +84,7 @@ def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_comman
     assert [one.severity for one in examined(world, failing)] == [Severity.OK]
 
 
+@pytest.mark.slow
 def test_an_error_from_before_a_field_was_classified_is_not_shown(world: World) -> None:
     pipeline = views(world)
     one, two, *_ = (column.name for column in pipeline.contract.row_table.columns if column.name != "visitor")
@@ -97,6 +100,7 @@ def test_an_error_from_before_a_field_was_classified_is_not_shown(world: World) 
         assert not any("column visitor" in found.what for found in examined(world, later))
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_without_an_error_is_shown_where_fields_are_classified(world: World) -> None:
     pipeline = classifying(world.caught_up(), "currency")
     for _ in range(2):  # the second takes over from the first, whose process is gone

@@ -163,6 +163,7 @@ def test_positions_of_another_log_are_refused_and_none_of_them_is_stored(world: 
         assert outside.ledger.positions() == there
 
 
+@pytest.mark.slow
 def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) -> None:
     pipeline = world.caught_up()
     add_partitions(world, pipeline, 6)
@@ -222,6 +223,7 @@ def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int)
     delete_records(world, pipeline, {partition: offset})
 
 
+@pytest.mark.slow
 def test_the_order_of_the_steps_is_the_one_that_a_run_keeps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = world.new_pipeline()
     send(world, pipeline, 4)
@@ -292,6 +294,7 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     assert "transfers.py: row-local: compared before" in " ".join(known.stdout.split())
 
 
+@pytest.mark.slow
 def test_a_changed_transform_is_named_without_spark_and_without_unread_messages(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     assert "changed" not in ask(pipeline).stdout  # there is no batch yet

@@ -90,6 +90,7 @@ def whole_replay(world: World, pipeline: Pipeline) -> None:
     replay.show(replay.first_batch(ReplayStart()), lambda _: None)
 
 
+@pytest.mark.slow
 def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_replay_answer_as_before(
     world: World,
 ) -> None:
@@ -217,6 +218,7 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     assert judged(world, pipeline) == before
 
 
+@pytest.mark.slow
 def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(world: World) -> None:
     """The sender may be at it for long, and the prune holds the pipeline's row."""
     pipeline = eight_batches(world)
@@ -229,6 +231,7 @@ def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(
     assert of(world, pipeline, "lineage_event") == 1, "the one that had just left"
 
 
+@pytest.mark.slow
 def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) -> None:
     pipeline = world.new_pipeline("append", partitions=1, batch_messages=MESSAGES)
     world.send(pipeline, [message(offset) for offset in range(200)], partition=0)

@@ -80,6 +80,7 @@ def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(wo
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "start", ["batch", *(pytest.param(start, marks=pytest.mark.slow) for start in ("offsets", "time"))]
 )
@@ -104,6 +105,7 @@ def test_an_append_table_is_replayed_from_a_batch_on(world: World, start: str) -
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_upserts_are_replayed_whole(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
     world.send(pipeline, [customer(n) for n in range(8)], keys=[b"%d" % n for n in range(8)])
@@ -168,6 +170,7 @@ def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_th
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_a_connection_cut_in_commit_is_decided_by_the_ledger(world: World, when: str) -> None:
     pipeline = bank(world)

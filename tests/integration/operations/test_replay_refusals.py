@@ -17,6 +17,7 @@ from tests.support.replays import bank, counts, execute, nothing_left, shown, vi
 from tests.support.world import World, transfers
 
 
+@pytest.mark.slow
 def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
     pipeline = bank(world)
     last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
@@ -24,6 +25,7 @@ def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
         shown(world, pipeline, str(last))
 
 
+@pytest.mark.slow
 def test_a_replay_of_what_retention_took_is_refused_with_the_ranges(world: World) -> None:
     pipeline = bank(world)
     delete_records(world, pipeline, {1: 5})
@@ -44,6 +46,7 @@ def test_a_replay_of_an_upsert_whose_topic_grew_is_refused(world: World, begun: 
         shown(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_halted_pipeline_is_settled_before_it_is_replayed(world: World) -> None:
     pipeline = world.new_pipeline(dead_letter_minimum=1, dead_letter_share=0.1)
     world.send(pipeline, transfers(4))
@@ -108,6 +111,7 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
 
 
+@pytest.mark.slow
 def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
     pipeline = bank(world)
     found = Replay(pipeline, world.endpoints, world.spark)

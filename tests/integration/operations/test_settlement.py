@@ -55,6 +55,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
     world.create_topic(pipeline.contract.topic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), pytest.param("end", 0, marks=pytest.mark.slow)])
 def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt, rows: int) -> None:
     pipeline = filled(world)
@@ -75,6 +76,7 @@ def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt
     assert again.rows == rows + 16
 
 
+@pytest.mark.slow
 def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> None:
     pipeline = filled(world)
     # The broker cannot be made to lose its tail here: the ledger is made to have read ten messages more than there are.
@@ -135,6 +137,7 @@ def test_a_log_of_which_nothing_that_was_read_is_missing_goes_on_where_it_was(wo
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
+@pytest.mark.slow
 def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(world: World) -> None:
     pipeline = filled(world)
     world.rows(
@@ -170,6 +173,7 @@ def test_a_topic_that_was_read_before_goes_on_where_that_ended(world: World) -> 
     assert report.ok, report
 
 
+@pytest.mark.slow
 def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
     pipeline = world.new_pipeline("accumulate", dead_letter_share=0.1, dead_letter_minimum=5)
     world.send(pipeline, [b"bad"] * 10)

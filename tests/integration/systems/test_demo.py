@@ -1,10 +1,13 @@
 """What `tidegate demo` reports of its tables."""
 
+import pytest
+
 from assets import find_pipeline
 from resources.postgres.tables.demo import read_totals
 from tests.support.world import World, transfers
 
 
+@pytest.mark.slow
 def test_the_totals_of_the_demo_are_those_of_its_tables(world: World) -> None:
     pipeline = find_pipeline("bank_transfers")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:

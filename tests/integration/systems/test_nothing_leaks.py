@@ -217,6 +217,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [] if name == "messages" else [pytest.mark.slow]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)  # four runs and the search for what is at fault in each, twice
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BREAKS])
 def test_no_classified_value_is_kept_or_said_whatever_breaks(
@@ -235,6 +236,7 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
         assert found or name in SAYS_NO_VALUE  # so the same pipeline says it where nothing is classified
 
 
+@pytest.mark.slow
 def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

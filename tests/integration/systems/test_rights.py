@@ -89,6 +89,7 @@ def _messages(disposition: str) -> tuple[list[bytes | None], list[bytes | None] 
 slow = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "disposition", [pytest.param("append", marks=slow), pytest.param("upsert", marks=slow), "accumulate"]
 )

@@ -175,6 +175,7 @@ def test_a_lost_state_file_loses_no_data_and_leaves_no_second_server(running: St
     assert [process.pid for process in kafka.running(home)] == [again.kafka.pid]
 
 
+@pytest.mark.slow
 def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: StackStatus, home: Path) -> None:
     insert_row("moves_ports")
     with within(10):

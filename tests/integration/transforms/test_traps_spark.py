@@ -311,6 +311,7 @@ def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_noth
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 def test_a_function_that_raises_is_quoted_to_the_person_who_reads_the_dead_letter(world: World) -> None:
     world.spark()  # a UDF is made of one
     parse = F.udf(lambda memo: str(int(memo)), "string")

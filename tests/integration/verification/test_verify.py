@@ -155,6 +155,7 @@ def through_a_view(messages: DataFrame) -> DataFrame:
     return messages.sparkSession.sql("SELECT * FROM through_a_view")
 
 
+@pytest.mark.slow
 def test_into_how_many_chunks_the_topic_is_cut_changes_nothing(
     bank: Doctor, views: Doctor, customers: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -174,6 +175,7 @@ def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     assert "no message has been read yet" in report.explanation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -219,6 +221,7 @@ def test_what_is_done_to_tables_and_ledger_is_found(bank: Doctor, statement: str
     assert found(bank.after(statement)) == expected
 
 
+@pytest.mark.slow
 def test_a_position_moved_ahead_is_a_loss(world: World) -> None:
     bank = new_bank(world)
     bank.world.send(bank.pipeline, transfers(8, 1000), partition=0)
@@ -255,6 +258,7 @@ def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: 
     assert any("not valid" in sample.what and "has a row" in sample.what for sample in report.samples)
 
 
+@pytest.mark.slow
 def test_what_a_transform_filters_is_counted_and_held_against_the_table(
     world: World, drain_all: Callable[..., Any]
 ) -> None:
@@ -324,6 +328,7 @@ def test_a_server_that_cannot_send_for_a_while_does_not_end_a_session_of_verify(
         assert {streamed, *snapshot.ask(sql.SQL(shown).format())} == {"900000"}
 
 
+@pytest.mark.slow
 def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(world: World) -> None:
     bank = new_bank(world)
     admin = bank.world.admin()

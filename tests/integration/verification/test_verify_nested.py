@@ -118,14 +118,17 @@ def test_what_is_produced_arrives_and_is_verified(appended: Produced) -> None:
     assert assert_exact(appended).rows == appended.mixture.good == 1_900
 
 
+@pytest.mark.slow
 def test_through_a_transform_too(world: World) -> None:
     assert assert_exact(produced_and_drained(world, "append", untouched)).rows == 1_900
 
 
+@pytest.mark.slow
 def test_an_upsert_too(world: World) -> None:
     assert 0 < assert_exact(produced_and_drained(world, "upsert")).rows <= 1_900
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "expected", "what"),
     [
@@ -205,6 +208,7 @@ def taken_by_postgres(database: psycopg.Connection[Any], text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("9e131071")
@@ -233,6 +237,7 @@ def refusal(text: str) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(TEXTS, TEXTS)
 @example("1.0", "1.00")

@@ -69,6 +69,7 @@ def test_what_sums_are_made_of_is_printed_alike_whatever_a_role_has_set(bank: Ne
         assert one.ask(group) == two.ask(group) == ('(2026-02-01,"1 day 02:00:00")',)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [
@@ -94,6 +95,7 @@ def test_what_is_done_to_what_is_new_is_found(bank: NewDoctor, statement: str, e
     assert report.new.until_batch == report.new.after_batch, "the checkpoint stays"
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_compared_and_the_checkpoint_moves_once(bank: NewDoctor) -> None:
     older = bank.after("UPDATE {table} SET amount = amount + 0.01 WHERE ctid = " + one())
     assert older.ok, "a row of an older batch is for the whole comparison to see"
@@ -146,6 +148,7 @@ def test_of_an_upsert_the_keys_of_new_messages_are_compared(customers: NewDoctor
     assert (report.ok, report.messages, report.rows, report.dead_letters) == (True, 6, 2, 1), report
 
 
+@pytest.mark.slow
 def test_a_row_that_a_later_window_deletes_is_waited_for_and_one_that_nothing_deletes_is_lost(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
     send_customers(world, pipeline, [(f"C{n}", customer(n)) for n in range(1, 5)])
@@ -216,6 +219,7 @@ NOT_VOIDED = (
 )
 
 
+@pytest.mark.slow
 def test_what_may_have_changed_older_rows_voids_the_checkpoint_and_the_check_begins_again(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.send(pipeline, [b"{"] * 3)

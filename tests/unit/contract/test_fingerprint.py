@@ -177,6 +177,7 @@ def finalizers() -> Iterator[None]:
     gc.callbacks.remove(finalize)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.usefixtures("finalizers")
 def test_pipelines_of_several_threads_are_read_at_once(project: Path) -> None:

@@ -186,6 +186,7 @@ def test_github_gets_the_line_of_a_contract_that_cannot_be_read(
     assert f"::error file={assets}/web/page_views.odcs.yaml,line={line},title=web/page_views::" in said
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: Path, tmp_path: Path) -> None:
     record = {"type": "record", "name": "V", "fields": [{"name": "url", "type": "bytes"}]}

@@ -262,6 +262,7 @@ def test_each_line_to_add_makes_a_contract_that_reads_the_avro_schema(case: Case
         assert why_not(suggested("avro", line), schema) is None
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @SLOW
 @given(st.integers(0, 2**32))

@@ -111,6 +111,7 @@ def test_an_expression_reads_no_file_and_changes_no_setting(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["secret.csv"]
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=40))
 def test_any_text_is_an_expression_or_bad_input(text: str) -> None:
     try:

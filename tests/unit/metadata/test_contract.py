@@ -110,6 +110,7 @@ def test_a_classified_header_hides_the_column_of_all_headers() -> None:
     assert classified(contract(secret, field("key"))).fields == {"tenant"}
 
 
+@pytest.mark.slow
 def test_messages_are_made_up_with_headers_and_keys() -> None:
     rules = "required: true, logicalTypeOptions: {maxLength: 5}"
     made = contract(

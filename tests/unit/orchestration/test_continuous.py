@@ -261,6 +261,7 @@ def test_what_failed_last_is_what_the_run_fails_with_and_a_take_over_is_no_failu
     assert not goal.failed("a", PipelineHeld("by a run"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("away", [LedgerAway("away"), BrokerAway("away")])
 def test_systems_that_are_away_for_a_while_are_waited_for(away: Exception) -> None:
     topics = Topics(a=10)

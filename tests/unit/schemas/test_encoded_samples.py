@@ -45,6 +45,7 @@ def contract_of(kind: Format, framing: Framing = "prefix") -> Contract:
     return replace(find_contract("bank_transfers"), format=kind, fields=fields, wire=wire)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "framing", "document"),
     [

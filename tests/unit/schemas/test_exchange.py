@@ -70,6 +70,7 @@ def test_a_contract_of_any_avro_schema_reads_its_messages_and_so_does_that_of_it
 MISREAD = {"TruncatedAvro", "TrailingBytes", "InvalidBranch", "InvalidBoolean", "InvalidProtobuf"}
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_contract_of_any_protobuf_schema_reads_its_messages_and_numbers_stay(seed: int) -> None:

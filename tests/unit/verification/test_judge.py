@@ -54,6 +54,7 @@ def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
     return [outcome[n] for n in range(len(values))]
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=6))
 @example(
@@ -252,6 +253,7 @@ def test_the_largest_decimal_is_a_row(digits: int, sign: str) -> None:
     assert assert_same_verdict(f"decimal({digits},0)", nines + "9") == NoRow("OutOfRange")
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(

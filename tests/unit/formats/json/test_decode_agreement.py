@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -217,6 +218,7 @@ def assert_storable(contract: Contract, rows: pa.RecordBatch, faults: Sequence[F
         assert fault.message.encode("utf-8")
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=12))
 @example([b'{"s":"a"}{"s":"c"}\0}', b'{"s":"b"}'])
@@ -228,6 +230,7 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
     assert_agreement(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=3))
 @example([b'{"f":NaN}'])

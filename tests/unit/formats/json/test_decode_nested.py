@@ -223,6 +223,7 @@ ANY = spelt_objects(st.one_of(VALUES, NESTED))
 MESSAGES = st.one_of(GOOD, ANY).map(lambda text: text.encode("utf-8", "surrogatepass"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", CONTRACTS, ids=["nested", "json", "mixed"])
 @settings(max_examples=100, deadline=None)
 @given(values=st.lists(MESSAGES, min_size=1, max_size=6))

@@ -138,6 +138,7 @@ def test_another_unit_breaks_producers() -> None:
     assert (change.kind, change.what) == (ChangeClass.BREAKS_PRODUCERS, "field ms: unit none (text) -> ms")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", UNITS)
 def test_samples_of_a_unit_are_good_and_bad_as_they_say(unit: Unit) -> None:
     here = load(Path("orders.odcs.yaml"), with_unit(unit))

@@ -126,6 +126,7 @@ def mutations(number: int, seed: int) -> None:
         number -= 1_000
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_wrong_bytes_harm_one_message_only(capfd: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,7 @@ def assert_agreement(kind: str, numbers: Sequence[str]) -> None:
         assert same(engine, verify), (kind, value, engine, verify)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(DECIMALS), st.lists(NUMBERS, min_size=1, max_size=5))
 @example((5, 0), ["1e-39", "0e+-1", "1e+-39"])

@@ -36,6 +36,7 @@ def plan_of(*keys: str, kind: str = "decimal(6,2)") -> ReadPlan:
     return read_plan(Contract("p", "1", "d", "", "t", "json", tuple(fields), tables=()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "plan",
     [

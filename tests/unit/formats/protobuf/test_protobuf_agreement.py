@@ -90,6 +90,7 @@ READERS = {
 SYNTAXES, SEEDS = st.sampled_from(sorted(READERS)), st.integers(0, 2**32)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(SYNTAXES, SEEDS)
@@ -120,6 +121,7 @@ def test_a_block_that_is_too_large_to_be_read_at_once_is_read_in_parts() -> None
     assert found.indexes.to_pylist() == found.rows.column("number").to_pylist() == [*range(150), *range(151, 200)]
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None)
 @given(SYNTAXES, SEEDS)
 def test_damaged_messages_are_read_the_same_by_all_readers(syntax: str, seed: int) -> None:

@@ -150,6 +150,7 @@ NOT_BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(("payload", "columns"), NOT_BAD, ids=lambda value: str(value)[:40])
 def test_what_only_looks_wrong_is_a_row(payload: bytes, columns: dict[str, Any]) -> None:
@@ -262,6 +263,7 @@ def test_a_reference_may_be_called_as_the_schema_itself_is_here() -> None:
     ProtobufReader(contract_of({"number": "integer"}), schema(text, other))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "references", "part"), NO_SCHEMAS, ids=lambda value: str(value)[:40])
 def test_a_schema_that_is_none_is_refused_with_the_compilers_reason(
     text: str, references: tuple[tuple[str, str], ...], part: str, capfd

@@ -3,6 +3,7 @@
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,6 +89,7 @@ def _value(field: Any, chance: Random) -> Any:
     return chance.choice([0, 1, -1, 2_026, 12, 2**31 - 1, -(2**31)])
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32))
 def test_all_readers_agree_on_schemas_and_contracts_that_are_made_up(seed: int) -> None:

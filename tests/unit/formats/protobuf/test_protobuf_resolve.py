@@ -68,6 +68,7 @@ def _wrapped(kind: str) -> str:
     return kind.removeprefix("google.protobuf.").removesuffix("Value").lower() if kind.endswith("Value") else kind
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*ALL, "repeated int32", "repeated Inner", "map<string, Inner>"])
 def test_a_json_column_takes_every_type(kind: str) -> None:
     assert refusal(contract_of({"f": "json"}), TEMPLATE % f"{kind} f = 1;") == ""
