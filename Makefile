@@ -52,7 +52,7 @@ PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 
-test: install  ## lint, types, all tests but the slow ones (about six minutes on two cores)
+test: install  ## lint, types, all tests but the slow ones
 	@set -o pipefail; $(PYTEST) -m "not slow and not longest" $(TESTS) $(BESIDE_LINT)
 
 test-fast: TYPED = platform_defs resources assets

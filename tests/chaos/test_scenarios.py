@@ -19,13 +19,7 @@ QUICK = frozenset(
         "task that dies is tried again",
         "topic that compacts",
         "connection cut after COMMIT is done",
-        "column altered between plan and publish",
         "aborted transaction and a control record at the tail",
-        "producers clock jumps an hour both ways",
-        "contract changed between plan and publish",
-        "stale metadata at ack",
-        "row that the table refuses",
-        "gate that fails",
     }
 )
 

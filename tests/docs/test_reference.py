@@ -19,6 +19,7 @@ def test_every_generated_part_is_on_a_page() -> None:
     assert sorted(named) == sorted(PARTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PARTS))
 def test_no_cell_of_a_reference_that_needs_words_is_empty(name: str) -> None:
     rows = [line for line in PARTS[name]().splitlines() if re.match(r"\| \S", line)]

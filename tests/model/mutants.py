@@ -323,13 +323,9 @@ PATHS: dict[str, tuple[str, ...]] = {
 # Those that are found within seconds: `make test` plays them, the others are `slow`.
 SOON = {
     "positions are moved from wherever they are",
-    "whoever was fenced can halt",
-    "a halted pipeline can be held",
     "the pending batch is not cleared",
-    "rows of attempts that lost are published",
     "positions keep the epoch of an earlier leader",
     "a red gate is published",
-    "a batch names another contract than its own",
     "a gate stays red for ever",
     "a contract that is taken again is not noted",
     "a batch names an application of another contract",

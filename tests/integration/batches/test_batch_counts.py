@@ -36,6 +36,7 @@ def test_a_batch_counts_the_messages_that_its_transform_filtered(
     assert counted in sentence([batch])
 
 
+@pytest.mark.slow
 def test_a_batch_without_a_transform_filters_nothing_and_says_nothing_of_it(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.send(pipeline, [b"not json"])

@@ -100,6 +100,7 @@ def publish(prepared: Direct, work: TaskWork, *numbers: int) -> dict[int, str]:
     return {row["number"]: row["why"] for part in found for row in part.to_pylist()}
 
 
+@pytest.mark.slow
 def test_each_range_is_a_batch_with_its_rows_its_offset_and_its_record(world: World) -> None:
     pipeline = direct(world)
     sent = views(pipeline, 400)
@@ -140,6 +141,7 @@ def test_a_range_with_a_row_that_the_table_refuses_is_staged_and_the_others_are_
     assert "audit" not in batches[0].timings
 
 
+@pytest.mark.slow
 def test_a_range_with_too_many_dead_letters_is_not_published_and_halts_the_pipeline(world: World) -> None:
     pipeline = direct(world, dead_letter_minimum=5, dead_letter_share=0.5)
     world.send(pipeline, views(pipeline, 30), partition=0)
@@ -177,6 +179,7 @@ def test_a_task_asks_the_broker_about_its_own_partition_alone(world: World) -> N
     assert outside.broker.describe(pipeline.contract.topic, [4]).partitions == {}
 
 
+@pytest.mark.slow
 def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) -> None:
     pipeline = filled(world)
     with tasks(world, pipeline) as (outside, prepared, work):

@@ -124,6 +124,7 @@ def test_a_schema_is_first_named_by_the_lowest_batch_whichever_commits_first(wor
     assert used == [(low, high)]
 
 
+@pytest.mark.slow
 def test_a_range_that_is_left_does_not_hold_up_those_that_its_task_reads_after_it(world: World) -> None:
     """What it recorded so far is rolled back before the next one records anything over the same session."""
     pipeline = direct(world)

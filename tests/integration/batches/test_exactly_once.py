@@ -49,6 +49,7 @@ def test_a_run_drains_many_batches_and_stops_at_its_budget(world: World) -> None
     assert [b.messages for b in world.drain(pipeline)] == [100]
 
 
+@pytest.mark.slow
 def test_a_stale_epoch_commits_nothing(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -202,6 +203,7 @@ def test_a_table_dropped_behind_our_back_is_refused(world: World) -> None:
         world.drain(pipeline)
 
 
+@pytest.mark.slow
 def test_a_table_that_is_new_to_a_running_pipeline_is_refused_since_it_would_lack_the_past(world: World) -> None:
     pipeline = world.new_pipeline()
     rows_alone = replace(pipeline, contract=replace(pipeline.contract, tables=pipeline.contract.tables[:1]))
@@ -241,6 +243,7 @@ def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> No
     assert [row["tier"] for row in world.rows(f"select tier from {tables[0].name}")] == ["gold"]
 
 
+@pytest.mark.slow
 def test_check_results_lineage_and_dead_letters_exist_if_and_only_if_their_batch_committed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(8), b"not json"])

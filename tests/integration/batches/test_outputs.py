@@ -65,6 +65,7 @@ def test_an_accumulate_that_is_made_in_another_way_is_refused_until_it_is_rebuil
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_what_an_earlier_version_claimed_is_taken_as_it_is_filled_now(world: World) -> None:
     pipeline = summed(world)
     world.rows("update tidegate.output set definition = null where pipeline = %s", pipeline.name)
@@ -119,6 +120,7 @@ def test_a_table_that_is_swapped_under_a_run_is_refused_before_anything_is_writt
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_deleted_keys_value_may_be_taken_over_in_the_same_batch(world: World) -> None:
     pipeline = world.new_pipeline("upsert", config={"cleanup.policy": "delete"})
     world.send(pipeline, [customer(1, "Ada")], keys=[b"1"])

@@ -25,6 +25,7 @@ return null; end $$;
 create trigger know after insert or update on {{table}} for each row execute function know()"""
 
 
+@pytest.mark.slow
 def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: World) -> None:
     pipeline = _views(world, "alter table {} add check (duration_ms % 100 <> 50)")
     world.send(pipeline, [view(n) for n in range(500)], partition=0)
@@ -39,6 +40,7 @@ def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: Wor
     assert written["n"] < 6 * 500  # of which 495 stay, and up to 500 were refused before
 
 
+@pytest.mark.slow
 def test_of_rows_that_contradict_each_other_the_later_ones_are_refused(world: World) -> None:
     pipeline = _views(world, "alter table {} add unique (event_id)")
     world.send(pipeline, [view(0)])
@@ -189,6 +191,7 @@ def test_a_trigger_may_insert_the_row_that_a_deferred_foreign_key_refers_to(worl
     assert (published.rows, [d["offset"] for d in world.dead_letters(pipeline)]) == (2, [1])
 
 
+@pytest.mark.slow
 def test_orphans_of_one_key_are_found_with_few_writes(world: World) -> None:
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
     _send_named(world, pipeline, ("C2", "one"), *[("C1", "none")] * 60)

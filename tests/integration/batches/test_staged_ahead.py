@@ -156,6 +156,7 @@ def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Ca
     assert adopted() == 0  # the first had failed before, and nothing is staged ahead in that turn
 
 
+@pytest.mark.slow
 def test_a_halt_takes_what_is_staged_ahead_with_it(world: World) -> None:
     pipeline = world.new_pipeline(batch_messages=SIZE, dead_letter_minimum=10, dead_letter_share=0.1)
     world.send(pipeline, [b"garbage"] * SIZE + transfers(SIZE))

@@ -37,6 +37,7 @@ def test_batches_are_staged_in_one_table_which_is_empty_between_them(world: Worl
     assert world.rows(forgotten) == []
 
 
+@pytest.mark.slow
 def test_leftovers_of_a_crash_are_swept_by_the_next_run(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -67,6 +68,7 @@ def test_a_locked_leftover_waits_for_a_later_sweep_and_stops_no_run(
     assert world.rows(f"select * from {table}") == []
 
 
+@pytest.mark.slow
 def test_what_a_late_task_of_an_earlier_try_stages_is_neither_judged_nor_published(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
@@ -97,6 +99,7 @@ def test_what_a_late_task_records_for_a_try_that_is_forgotten_is_deleted_by_a_la
         assert world.rows(f"select * from tidegate_staging.{name} where staging_id = 0") == []
 
 
+@pytest.mark.slow
 def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))

@@ -82,6 +82,7 @@ def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on
     wait_for(lambda: not any(map(psutil.pid_exists, slept)))
 
 
+@pytest.mark.slow
 def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
     world: World, instance: DagsterInstance, tmp_path: Path
 ) -> None:
@@ -133,6 +134,7 @@ def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
     assert failures(world, pipeline) == (0, 0)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_fenced_alive_has_not_died(world: World) -> None:
     pipeline = pending(world)
     for _ in range(2):

@@ -251,6 +251,7 @@ def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_no_messages(w
     assert world.ledger.status(pipeline.name).halt_code == ("keeps_failing" if kind is Halt else None)
 
 
+@pytest.mark.slow
 def test_a_table_that_cannot_be_claimed_backs_the_pipeline_off(world: World) -> None:
     """Or the sensor would start a run at each of its ticks."""
     pipeline = world.caught_up()

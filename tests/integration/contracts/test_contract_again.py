@@ -200,6 +200,7 @@ def test_a_renamed_column_is_compared_once_the_contract_no_longer_names_the_rena
         assert counts(report) == (False, 9, 0, {}), report.explanation
 
 
+@pytest.mark.slow
 def test_a_renamed_column_is_compared_where_its_contract_named_no_rename_the_first_time(world: World) -> None:
     first = changed(views(world), "r1")
     apply(world, first)

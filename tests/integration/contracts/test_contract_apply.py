@@ -115,6 +115,7 @@ def test_a_column_is_added_by_a_person_and_not_by_a_run(world: World) -> None:
     assert apply(world, after).empty
 
 
+@pytest.mark.slow
 def test_a_run_applies_what_is_free_where_the_contract_lets_it(world: World) -> None:
     before = views(world, evolution="additive")
     after = with_field(before)
@@ -191,6 +192,7 @@ def test_versions_have_to_fit_once_a_person_has_applied_one_though_runs_take_the
         world.drain(changed(relaxed, "1.2.0", batch_rules=after.contract.row_table.batch_rules))
 
 
+@pytest.mark.slow
 def test_a_change_that_asks_nothing_of_the_tables_is_taken_by_a_run_as_before(world: World) -> None:
     before = views(world)
     after = changed(before, "1.0.0", batch_rules=())
@@ -212,6 +214,7 @@ def test_nulls_in_old_rows_refuse_a_column_that_is_to_be_required(world: World) 
     assert not columns(world, before.contract.row_table)[optional.name][1]
 
 
+@pytest.mark.slow
 def test_a_batch_in_progress_is_fenced_and_read_again(world: World) -> None:
     before = views(world)
     world.send(before, [view(number) for number in range(8, 12)])
@@ -256,6 +259,7 @@ def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkey
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_what_depends_on_a_column_is_named(world: World) -> None:
     before = views(world)
     table = before.contract.row_table

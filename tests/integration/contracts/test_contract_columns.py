@@ -104,6 +104,7 @@ def test_the_required_columns_of_an_upsert_are_not_null(world: World) -> None:
     exact(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_table_of_an_older_version_gets_not_null_while_it_is_read_and_written(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from tests.integration.contracts.test_contract_apply import columns, exact, view
 from tests.support.world import World
 
 
+@pytest.mark.slow
 def test_the_command_shows_what_it_would_do_and_does_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     before = views(world)
     after = with_field(before)

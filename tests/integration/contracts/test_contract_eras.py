@@ -85,6 +85,7 @@ def _ungated(pipeline: Pipeline) -> tuple[Table, ...]:
     return (replace(rows, batch_rules=()), *pipeline.contract.accumulates)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["string", "decimal(25,2)"])
 def test_a_type_that_was_changed_by_hand_is_named_until_rows_are_made_again(world: World, kind: str) -> None:
     before = views(world)

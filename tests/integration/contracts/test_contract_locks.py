@@ -32,6 +32,7 @@ def test_a_lock_is_given_up_within_a_quarter_of_a_minute() -> None:
     assert evolve.TRIES * 2 + pauses <= 15
 
 
+@pytest.mark.slow
 def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +49,7 @@ def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
     exact(world, after)
 
 
+@pytest.mark.slow
 def test_a_run_that_may_apply_it_waits_for_no_reader_and_tries_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def wanted(contract: Contract, shapes: Shapes) -> dict[str, dict[str, ColumnShap
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_tables_are_what_the_new_contract_says(world: World, case: Case) -> None:
     found = changed_by(case)

@@ -147,6 +147,7 @@ def test_a_pipeline_that_has_never_run_has_nothing_to_apply(world: World) -> Non
         apply(world, pipeline)
 
 
+@pytest.mark.slow
 def test_a_pipeline_from_before_contracts_were_kept_is_judged_by_its_first(world: World) -> None:
     before = views(world)
     for statement in (

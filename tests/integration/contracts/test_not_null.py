@@ -115,6 +115,7 @@ def test_a_contract_that_loses_the_column_drops_the_check(world: World) -> None:
     assert world.dead_letters(second) == []
 
 
+@pytest.mark.slow
 def test_a_check_that_is_left_does_not_stop_a_run_whose_contract_requires_the_column(world: World) -> None:
     first = nullable_tier(world)
     killed(world, first, "not_null_added")
@@ -160,6 +161,7 @@ def test_the_command_continues_after_a_kill_and_drops_a_check_without_a_use(worl
     assert check_of(world, first) == []
 
 
+@pytest.mark.slow
 def test_a_reader_that_begins_meanwhile_is_named_with_the_check_and_the_command(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +198,7 @@ def test_a_contract_applied_between_the_steps_is_not_overruled(
     takes_no_tier(world, second)
 
 
+@pytest.mark.slow
 def test_no_contract_is_recorded_while_the_check_is_added(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A contract that makes the column optional has seen no CHECK, and is recorded first, or sees it."""
     first = nullable_tier(world)
@@ -213,6 +216,7 @@ def test_no_contract_is_recorded_while_the_check_is_added(world: World, monkeypa
     assert check_of(world, first) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", POINTS)
 def test_of_two_at_once_both_end_with_not_null_and_without_a_check(
     world: World, monkeypatch: pytest.MonkeyPatch, point: NotNullPoint

@@ -89,6 +89,7 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(
     assert check(instance, pipeline, "currency_enum").passed
 
 
+@pytest.mark.slow
 def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     world: World, new_pipeline: Any, instance: DagsterInstance
 ) -> None:
@@ -166,6 +167,7 @@ def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
     return replace(pipeline, contract=replace(pipeline.contract, tables=tables))
 
 
+@pytest.mark.slow
 def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
@@ -182,6 +184,7 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
 
 
+@pytest.mark.slow
 def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
     world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
@@ -291,6 +294,7 @@ def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) ->
     return list(events)
 
 
+@pytest.mark.slow
 def test_a_run_that_ended_by_itself_is_not_taken_for_dead(
     world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
 ) -> None:

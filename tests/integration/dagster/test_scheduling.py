@@ -67,6 +67,7 @@ def missing_topic(pipeline: Pipeline) -> Pipeline:
     return replace(pipeline, contract=replace(pipeline.contract, topic=f"{pipeline.name}.missing"))
 
 
+@pytest.mark.slow
 def test_a_run_for_what_is_due_ends_although_messages_go_on_arriving(world: World, instance: DagsterInstance) -> None:
     pipeline = world.new_pipeline("append", lag_messages=1_000)
     world.send(pipeline, views(40))
@@ -113,6 +114,7 @@ def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
     assert [item["messages"] for key in (asked, other) for item in reported(instance, table_keys(key)[0])] == [3, 5]
 
 
+@pytest.mark.slow
 def test_a_live_owner_is_not_fenced_by_a_run_that_asks_for_leave(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(4))
@@ -171,6 +173,7 @@ def test_one_tick_looks_at_all_and_what_is_wrong_with_one_topic_hides_no_other(
     assert bad.contract.topic in str(neither.skip_reason)
 
 
+@pytest.mark.slow
 def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -227,6 +230,7 @@ def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     assert reported(instance, table_keys(pipeline)[0])[1]["batch_id"] == str(batch.batch_id)
 
 
+@pytest.mark.slow
 def test_what_dagster_refuses_to_be_told_is_a_warning_and_no_failure(
     world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_run_that_fails_in_the_middle_leaves_nothing_and_its_retry_writes_all(
     assert keys(world, pipeline) == [retried.run_id] * 10
 
 
+@pytest.mark.slow
 def test_a_new_run_writes_again_and_each_partition_has_a_note_of_its_own(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -151,6 +152,7 @@ def test_what_contradicts_a_transaction_is_said_by_the_run(world: World, instanc
     assert "acks" in str(event.step_failure_data.user_failure_data)
 
 
+@pytest.mark.slow
 def test_a_topic_that_dagster_writes_is_one_asset_in_the_platform(world: World) -> None:
     pipeline = world.new_pipeline()
     graph = compose([pipeline], written=[written(pipeline)]).resolve_asset_graph()

@@ -56,6 +56,7 @@ def test_a_replica_has_the_size_of_what_was_written(world: World, look: Look) ->
     assert sizes[pipeline.contract.topic, 0, 1] > 1000
 
 
+@pytest.mark.slow
 def test_a_broker_where_nobody_listens_does_not_answer(look: Look) -> None:
     (broker,) = look.observe().brokers
     (asked,) = look.partitions.asked([replace(broker, address="127.0.0.1:1")])

@@ -92,6 +92,7 @@ def groups_of(world: World) -> set[str]:
     return {group.group_id for group in found.valid}
 
 
+@pytest.mark.slow
 def test_it_starts_where_it_is_told_and_leaves_no_trace(world: World, pipeline: Pipeline) -> None:
     world.send(pipeline, transfers(100))
     before = groups_of(world)
@@ -233,6 +234,7 @@ def test_a_topic_without_a_contract_and_raw_show_bytes(world: World, pipeline: P
     assert (raw["fields"], raw["value"]["text"]) == (None, transfers(1)[0].decode())
 
 
+@pytest.mark.slow
 def test_it_needs_no_postgres(world: World, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     world.send(pipeline, transfers(4))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:9/nothing")

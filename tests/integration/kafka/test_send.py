@@ -208,6 +208,7 @@ def test_what_cannot_be_sent_is_said_before_anything_is(desk: Desk) -> None:
     assert desk.log() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["fire_and_forget", "synchronous", "transactional"])
 def test_any_preset_sends(desk: Desk, preset: str) -> None:
     desk.declare()
@@ -217,6 +218,7 @@ def test_any_preset_sends(desk: Desk, preset: str) -> None:
     assert [m["offset"] is None for m in said["messages"]] == [preset == "fire_and_forget"] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", ["asynchronous", "transactional"])
 def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, preset: str) -> None:
     desk.declare()

@@ -87,6 +87,7 @@ def test_the_added_partitions_of_an_upsert_get_their_turn_although_the_old_ones_
 # ── The reader itself ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.slow
 def test_reading_does_not_move_the_brokers_own_group_offsets(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(8))

@@ -16,6 +16,7 @@ from tests.support.kafka.logs import transaction
 from tests.support.world import World, transfers
 
 
+@pytest.mark.slow
 def test_a_position_beyond_the_end_halts_as_a_log_that_was_cut(world: World) -> None:
     pipeline = world.caught_up()
     world.rows(

@@ -111,6 +111,7 @@ def test_each_rule_counts_what_it_turned_away_with_samples(world: World) -> None
     assert [name for name, check in checks.items() if not check.passed] == ["message_decodes", "amount_minimum"]
 
 
+@pytest.mark.slow
 def test_a_dead_letter_keeps_key_headers_and_time_as_they_came(world: World) -> None:
     pipeline = world.new_pipeline()
     headers = [
@@ -188,6 +189,7 @@ def test_an_upsert_wants_a_key_that_is_text_and_lets_a_tombstone_delete(world: W
     assert (batch.messages, batch.dead_letters) == (12, 6)
 
 
+@pytest.mark.slow
 def test_a_tombstone_takes_away_what_an_earlier_batch_wrote(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
     world.send(pipeline, [customer(1), customer(2)], keys=[b"C1", b"C2"], partition=0)
@@ -206,6 +208,7 @@ def test_a_tombstone_takes_away_what_an_earlier_batch_wrote(world: World) -> Non
     assert (batch.messages, batch.dead_letters, len(world.table(pipeline))) == (1, 0, 1)
 
 
+@pytest.mark.slow
 def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"poison"] * 40)

@@ -48,6 +48,7 @@ MESSAGES = [
 WANTED = [("a", UUID, "10:00:00.12", b"\0\1\xff"), ("b", UUID, "00:00:00", b""), ("c", None, None, None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("disposition", ["append", "upsert"])
 def test_json_fills_columns_of_each_type(world: World, disposition: str) -> None:
     pipeline = typed(world.new_pipeline(disposition))

@@ -155,6 +155,7 @@ def test_an_append_table_has_metadata_and_an_accumulate_groups_by_a_header(world
     assert report.to_json()["dead_letters"] == 6
 
 
+@pytest.mark.slow
 def test_verify_finds_the_timestamp_of_another_message(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append")
     send(world, pipeline, [(b'{"amount": 1}', [("tenant", b"a")], b"k")] * 4)
@@ -200,6 +201,7 @@ def passed_through(messages: DataFrame) -> DataFrame:
     return messages.where(F.col("_KEY").isNotNull())
 
 
+@pytest.mark.slow
 def test_a_transform_may_pass_all_columns_through_and_write_names_in_any_case(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", transform=passed_through)
     send(world, pipeline, [(b'{"amount": 1}', [("tenant", b"a")], key) for key in (b"k", None, b"")])

@@ -106,6 +106,7 @@ def payloads(world: World, pipeline: Pipeline) -> list[Any]:
     return [row["kept"] and exact(row["kept"]) for row in world.rows(query)]
 
 
+@pytest.mark.slow
 def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append")
     good = [event(n, payload) for n, payload in enumerate([*ACCEPTED, "null"])]

@@ -126,6 +126,7 @@ def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(re
     assert "of its messages are of another record, and the ledger counts" in wrong.samples[0].what
 
 
+@pytest.mark.slow
 def test_an_upsert_finds_its_rows_by_keys_that_are_written_with_a_schema(registered: World) -> None:
     pipeline = framed(registered, "avro", "upsert", key_format="avro")
     fields = {"customer_id": "string", "name": "string", "tier": "string", "signed_up": DAY}
@@ -146,6 +147,7 @@ def test_an_upsert_finds_its_rows_by_keys_that_are_written_with_a_schema(registe
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
+@pytest.mark.slow
 def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(registered: World) -> None:
     pipeline = framed(registered, "avro", "upsert", key_format="avro")
     fields = {"customer_id": "string", "name": "string", "tier": "string", "signed_up": DAY}

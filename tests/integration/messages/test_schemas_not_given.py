@@ -110,6 +110,7 @@ def test_a_first_batch_of_garbage_is_dead_letters_where_the_subject_is_registere
     assert classes(asking, pipeline) == ["UnknownSchemaId"]
 
 
+@pytest.mark.slow
 def test_a_replay_reads_by_the_framing_that_the_contract_should_have_had(asking: World) -> None:
     pipeline = framed(asking)
     bare = replace(pipeline, contract=replace(pipeline.contract, wire=WireFormat("none", "", compatibility="")))

@@ -44,6 +44,7 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
     assert row["actions"] == {"messages": MESSAGES, "batches": decided.parts}
 
 
+@pytest.mark.slow
 def test_what_is_cut_is_what_was_shown(world: World) -> None:
     world.ledger.migrate()
     pipeline = world.new_pipeline()

@@ -33,6 +33,7 @@ def test_a_replay_of_what_retention_took_is_refused_with_the_ranges(world: World
         shown(world, pipeline)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begun", [True, False])
 def test_a_replay_of_an_upsert_whose_topic_grew_is_refused(world: World, begun: bool) -> None:
     pipeline = world.new_pipeline("upsert", transform=None)
@@ -82,6 +83,7 @@ def test_anything_else_is_refused(text: str) -> None:
         ReplayStart.parse(text)
 
 
+@pytest.mark.slow
 def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
     world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)

@@ -80,6 +80,7 @@ def test_what_only_asks_imports_nothing_heavy(produced: Any, arguments: str) -> 
     assert asked.packages.isdisjoint({*commands.HEAVY, "pyarrow", "numpy"})
 
 
+@pytest.mark.slow
 def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> None:
     assert answer("migrate") == {"applied": [], "created": []}
 
@@ -130,6 +131,7 @@ def test_a_dead_letter_with_classified_fields_is_shown_only_where_that_is_asked_
     assert r"\xff" not in person
 
 
+@pytest.mark.slow
 def test_ack_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
     assert answer("ack", PIPELINE) == {"pipeline": PIPELINE, "state": "active", "settled": False}
 

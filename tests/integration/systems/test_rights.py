@@ -201,6 +201,7 @@ def test_a_publisher_that_may_not_stage_is_told_what_prints_the_grant(company: C
         company.as_("publisher").drain(pipeline)
 
 
+@pytest.mark.slow
 def test_a_language_that_an_ordered_upsert_needs_is_an_administrators_to_grant(company: Company) -> None:
     pipeline = company.world.new_pipeline("upsert", transform=None)
     company.grant(pipeline)
@@ -219,6 +220,7 @@ def test_a_language_that_an_ordered_upsert_needs_is_an_administrators_to_grant(c
     assert company.as_("reader").rows(f"select count(*) as rows from {table}") == [{"rows": 1}]
 
 
+@pytest.mark.slow
 def test_a_publisher_finds_refused_rows_where_it_may_not_use_the_schema_of_a_referenced_table(company: Company) -> None:
     pipeline = company.world.new_pipeline("upsert", transform=None)
     company.grant(pipeline)

@@ -218,6 +218,7 @@ def test_a_server_that_dies_at_its_start_shows_the_end_of_its_log(running: Stack
     assert stack.up().kafka == running.kafka
 
 
+@pytest.mark.slow
 def test_reset_deletes_the_data_and_stops_the_servers(running: StackStatus, home: Path) -> None:
     refused = subprocess.run([*TIDEGATE, "stack", "reset"], input="n\n", capture_output=True, text=True, check=False)
     assert refused.returncode == 1

@@ -131,6 +131,7 @@ OPERATORS: dict[str, tuple[Transform, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_transform_that_looks_beyond_one_message_is_refused_by_name_and_told_what_to_do(
     messages: DataFrame, name: str
@@ -161,6 +162,7 @@ VARYING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", VARYING)
 def test_an_expression_that_gives_another_result_each_time_is_refused(messages: DataFrame, expression: str) -> None:
     for result in (messages.withColumn("x", F.expr(expression)), messages.where(F.expr(f"{expression} is not null"))):
@@ -199,6 +201,7 @@ ALLOWED: dict[str, Transform] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALLOWED)
 def test_a_row_local_transform_is_let_through(messages: DataFrame, name: str) -> None:
     check_row_local(messages, ALLOWED[name](messages), where="transform.py")

@@ -168,6 +168,7 @@ def test_into_how_many_chunks_the_topic_is_cut_changes_nothing(
     assert [replace(doctor.verify(), seconds=0) for doctor in doctors] == [replace(one, seconds=0) for one in before]
 
 
+@pytest.mark.slow
 def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     world.ledger.migrate()
     report = verify(world.new_pipeline("append"), world.endpoints)
@@ -279,6 +280,7 @@ def test_upserts_are_compared_key_by_key(customers: Doctor) -> None:
     assert (report.messages, report.rows, report.dead_letters) == (106, 99, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

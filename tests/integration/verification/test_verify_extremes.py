@@ -109,6 +109,7 @@ def test_minima_and_maxima_of_text_are_those_of_the_rows_key_by_key(world: World
         assert report.samples[0].what.startswith(f"{pipeline.name}.visitors (visitor 'v0'): {column} is ")
 
 
+@pytest.mark.slow
 def test_texts_are_sorted_by_postgres_in_portions_and_are_in_no_statement(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

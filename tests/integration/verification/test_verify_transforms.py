@@ -156,6 +156,7 @@ def test_where_spark_ends_nothing_is_counted_as_unverifiable() -> None:
     assert called.code == 0, called.stderr
 
 
+@pytest.mark.slow
 def test_what_could_not_be_compared_has_an_exit_code_and_a_document_of_its_own() -> None:
     called = tidegate("verify", "nothing", "-o", "json")
     assert (called.code, called.document["ok"], called.document["pipeline"]) == (3, None, "nothing")

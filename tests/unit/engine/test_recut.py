@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +21,7 @@ def batches(draw: st.DrawFn) -> PendingBatch:
     return PendingBatch(1, "cluster", "topic", tuple(ranges), dead_letters_accepted=draw(st.booleans()))
 
 
+@pytest.mark.slow
 @given(batches(), st.integers(1, 600), st.integers(1, 600))
 def test_the_parts_are_the_batch(pending: PendingBatch, messages: int, later: int) -> None:
     """Also where it is cut again after some of them."""

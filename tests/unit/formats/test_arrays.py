@@ -105,6 +105,7 @@ def test_copy_gets_the_text_that_postgres_reads_as_the_array(items: str, values:
     assert array_literal(["a", 'q"\\{},', ""]) == r'{"a","q\"\\{},",""}'
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_batch_is_staged_in_pieces_whose_arrays_stay_far_below_the_limit_of_arrow_strings() -> None:
     """A bit of a boolean is seven characters for COPY."""

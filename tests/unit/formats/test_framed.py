@@ -143,6 +143,7 @@ MESSAGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(MESSAGES, st.data())
 def test_a_block_is_what_its_messages_are_alone_however_it_is_cut(
     values: list[bytes | None], data: st.DataObject

@@ -275,6 +275,7 @@ def test_whatever_a_protobuf_key_holds_the_engine_and_verify_agree(keys: list[by
 WIDTHS = ("int32", "uint32", "sfixed32", "int64", "uint64", "sfixed64", "google.protobuf.Int64Value")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", WIDTHS)
 def test_a_whole_number_of_a_protobuf_key_is_no_string_whatever_its_width(width: str) -> None:
     document = f"""syntax = "proto3"; import "google/protobuf/wrappers.proto";

@@ -169,6 +169,7 @@ def test_classified_values_keys_and_headers_are_masked() -> None:
     assert SECRET not in shown(found)
 
 
+@pytest.mark.slow
 @given(
     memo=st.sampled_from([SECRET, SECRET * 30, f"{SECRET}\0"]),
     damage=st.sampled_from(["cut", "amount", "account", "array", "bytes", "none"]),

@@ -89,6 +89,7 @@ KEYS = st.one_of(st.none(), TEXTS, st.binary(max_size=4))
 BODIES = st.sampled_from([b'{"n":1}', b'{"n":2}', b"{}", b"x", None])
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(HEADERS, KEYS, STAMPS, BODIES, st.integers(0, 9)), min_size=1, max_size=8),
     st.sampled_from([*FIELDS]),

@@ -37,6 +37,7 @@ def without_rules(contract: Contract) -> Contract:
     return replace(contract, tables=tuple(replace(table, batch_rules=()) for table in contract.tables))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_neither_the_engine_nor_an_audit_without_rules_imports_great_expectations() -> None:
     subprocess.run([sys.executable, "-c", NOT_IMPORTED], check=True, timeout=60)

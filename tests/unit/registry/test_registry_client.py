@@ -304,6 +304,7 @@ AWAY = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", AWAY.values(), ids=AWAY.keys())
 def test_what_is_no_answer_is_asked_again_and_then_is_away(server: Answered, answer: Answer) -> None:
     server.answers = {"/schemas/ids/7": answer}

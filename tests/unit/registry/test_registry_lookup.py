@@ -52,6 +52,7 @@ def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: in
     return Comparison(ledger, 1, address, None, tuple(in_use)).agrees(RegistryClient(address))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("answer", [refuses(401), PAGE, refuses(502), refuses(504), hangs])
 def test_what_a_registry_that_is_there_says_of_one_id_is_of_that_id(server: Answered, answer: Answer) -> None:

@@ -126,6 +126,7 @@ def summed(made: Sequence[Entry]) -> dict[str | None, list[Any]]:
     return found
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(ENTRIES, max_size=4), st.data())
 def test_an_accumulate_is_compared_key_by_key(parts: list[list[Entry]], data: st.DataObject) -> None:

@@ -44,6 +44,7 @@ def test_a_field_of_a_record_that_takes_no_byte_is_read() -> None:
     assert agree(readers, [b"", b"a"]) == 1
 
 
+@pytest.mark.slow
 @SLOW
 @given(cases(), st.data())
 def test_all_readers_agree_on_messages_with_wrong_bytes(case: Case, data: st.DataObject) -> None:

@@ -140,6 +140,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
     assert len(found.message) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_deep_nesting_neither_crashes_nor_passes() -> None:
     """In a process of its own: what is tested for is the end of the process."""

@@ -254,6 +254,7 @@ def test_what_a_few_lines_hold_is_read_as_it_is_alone(values: list[bytes]) -> No
     assert_agreement(values)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(TIMES)
 def test_the_calendar_is_the_same_for_a_column_and_for_one_value(time: str) -> None:

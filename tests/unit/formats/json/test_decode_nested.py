@@ -246,6 +246,7 @@ def parsed(text: str | bytes) -> Any:
     return json.loads(text, parse_float=Decimal)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(GOOD)
 def test_the_text_of_a_json_column_means_what_the_message_says(text: str) -> None:

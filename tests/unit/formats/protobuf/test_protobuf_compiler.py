@@ -21,6 +21,7 @@ RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each wit
 LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("limit", "value", "said"),
