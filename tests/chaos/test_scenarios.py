@@ -27,7 +27,8 @@ QUICK = frozenset(
 def _marks(name: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
     marks = [] if name in QUICK else [pytest.mark.slow, pytest.mark.timeout(900)]  # some try a batch many times
     marks += [] if name in QUICK or scenario.representative else [pytest.mark.longest]
-    return [*marks, pytest.mark.xdist_group(scenario.shares)] if scenario.shares else marks
+    shares = scenario.shares or ("quick scenarios" if name in QUICK else None)  # the process that runs are forked from
+    return [*marks, pytest.mark.xdist_group(shares)] if shares else marks
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name, found)) for name, found in SCENARIOS.items()])
