@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from typing_extensions import override
 
@@ -48,12 +49,12 @@ class SeveralMistakes(BadInput):
         found = sorted(mistakes, key=lambda one: one.line or 0)
         super().__init__(found[0].problem, file=found[0].file, line=found[0].line, field=found[0].field)
         self.args = ("\n".join(map(str, found)),)
-        self.several = [[one.problem, one.file, one.line, one.field] for one in found]  # as JSON can hold it
+        self.several: list[dict[str, Any]] = [vars(one) for one in found]  # as JSON can hold it
 
     @property
     @override
     def mistakes(self) -> tuple[Mistake, ...]:
-        return tuple(Mistake(*one) for one in self.several)
+        return tuple(Mistake(**one) for one in self.several)
 
 
 class AccessDenied(BadInput):
