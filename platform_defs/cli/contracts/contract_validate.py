@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,24 +50,20 @@ def _all() -> list[Result]:
     from assets import find_all
 
     catalogue = find_all()
-    good = [(pipeline.contract.path, pipeline.name, ()) for pipeline in catalogue.pipelines]
-    broken = [(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken]
-    return sorted([*((path, name, none) for path, name, none in good if path is not None), *broken], key=_by_path)
+    found: list[Result] = [(each.contract.path or Path(), each.name, ()) for each in catalogue.pipelines]
+    found += [(item.path, item.contract and item.contract.pipeline, item.error.mistakes) for item in catalogue.broken]
+    return sorted(found, key=itemgetter(0))
 
 
 def _one(file: Path) -> Result:
-    from platform_defs.contract.reader.catalogue import with_transform
+    from platform_defs.contract.reader.catalogue import load_pipeline
     from platform_defs.contract.reader.odcs import load
     from platform_defs.errors import BadInput
 
     try:
-        return file, with_transform(load(file)).name, ()
+        return file, load_pipeline(load(file)).name, ()
     except BadInput as error:
         return file, None, error.mistakes
-
-
-def _by_path(result: Result) -> Path:
-    return result[0]
 
 
 def _entry(path: Path, pipeline: str | None, mistakes: Sequence[Mistake]) -> dict[str, Any]:

@@ -103,15 +103,9 @@ def find_all(folder: Path = ASSETS) -> Catalogue:
     pipelines, broken = list[Pipeline](), list(found.broken)
     for contract in found.good:
         try:
-            pipelines.append(with_transform(contract))
+            pipelines.append(load_pipeline(contract))
         except BadInput as error:
             broken.append(BrokenContract(_path(contract), error, contract))
-        except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being loaded
-            broken.append(
-                BrokenContract(
-                    _path(contract), _unforeseen(error, contract.transform_path or _path(contract)), contract
-                )
-            )
     return Catalogue(tuple(pipelines), tuple(sorted(broken, key=lambda item: item.path)))
 
 
@@ -135,6 +129,16 @@ def find_contract(name: str, folder: Path = ASSETS) -> Contract:
 def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
     """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
     return with_transform(find_contract(name, folder))
+
+
+def load_pipeline(contract: Contract) -> Pipeline:
+    """Return the pipeline with its transform. Raises BadInput, whatever the transform's file raises."""
+    try:
+        return with_transform(contract)
+    except BadInput:
+        raise
+    except Exception as error:  # nothing in one file may keep the others from being loaded
+        raise _unforeseen(error, contract.transform_path or _path(contract)) from error
 
 
 def with_transform(contract: Contract) -> Pipeline:

@@ -119,3 +119,11 @@ def test_a_file_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
     code, shown = validate(str(tmp_path / "none.odcs.yaml"))
     assert code == 1
     assert "cannot be read: No such file or directory" in shown
+
+
+def test_whatever_the_file_of_a_transform_raises_is_a_mistake_of_that_file(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    path.with_name("orders.py").write_text("raise RuntimeError('no such table')\n")
+    code, shown = validate(str(path))
+    assert code == 1
+    assert "orders.py" in shown
