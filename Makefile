@@ -49,21 +49,23 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 # Workers: one more than there are cores, each with Kafka, Postgres and Spark of its own; as many as cores for unit tests
 # (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
+# Of each property's examples; `make test-long` tries all.
+A_QUARTER = TIDEGATE_TEST_EXAMPLES=0.25
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 
 test: install  ## lint, types, all tests but the slow ones
-	@set -o pipefail; $(PYTEST) -m "not slow and not longest" $(TESTS) $(BESIDE_LINT)
+	@set -o pipefail; $(A_QUARTER) $(PYTEST) -m "not slow and not longest" $(TESTS) $(BESIDE_LINT)
 
 test-fast: TYPED = platform_defs resources assets
 test-fast: install  ## lint, types of what ships, unit tests: under a minute, no server (TESTS="-k offsets" for some)
-	@set -o pipefail; TIDEGATE_TEST_EXAMPLES=0.25 $(PYTEST) -m "unit and not slow and not long and not longest" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
+	@set -o pipefail; $(A_QUARTER) $(PYTEST) -m "unit and not slow and not long and not longest" $(or $(TESTS),tests/unit) $(BESIDE_LINT)
 
 test-rest: install  ## the slow tests except the longest, a scenario of each fault class among them; .ci/run runs them
 	@$(PYTEST) -m "slow and not longest" $(TESTS)
 
-test-long: install  ## the longest tests: suites repeated, all other scenarios, mutations, benchmarks
-	@$(PYTEST) -m longest $(TESTS)
+test-long: install  ## the longest tests: all other scenarios, suites repeated, mutations, all of each property's examples
+	@$(PYTEST) -m "longest or hypothesis" $(TESTS)
 
 test-all: install  ## lint, types, all tests: every scenario of make chaos once
 	@set -o pipefail; $(PYTEST) $(TESTS) $(BESIDE_LINT)
