@@ -58,6 +58,7 @@ def test_nothing_is_lost_or_doubled_by_runs(world: World, name: str) -> None:
     assert verdict.kept, verdict
 
 
+@pytest.mark.longest
 def test_a_run_that_is_killed_is_found_dead_within_seconds(world: World) -> None:
     """Its connections end with it, and the pooler gives what they held back."""
     pipeline = world.new_pipeline()

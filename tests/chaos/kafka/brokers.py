@@ -20,7 +20,7 @@ from tests.support.world import transfers
 SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
 
 
-@scenario(FaultClass.BROKER_DOWN)
+@scenario(FaultClass.BROKER_DOWN, representative=True)
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The run waits, or fails and says that Kafka went; nothing is lost."""
     pipeline, before = _sent(chaos), _broker()
@@ -39,7 +39,7 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, outcome)
 
 
-@scenario(FaultClass.BROKER_DOWN, representative=True)
+@scenario(FaultClass.BROKER_DOWN)
 def broker_stops_answering(chaos: Chaos) -> Verdict:
     """Connections stay open for a while and nothing comes; the run waits and continues."""
     pipeline, broker = _sent(chaos), _broker()

@@ -27,7 +27,7 @@ VOLUME = 50_000  # messages of the batches whose throughput is compared
 OWN = ("_partition", "_offset")
 
 
-@scenario(FaultClass.BAD_MESSAGES, representative=True)
+@scenario(FaultClass.BAD_MESSAGES)
 def poison_above_the_limit(chaos: Chaos) -> Verdict:
     """The circuit breaks: a halt that counts and quotes them. Acknowledged, all of that batch is published, and no
     other.
@@ -83,7 +83,7 @@ def poison_below_the_limit(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, batch.dead_letters, report)
 
 
-@scenario(FaultClass.ROW_REFUSED, representative=True)
+@scenario(FaultClass.ROW_REFUSED)
 def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
     """A dead letter of stage publish. It leaves the sums too, and its siblings commit; on a deferred constraint as
     well.
@@ -174,7 +174,7 @@ def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "found, and set aside")
 
 
-@scenario(FaultClass.TRANSFORM_READS, representative=True)
+@scenario(FaultClass.TRANSFORM_READS)
 def transform_that_reads_its_input_twice(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
     return _refused_transforms(
@@ -189,7 +189,7 @@ def transform_that_reads_its_input_twice(chaos: Chaos) -> Verdict:
     )
 
 
-@scenario(FaultClass.TRANSFORM_READS)
+@scenario(FaultClass.TRANSFORM_READS, representative=True)
 def transform_that_does_not_read_to_the_end(chaos: Chaos) -> Verdict:
     """Refused by name before anything is read."""
     return _refused_transforms(

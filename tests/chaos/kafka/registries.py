@@ -86,7 +86,7 @@ def registry_that_answers_something_else(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, len(double.asked), "known ids went on, new ones waited")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY, representative=True)
+@scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
     """Alone in its batch nothing is published; beside others its messages are dead letters, until it is registered."""
     with _registered(chaos) as there:
@@ -130,7 +130,7 @@ def registry_wiped(chaos: Chaos) -> Verdict:
         return there.judge(pipeline, 1, "read, replayed and verified without it")
 
 
-@scenario(FaultClass.REGISTRY, shares=REGISTRY)
+@scenario(FaultClass.REGISTRY, representative=True, shares=REGISTRY)
 def registry_built_again_with_other_ids_in_mid_run(chaos: Chaos) -> Verdict:
     """Between the read and the publication: the batch is not published, and halts until a person has looked."""
     with _registered(chaos) as there:

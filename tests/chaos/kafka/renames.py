@@ -13,7 +13,7 @@ from tests.support.kafka.logs import add_partitions
 from tests.support.world import World, transfers
 
 
-@scenario(FaultClass.TOPIC_RENAMED, representative=True)
+@scenario(FaultClass.TOPIC_RENAMED)
 def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
     """Halt; after `ack` the new topic is read from its start, and what was left of the old one is a declared skip."""
     world = chaos.world
@@ -32,7 +32,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
     return chaos.judge(new, 1, "halted; the new topic from its start, the old tail declared")
 
 
-@scenario(FaultClass.TOPIC_RENAMED)
+@scenario(FaultClass.TOPIC_RENAMED, representative=True)
 def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
     """Halt; with the old name back in the contract `ack` continues with that batch, and then the rename is settled."""
     world = chaos.world

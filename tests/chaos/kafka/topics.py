@@ -40,7 +40,7 @@ def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "halted; skipped what ack showed; continued")
 
 
-@scenario(FaultClass.RECORDS_DELETED, representative=True)
+@scenario(FaultClass.RECORDS_DELETED)
 def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdict:
     """The task says that its offsets are gone; the next run asks the broker why, and halts with them."""
     world = chaos.world
@@ -55,7 +55,7 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
     return chaos.judge(pipeline, 1, "nothing published; halted; skipped; continued")
 
 
-@scenario(FaultClass.RECORDS_DELETED)
+@scenario(FaultClass.RECORDS_DELETED, representative=True)
 def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
     """All of the batch had been read by then: it is published, and nothing halts."""
     world = chaos.world
@@ -127,7 +127,7 @@ def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -
     return _halts_and_begins_anew(chaos, pipeline, partial(world.drain, pipeline))
 
 
-@scenario(FaultClass.TOPIC_RECREATED, representative=True)
+@scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
     """The consumer continues with the new log's messages and no error says so: asked before publish, the run halts."""
     world = chaos.world
@@ -141,7 +141,7 @@ def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
     return verdict
 
 
-@scenario(FaultClass.TOPIC_RECREATED)
+@scenario(FaultClass.TOPIC_RECREATED, representative=True)
 def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
     """What was read is of a log that is gone: nothing is published; halt."""
     world, values = chaos.world, transfers(9, start=100)

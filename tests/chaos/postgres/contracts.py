@@ -67,7 +67,7 @@ def not_null_killed_at_each_step(chaos: Chaos) -> Verdict:
     return chaos.judge(after, fired, "the CHECK is dropped with the contract that requires the column")
 
 
-@scenario(FaultClass.CONTRACT_APPLIED)
+@scenario(FaultClass.CONTRACT_APPLIED, representative=True)
 def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
     """The batch is fenced and changes nothing; its offsets are read again, and judged by the new contract."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -84,7 +84,7 @@ def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(after, intruder.fired, "fenced, and read again")
 
 
-@scenario(FaultClass.CONTRACT_APPLIED, representative=True)
+@scenario(FaultClass.CONTRACT_APPLIED)
 def run_killed_while_it_applies_a_free_change(chaos: Chaos) -> Verdict:
     """Neither the table nor the ledger has changed. The next run applies it, and continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()

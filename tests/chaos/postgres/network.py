@@ -126,7 +126,7 @@ def connection_to_Postgres_reset_in_COPY(chaos: Chaos) -> Verdict:
     return _in_copy(chaos, "reset")
 
 
-@scenario(FaultClass.WAY_TO_POSTGRES)
+@scenario(FaultClass.WAY_TO_POSTGRES, representative=True)
 def half_open_connection_to_Postgres_in_COPY(chaos: Chaos) -> Verdict:
     """Every packet is lost: both ends give the connection up at their limit, and Spark repeats the task."""
     return _in_copy(chaos, "lost")
@@ -144,7 +144,7 @@ def half_open_connection_to_Postgres_in_the_audit(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, proxy.fired, "judged over another connection")
 
 
-@scenario(FaultClass.WAY_TO_POSTGRES, representative=True)
+@scenario(FaultClass.WAY_TO_POSTGRES)
 def half_open_connection_to_Postgres_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
     """Given up at the limit; under the row lock it is found not to have happened, and said so."""
     pipeline = _sent(chaos.world)

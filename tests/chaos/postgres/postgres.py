@@ -26,13 +26,13 @@ def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
     return _killed(chaos, "in_copy")
 
 
-@scenario(FaultClass.POSTGRES_DOWN, representative=True)
+@scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_between_stage_and_publish(chaos: Chaos) -> Verdict:
     """Unlogged tables come back empty; nothing of them is believed."""
     return _killed(chaos, "after_audit")
 
 
-@scenario(FaultClass.POSTGRES_DOWN)
+@scenario(FaultClass.POSTGRES_DOWN, representative=True)
 def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
     """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one continues."""
     pipeline = _sent(chaos.world)

@@ -38,7 +38,7 @@ def key_too_long_for_an_index(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.ROW_REFUSED)
+@scenario(FaultClass.ROW_REFUSED, representative=True)
 def function_that_raises(chaos: Chaos) -> Verdict:
     """A function of a CHECK raises for one row: that message is a dead letter. Its neighbours commit."""
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -54,7 +54,7 @@ def function_that_raises(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS, representative=True)
+@scenario(FaultClass.TRANSFORM_FAILS)
 def NUL_made_by_a_transform(chaos: Chaos) -> Verdict:
     """COPY refuses the row: found by bisection, COPY included, and a dead letter."""
 
@@ -69,7 +69,7 @@ def NUL_made_by_a_transform(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.TRANSFORM_FAILS)
+@scenario(FaultClass.TRANSFORM_FAILS, representative=True)
 def error_text_quoted_in_a_value(chaos: Chaos) -> Verdict:
     """A cast fails on a value that reads like an error of ours: that message is a dead letter, and no system away."""
     pipeline = single_entry(
@@ -91,7 +91,7 @@ def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY)
+@scenario(FaultClass.LOOKUP_AWAY, representative=True)
 def lookup_that_is_away(chaos: Chaos) -> Verdict:
     """A batch of ten, and of one: no message is blamed. The pipeline is backed off, and once it is back all go on."""
     world = chaos.world
@@ -111,7 +111,7 @@ def lookup_that_is_away(chaos: Chaos) -> Verdict:
         return chaos.judge(pipeline, 2, "no dead letter")
 
 
-@scenario(FaultClass.LOOKUP_AWAY, representative=True)
+@scenario(FaultClass.LOOKUP_AWAY)
 def lookup_that_comes_back_during_the_search(chaos: Chaos) -> Verdict:
     """It fails on one message while it is searched for, and not when that is tried again: nothing is blamed."""
     world = chaos.world
@@ -145,7 +145,7 @@ def lookup_that_is_away_for_some_keys(chaos: Chaos) -> Verdict:
         return chaos.judge(pipeline, 2, "no dead letter")
 
 
-@scenario(FaultClass.KEEPS_FAILING, representative=True)
+@scenario(FaultClass.KEEPS_FAILING)
 def batch_that_keeps_failing(chaos: Chaos) -> Verdict:
     """After ten failures that no system's absence explains: a halt that quotes the last one. Settled, it goes on."""
     world, pipeline = chaos.world, chaos.world.caught_up()

@@ -39,7 +39,7 @@ from tests.support.world import World, transfers
 SIZE = 400  # messages of a batch
 
 
-@scenario(FaultClass.RUN_KILLED)
+@scenario(FaultClass.RUN_KILLED, representative=True)
 def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
     """Whole or not at all: what was staged belongs to no batch, and the next run stages it again."""
     pipeline, run = _stopped_with_one_staged(chaos)
@@ -49,7 +49,7 @@ def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) ->
     return chaos.judge(pipeline, 1, "whole or not at all")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN)
+@scenario(FaultClass.RUN_OVERTAKEN, representative=True)
 def stopped_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
     """A second run reads on from the ledger; woken up, the first changes nothing, and says that it was fenced."""
     pipeline, run = _stopped_with_one_staged(chaos)
@@ -72,7 +72,7 @@ def gate_that_fails_with_the_next_batch_staged(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, len(staged), "the next try publishes both")
 
 
-@scenario(FaultClass.BAD_MESSAGES)
+@scenario(FaultClass.BAD_MESSAGES, representative=True)
 def halt_with_the_next_batch_staged(chaos: Chaos) -> Verdict:
     """Nothing of either batch is published; both are, once a person has accepted the dead letters."""
     world, staged = chaos.world, list[int]()

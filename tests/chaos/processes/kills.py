@@ -49,7 +49,7 @@ def killed_at_random_moments(chaos: Chaos) -> Verdict:
     return chaos.judge(pipeline, kills, "the next run continues")
 
 
-@scenario(FaultClass.RUN_KILLED, representative=True)
+@scenario(FaultClass.RUN_KILLED)
 def killed_at_random_moments_while_its_tasks_continue(chaos: Chaos) -> Verdict:
     """Spark outlives the run, as on a cluster: what its tasks still write belongs to no run, and nothing of it is
     published.
@@ -73,7 +73,7 @@ def stopped_in_COPY(chaos: Chaos) -> Verdict:
     return _overtaken(chaos, "in_copy")
 
 
-@scenario(FaultClass.RUN_OVERTAKEN, representative=True)
+@scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
     """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
     with pytest.MonkeyPatch.context() as hurried:

@@ -61,7 +61,7 @@ def row_that_crashes_Postgres(chaos: Chaos) -> Verdict:
     return _ends_its_session(chaos, CRASH)
 
 
-@scenario(FaultClass.KEEPS_FAILING)
+@scenario(FaultClass.KEEPS_FAILING, representative=True)
 def row_that_ends_its_session(chaos: Chaos) -> Verdict:
     """A function of the table terminates the session that writes the row, while Postgres goes on: that counts."""
     return _ends_its_session(chaos, END)
