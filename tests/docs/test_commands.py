@@ -54,9 +54,12 @@ def environment_of(home: Path) -> dict[str, str]:
     return chosen | {"TIDEGATE_HOME": str(home)}
 
 
+# Each reads all messages of the demo, or runs Spark step by step.
+LONGEST = ("tidegate replay", "tidegate verify", "tidegate plan bank_transfers --explain", "tidegate demo")
+
+
 def _marked(command: str) -> Any:
-    """A replay reads and compares everything, which takes a while."""
-    return pytest.param(command, marks=[pytest.mark.longest] if command.startswith("tidegate replay") else [])
+    return pytest.param(command, marks=[pytest.mark.longest] if command.startswith(LONGEST) else [])
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ few = settings(
 )
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_rows_and_their_sums_do_not_depend_on_where_batches_are_cut(world: World) -> None:
     accounts = st.integers(1, 4).map("A{:05d}".format)
     cents = st.integers(1, 10**8).map(lambda n: f"{n // 100}.{n % 100:02d}")
@@ -43,7 +43,7 @@ def test_the_latest_of_each_key_does_not_depend_on_where_batches_are_cut(world: 
     _agree(world, "upsert", st.lists(st.one_of(good, good, good, gone, bad), min_size=5, max_size=40))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("unique", ["UNIQUE (name)", "UNIQUE (name) DEFERRABLE INITIALLY DEFERRED"])
 def test_which_key_has_a_unique_value_does_not_depend_on_where_batches_are_cut(world: World, unique: str) -> None:
     good = st.tuples(st.integers(1, 4), st.sampled_from("abcde")).map(lambda made: (0, *_customer(*made)[1:]))
@@ -52,7 +52,7 @@ def test_which_key_has_a_unique_value_does_not_depend_on_where_batches_are_cut(w
     _agree(world, "upsert", st.lists(st.one_of(good, good, good, gone, bad), min_size=15, max_size=40), f"ADD {unique}")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(world: World) -> None:
     view = {"visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}
     good = st.integers(0, 99).map(lambda n: json.dumps(view | {"event_id": f"e{n}", "duration_ms": n}).encode())

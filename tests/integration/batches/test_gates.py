@@ -36,7 +36,7 @@ def committed(world: World, name: str) -> int:
     return row["n"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) -> None:
     pipeline = world.new_pipeline(**TOO_MANY)
     world.send(pipeline, [b"garbage"] * 120)
@@ -46,7 +46,7 @@ def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) ->
     assert committed(world, pipeline.name) in range(30, 40)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_garbage_after_a_long_good_time_halts_as_soon(world: World) -> None:
     pipeline = world.new_pipeline(**(TOO_MANY | {"batch_messages": 200}))
     world.send(pipeline, transfers(800))

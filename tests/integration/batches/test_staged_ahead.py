@@ -57,7 +57,7 @@ def outcome(world: World, pipeline: Pipeline) -> Any:
     return tables, letters, world.position(pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_backlog_becomes_the_same_tables_and_each_batch_but_the_first_is_staged_ahead(
     world: World, adopted: Callable[[], int]
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_topic_that_is_created_again_in_between_halts_and_nothing_of_it_is_pub
     assert len(world.table(pipeline)) == 2 * SIZE
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 3)
     red = with_impossible_sum(pipeline)
@@ -173,7 +173,7 @@ def dividing(transform: Any) -> Callable[[DataFrame], DataFrame]:
     return lambda messages: transform(messages.withColumn("amount", amount))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_message_on_which_the_transform_fails_ahead_is_found_in_its_own_batch(world: World) -> None:
     pipeline = backlog(world, 1)
     pipeline = replace(pipeline, transform=dividing(pipeline.transform))
@@ -207,7 +207,7 @@ class Failing:
         return self.failed.exists() and len(self.failed.read_text()) >= TRIES
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
     world: World, adopted: Callable[[], int], tmp_path: Path
 ) -> None:
@@ -234,7 +234,7 @@ def sleeping(seconds: float) -> Callable[[Iterator[Any]], Iterator[Any]]:
     return sleep
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_job_of_the_transform_itself_cannot_hold_the_batch_before_longer_than_the_limit(
     world: World, adopted: Callable[[], int]
 ) -> None:
@@ -288,7 +288,7 @@ class Endless:
         yield from self.real.read(wanted, cluster_id)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_job_that_is_staging_ahead_ends_with_its_run(world: World) -> None:
     pipeline = backlog(world, 2)
     with batch_by_batch(world, pipeline, lambda out: replace(out, source=Endless(out.source, SIZE // 4))) as batches:

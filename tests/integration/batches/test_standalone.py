@@ -46,6 +46,7 @@ def test_transfers_are_staged_exactly_once_though_an_executor_is_killed(world: W
     _is_exact(world, pipeline)
 
 
+@pytest.mark.longest
 def test_ranges_are_published_directly_exactly_once_though_an_executor_is_killed(
     world: World, cluster: Standalone
 ) -> None:

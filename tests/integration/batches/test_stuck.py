@@ -60,7 +60,7 @@ def workers(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.iterdir()]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on(
     world: World, instance: DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

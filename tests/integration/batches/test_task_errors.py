@@ -64,7 +64,7 @@ RAISED = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 def test_what_a_task_raises_on_purpose_arrives_with_its_data(
     spark: Callable[[], SparkSession], error: TidegateError
@@ -92,7 +92,7 @@ JOBS: dict[str, tuple[Callable[[DataFrame], DataFrame], type[TidegateError], str
 
 
 @pytest.mark.parametrize("what", JOBS)
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
     spark: Callable[[], SparkSession], what: str
 ) -> None:

@@ -81,7 +81,7 @@ def test_asset_list_has_the_good_ones_and_a_line_for_the_bad_one(project: Path) 
     assert "did you mean 'timestamp'" in listed.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -> None:
     with_topic(world)
     ran = dagster(project, "asset", "materialize", "--select", "bank/postings")
@@ -90,7 +90,7 @@ def test_a_good_pipeline_runs_beside_a_broken_one(world: World, project: Path) -
         assert reported(instance, AssetKey(["bank", "postings"]))[0]["messages"] >= 8
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_materializing_the_broken_one_fails_with_file_line_and_field(world: World, project: Path) -> None:
     ran = dagster(project, "asset", "materialize", "--select", f'key:"{BROKEN}"')
     assert ran.returncode == 1

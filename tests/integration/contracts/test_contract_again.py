@@ -84,7 +84,7 @@ def unattributed(world: World, pipeline: Pipeline) -> None:
     world.rows("update tidegate.batch set contract_application = null where pipeline = %s", pipeline.name)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("dropped", [True, False])
 def test_a_column_of_a_contract_that_came_again_is_compared(world: World, dropped: bool) -> None:
     pipeline = came_again(world, dropped=dropped)
@@ -97,7 +97,7 @@ def test_a_column_of_a_contract_that_came_again_is_compared(world: World, droppe
         assert counts(report) == (False, 4 if dropped else 5, len(partly), partly), report.explanation
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("dropped", [True, False])
 def test_a_batch_of_an_unknown_application_is_not_certified_in_columns_that_changed(
     world: World, dropped: bool
@@ -146,7 +146,7 @@ def test_a_column_that_is_dropped_voids_what_was_compared_before(world: World) -
     assert "no batch that was not compared before" in verify_new(first, world.endpoints, world.spark).explanation
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_batches_keep_their_application_when_the_log_loses_it(world: World) -> None:
     pipeline = came_again(world, dropped=True)
     for _ in range(3):
@@ -161,7 +161,7 @@ def test_batches_keep_their_application_when_the_log_loses_it(world: World) -> N
     assert counts(verify(pipeline, world.endpoints, world.spark)) == (False, 7, 1, {"channel": 1})
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_replay_makes_its_batches_under_the_application_that_it_records(world: World) -> None:
     pipeline = came_again(world, dropped=True)
     execute(world, pipeline)
@@ -184,7 +184,7 @@ def test_a_renamed_column_of_an_unknown_application_is_named(world: World) -> No
         assert counts(report) == (True, 0, 8, {"address": 8}), report.explanation
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_renamed_column_is_compared_once_the_contract_no_longer_names_the_rename(world: World) -> None:
     before = views(world)
     world.send(before, [view(8)])
@@ -240,7 +240,7 @@ def _statements() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_column_that_was_renamed_when_its_contract_comes_again_is_counted(world: World) -> None:
     """Rows of the first time have the value in the new column, and verify does not compare the old one."""
     first = changed(with_field(views(world)), "r1")

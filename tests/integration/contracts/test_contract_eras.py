@@ -53,7 +53,7 @@ def report(world: World, pipeline: Pipeline) -> Report:
     return verify(pipeline, world.endpoints, world.spark)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_reads_now(world: World) -> None:
     before = replace(world.new_pipeline(partitions=1), transform=without_channel)
     before = replace(before, contract=replace(before.contract, tables=_ungated(before)))

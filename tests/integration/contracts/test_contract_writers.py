@@ -27,7 +27,7 @@ __all__ = ["new_registry", "registered"]  # fixtures
 pytestmark = pytest.mark.xdist_group("registry")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("kind", ["avro", "protobuf"])
 def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messages(
     registered: World, kind: Format, capsys: pytest.CaptureFixture[str]

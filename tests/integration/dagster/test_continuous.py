@@ -43,7 +43,7 @@ def halt_shown(instance: DagsterInstance, pipeline: Pipeline) -> bool | None:
     return None if found is None else not found.passed
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_one_run_reads_each_message_as_it_comes_and_ends_well_when_it_is_asked_to(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -76,7 +76,7 @@ def test_batches_of_several_seconds_are_reported_together_and_none_is_left_untol
     assert not check(instance, pipeline, "message_decodes").passed  # the trickle has one bad message in a hundred
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_pipeline_that_halts_is_shown_as_such_at_once_and_the_others_are_served(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -97,7 +97,7 @@ def test_a_pipeline_that_halts_is_shown_as_such_at_once_and_the_others_are_serve
     assert ended[0].success  # it went well again
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_of_the_command_line_takes_a_pipeline_over_and_gives_it_back(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -134,7 +134,7 @@ def _asked(found: object) -> Sequence[object]:
     return getattr(found, "run_requests", None) or []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_a_killed_run_committed_and_did_not_report_is_reported_before_the_next_message(
     world: World, instance: DagsterInstance
 ) -> None:

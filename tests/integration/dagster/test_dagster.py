@@ -66,7 +66,7 @@ def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints)
     return str(result.skip_reason.skip_message) if result.skip_reason else ""
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_tells_of_every_table_and_check_in_numbers(
     world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
 ) -> None:
@@ -141,7 +141,7 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
     assert not verified(second)[0]  # the other pipeline's loss is not this one's
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_failed_gate_shows_its_check_and_publishes_nothing(
     world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
@@ -228,7 +228,7 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     assert len(looked(instance, pipeline.contract, endpoints).run_requests or []) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
     world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
@@ -252,7 +252,7 @@ def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
     assert tick(instance, pipeline, endpoints) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_halt_that_dagster_did_not_see_is_told_by_the_sensor_and_settled_by_the_next_run(
     world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:

@@ -74,7 +74,7 @@ def looks(world: World, memory: Memory, *pipelines: Pipeline) -> list[dg.AssetCh
     return Look(world.endpoints, ledger, memory).at(by_topic([one.contract for one in pipelines]))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_each_schema_is_observed_once_with_the_line_that_would_read_what_is_new_in_it(
     registered: World, instance: DagsterInstance
 ) -> None:
@@ -117,7 +117,7 @@ def read(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
     registered: World, instance: DagsterInstance
 ) -> None:
@@ -164,7 +164,7 @@ def run_check(instance: DagsterInstance, pipeline: Pipeline) -> str | None:
     return found.description
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     registered: World, instance: DagsterInstance
 ) -> None:
@@ -225,7 +225,7 @@ def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
     assert of_three == len(asked) - of_three > 0
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_replay_hands_the_schemas_that_its_messages_name_to_its_pipeline(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))

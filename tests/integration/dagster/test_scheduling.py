@@ -86,7 +86,7 @@ def test_a_backlog_is_read_in_one_turn_where_nobody_waits_for_one(world: World, 
     assert world.rows(asked, pipeline.name) == [{"batches": 5, "turns": 1}]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materialized(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -103,7 +103,7 @@ def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materializ
     assert reported(instance, table_keys(bad)[0]) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_takes_up_what_becomes_due_although_it_was_not_asked_for_it(
     world: World, instance: DagsterInstance
 ) -> None:
@@ -154,7 +154,7 @@ def _leave_asked(world: World, pipeline: Pipeline) -> Any:
     return open_run(pipeline, world.endpoints, world.spark, unless_held=True)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_one_tick_looks_at_all_and_what_is_wrong_with_one_topic_hides_no_other(
     world: World, instance: DagsterInstance
 ) -> None:

@@ -20,7 +20,7 @@ defs.get_repository_def().load_all_definitions()
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_definitions_load_without_a_stack(tmp_path: Path) -> None:
     run = _run([sys.executable, "-c", LOADS], tmp_path)
     assert run.returncode == 0, run.stderr

@@ -36,7 +36,7 @@ def left(world: World) -> list[str]:
     return [*topics, *(one for one in groups if one.startswith(GROUP)), *(row["nspname"] for row in schemas)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_crash_loses_at_most_once_repeats_at_least_once_and_does_neither_exactly_once(world: World) -> None:
     for seed, more in ((1, ["--keep"]), (2, []), (3, [])):
         ended = demo("--seed", str(seed), "-o", "json", *more)

@@ -83,7 +83,7 @@ def test_a_topic_that_the_demo_did_not_make_is_not_touched(world: World, topic_o
     assert left(world) == [topic_of_a_user]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.xdist_group("secured")
 def test_the_rights_that_are_listed_are_enough_and_a_missing_one_is_named(world: World, secured: SecuredKafka) -> None:
     admin = secured.world(world, ADMIN).admin()

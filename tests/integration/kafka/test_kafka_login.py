@@ -56,6 +56,7 @@ def _final_answer(asked: Callable[[], Any]) -> Any:
     return next((answer for answer in answers if not isinstance(answer, BrokerAway)), BrokerAway("three times"))
 
 
+@pytest.mark.longest
 def test_a_wrong_password_is_said_and_not_taken_for_a_broker_that_is_away(place: Place, secured: SecuredKafka) -> None:
     wrong = {**secured.options(), "sasl.password": "wrong", "message.timeout.ms": "2000"}
     options = {name: value for name, value in wrong.items() if name != "message.timeout.ms"}
@@ -76,6 +77,7 @@ def test_an_authority_that_is_not_known_is_said(place: Place, secured: SecuredKa
     assert all("TIDEGATE_KAFKA_SSL_CA_LOCATION" in str(answer) for answer in answers.values()), answers
 
 
+@pytest.mark.longest
 def test_a_broker_that_is_away_is_not_taken_for_one_that_refuses(place: Place, secured: SecuredKafka) -> None:
     away = {**secured.options(), "bootstrap.servers": "127.0.0.1:1"}
     assert isinstance(_answer(lambda: KafkaBroker(away, timeout=2).describe(place.topic)), BrokerAway)

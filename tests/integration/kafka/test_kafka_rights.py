@@ -131,6 +131,7 @@ def test_a_transaction_without_the_right_says_so_at_whatever_call_it_fails(place
                 deed(place)
 
 
+@pytest.mark.longest
 def test_a_run_goes_on_once_the_right_is_granted(place: Place, secured: SecuredKafka) -> None:
     with secured.granted(f"--operation Describe --operation DescribeConfigs --topic {place.topic}"):
         for _ in range(2):

@@ -95,6 +95,7 @@ def test_a_first_start_that_was_killed_while_it_formatted_goes_on(home: Path) ->
     assert [broker.id for broker in KafkaCluster(options(stack.status())).brokers()] == [1, 2, 3]
 
 
+@pytest.mark.longest
 def test_each_is_a_voter_in_a_rack_of_its_own(running: StackStatus) -> None:
     cluster = KafkaCluster(options(running))
     assert [voter.id for voter in cluster.quorum().voters] == [1, 2, 3]
@@ -106,6 +107,7 @@ def test_each_is_a_voter_in_a_rack_of_its_own(running: StackStatus) -> None:
     assert stack.up() == running
 
 
+@pytest.mark.longest
 def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> None:
     new_topic(running, "one.killed")
     leader = KafkaCluster(options(running)).quorum().leader
@@ -152,6 +154,7 @@ def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> No
     wait_for(lambda: in_sync(running, "described.of.three") == {1, 2, 3}, "the broker is back")
 
 
+@pytest.mark.longest
 def test_a_group_without_a_name_hides_no_other(running: StackStatus) -> None:
     """Consumers that only commit may do so without a group.id. Kafka lists that group, and deletes it only in time."""
     new_topic(running, "nameless")

@@ -218,7 +218,7 @@ def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> 
     assert world.drain(pipeline) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_poison_at_the_limit_is_let_through_and_above_it_is_not(world: World) -> None:
     pipeline = world.new_pipeline(dead_letter_minimum=4, dead_letter_share=0.5)
     world.send(pipeline, [*[b"poison"] * 4, *transfers(4)])

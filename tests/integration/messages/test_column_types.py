@@ -77,7 +77,7 @@ def test_avro_fills_columns_of_each_type(world: World) -> None:
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_may_spell_them_in_any_way_that_postgres_takes(world: World) -> None:
     def transform(messages: DataFrame) -> DataFrame:
         return messages.withColumn("ref", F.upper("ref")).withColumn("at", F.concat("at", F.lit("0")))

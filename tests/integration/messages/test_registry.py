@@ -74,7 +74,7 @@ def documents(count: int, start: int = 0) -> list[dict[str, Any]]:
     return [json.loads(value) for value in transfers(count, start)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(registered: World) -> None:
     pipeline = framed(registered)
     good = serialized(registered, pipeline, documents(40))
@@ -91,7 +91,7 @@ def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(regi
     assert report.ok, report
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("kind", [pytest.param("avro", marks=pytest.mark.slow), "protobuf"])
 def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: World, kind: Format) -> None:
     bare, pipeline = registered.new_pipeline(), framed(registered, kind, record="bank.Transfer")
@@ -110,7 +110,7 @@ def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: 
     assert verify(pipeline, alone, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(registered: World) -> None:
     pipeline = framed(registered, "avro", record="bank.Transfer", other_records="skip")
     other = {"type": "record", "name": "Refund", "namespace": "bank", "fields": []}
@@ -170,7 +170,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))
@@ -182,7 +182,7 @@ def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(reg
     assert verify(pipeline, alone.endpoints, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_registry_that_is_away_fails_the_run_and_makes_no_dead_letters(registered: World) -> None:
     pipeline = framed(registered)
     registered.send(pipeline, serialized(registered, pipeline, documents(8)))
@@ -193,7 +193,7 @@ def test_a_registry_that_is_away_fails_the_run_and_makes_no_dead_letters(registe
     assert [published.rows for published in registered.drain(pipeline)] == [16]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(registered: World) -> None:
     pipeline = framed(registered)
     unknown = b"\0" + (2**31 - 1).to_bytes(4) + b"{}"
@@ -251,7 +251,7 @@ def test_a_header_names_the_schema(registered: World) -> None:
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_ids_survive_that_the_registry_is_killed_and_that_the_stack_goes_down(registered: World) -> None:
     def register() -> int:
         name = f"A{uuid4().hex}"

@@ -76,7 +76,7 @@ def classes(world: World, pipeline: Pipeline) -> list[str]:
     return [one["error_class"] for one in world.dead_letters(pipeline)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_id_that_the_registry_refuses_halts_and_is_settled_as_dead_letters(asking: World, server: Answered) -> None:
     pipeline = framed(asking)
     server.answers["/schemas/ids/9"] = refuses(403, 40301)

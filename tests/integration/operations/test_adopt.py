@@ -121,7 +121,7 @@ def test_sequences_that_a_copy_left_behind_are_set(world: World) -> None:
         assert adoption.AdoptionLedger(session, pipeline.name).sequences_behind() == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_sum_that_was_left_out_is_bound_and_then_has_to_be_rebuilt(world: World) -> None:
     pipeline = bank(world, batches=1)
     rows_alone = replace(pipeline, contract=replace(pipeline.contract, tables=pipeline.contract.tables[:1]))

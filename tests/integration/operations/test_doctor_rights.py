@@ -90,6 +90,7 @@ def _login(user: str, password: str, mechanism: str = "PLAIN") -> Mapping[str, s
     return {"security_protocol": "SASL_PLAINTEXT", **named}
 
 
+@pytest.mark.longest
 def test_a_name_that_is_unknown_here_is_explained_with_the_listener_by_which_one_came(guarded: Guarded) -> None:
     found, untried = _errors(guarded.found("wrong"))
     assert found.what.startswith("Broker 1 tells clients to come to kafka.invalid:9092. That name is not known here")

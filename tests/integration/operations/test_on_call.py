@@ -36,7 +36,7 @@ def examined(world: World, *pipelines: Pipeline) -> list[Finding]:
     return [one for one in asked.findings() if one.area == "pipelines"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_it_is_an_error(world: World) -> None:
     pipeline, other = world.caught_up(), world.caught_up()
     recreate(world, pipeline)
@@ -57,7 +57,7 @@ def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_
     assert broken.do == f"To see how to settle it: tidegate ack {pipeline.name}"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_command(world: World) -> None:
     gated, failing = with_impossible_sum(world.new_pipeline()), world.caught_up()
     world.send(gated, transfers(4))

@@ -163,7 +163,7 @@ def test_positions_of_another_log_are_refused_and_none_of_them_is_stored(world: 
         assert outside.ledger.positions() == there
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_partitions_added_to_an_append_are_shown_and_read_at_once(world: World) -> None:
     pipeline = world.caught_up()
     add_partitions(world, pipeline, 6)
@@ -244,7 +244,7 @@ def _noted(method: Callable[..., Any], names: list[str]) -> Callable[..., Any]:
     return call
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(world: World) -> None:
     pipeline = find_pipeline("bank_transfers")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
@@ -268,7 +268,7 @@ def test_the_command_explains_a_batch_step_by_step_and_starts_nothing_but_spark(
     assert "Generate inline" in answer["spark"]  # the transform between them
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_refuses_it(
     world: World, ask: Ask
 ) -> None:
@@ -294,7 +294,7 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     assert "transfers.py: row-local: compared before" in " ".join(known.stdout.split())
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_changed_transform_is_named_without_spark_and_without_unread_messages(world: World, ask: Ask) -> None:
     pipeline = world.new_pipeline()
     assert "changed" not in ask(pipeline).stdout  # there is no batch yet

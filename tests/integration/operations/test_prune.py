@@ -90,7 +90,7 @@ def whole_replay(world: World, pipeline: Pipeline) -> None:
     replay.show(replay.first_batch(ReplayStart()), lambda _: None)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_replay_answer_as_before(
     world: World,
 ) -> None:
@@ -126,7 +126,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     assert judged(world, pipeline)["ok"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_of_a_broker_that_is_away_nothing_is_taken_for_gone(world: World) -> None:
     pipeline = eight_batches(world)
     delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
@@ -141,7 +141,7 @@ def test_of_a_broker_that_is_away_nothing_is_taken_for_gone(world: World) -> Non
     assert "no broker answers" in (found.log_unknown or "")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_of_stay(world: World) -> None:
     pipeline = eight_batches(world, bad=True)
     delete_up_to(world, pipeline, {0: 11, 1: 10, 2: 10, 3: 10})
@@ -157,7 +157,7 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     assert judged(world, pipeline)["ok"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World) -> None:
     """Of a put-together range no part belongs to one window alone; nor do the batches that stayed between."""
     pipeline = world.new_pipeline()
@@ -195,7 +195,7 @@ def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_
     assert world.ledger.dead_letter_counts(pipeline.name, None) == counted
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_does_the_rest(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +247,7 @@ def test_what_the_benchmark_of_growth_records_is_what_runs_record(world: World) 
     assert len(world.ledger.unreported(pipeline.contract)) == 1, "the real one"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.world import World, transfers
 MESSAGES = 100  # of each part
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: World) -> None:
     """Also one that has halted the pipeline. What was sent since is another batch."""
     pipeline = world.new_pipeline()
@@ -65,7 +65,7 @@ def test_what_is_cut_is_what_was_shown(world: World) -> None:
     assert (again.offsets, again.parts) == (40, 10)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
     pipeline = find_pipeline("web_page_views")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:

@@ -24,7 +24,7 @@ from tests.support.replays import bank, counts, doubled, exact, execute, nothing
 from tests.support.world import World, transfer, transfers
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace(world: World) -> None:
     pipeline = bank(world)
     before = exact(world, pipeline)
@@ -37,7 +37,7 @@ def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: World) -> None:
     pipeline = bank(world)
     before, position = world.table(pipeline), world.position(pipeline)
@@ -55,7 +55,7 @@ def test_another_transform_is_shown_first_and_put_in_place_on_demand(world: Worl
     assert [row["replaced_by"] for row in batches] == [kept["replay_id"]] * 2 + [None] * (len(batches) - 2)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(world: World) -> None:
     pipeline = bank(world)
     fields = tuple(
@@ -132,7 +132,7 @@ def test_a_replay_removes_duplicated_rows(world: World) -> None:
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: World) -> None:
     pipeline = bank(world)
     shown(world, pipeline)
@@ -148,7 +148,7 @@ def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: 
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_the_replay(world: World) -> None:
     pipeline = bank(world)
     world.send(pipeline, transfers(40, 100))
@@ -170,7 +170,7 @@ def test_a_batch_that_waits_at_a_gate_keeps_its_offsets_and_gets_an_id_behind_th
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.slow)])
 def test_a_connection_cut_in_commit_is_decided_by_the_ledger(world: World, when: str) -> None:
     pipeline = bank(world)

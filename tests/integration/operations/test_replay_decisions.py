@@ -50,7 +50,7 @@ def test_what_was_set_aside_or_published_with_ack_is_made_again_so(world: World,
     assert row["n"] == 0, "the rule passes by now"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_is_decided_about_again_becomes_rows_for_good(world: World) -> None:
     pipeline = decided(world)
     aside = "SELECT DISTINCT batch_id FROM tidegate.dead_letter WHERE pipeline = %s AND error_class = 'SetAside'"

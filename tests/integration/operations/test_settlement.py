@@ -121,7 +121,7 @@ def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     assert (report.messages, report.skipped) == (80 + read, skipped)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_log_of_which_nothing_that_was_read_is_missing_goes_on_where_it_was(world: World) -> None:
     pipeline = filled(world)
     world.send(pipeline, transfers(8, 500))

@@ -62,7 +62,7 @@ def test_every_bad_message_gets_the_reason_that_produce_foretold(before: dict[st
     assert len(said["messages"]) == 32
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_lag_is_nothing_after_a_run(produced: Any) -> None:
     said = answer("lag", PIPELINE)
     assert (said["lag"], said["state"], len(said["partitions"])) == (0, "active", 4)
@@ -85,7 +85,7 @@ def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> N
     assert answer("migrate") == {"applied": [], "created": []}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], produced: Any) -> None:
     said = answer("verify", PIPELINE)
     assert said["ok"]
@@ -97,7 +97,7 @@ def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], pro
     assert "compared" in person.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_verify_exits_1_where_a_row_is_missing(produced: Any, world: World) -> None:
     one = "DELETE FROM web.page_views WHERE event_id = (SELECT min(event_id) FROM web.page_views) RETURNING *"
     kept = world.rows(one)[0]
@@ -108,7 +108,7 @@ def test_verify_exits_1_where_a_row_is_missing(produced: Any, world: World) -> N
     assert answer("verify", PIPELINE)["ok"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_one_dead_letter_is_shown_byte_for_byte(produced: Any) -> None:
     first = answer("dlq", "list", PIPELINE, "--reason", "InvalidUtf8", "--limit", "1")["messages"][0]
     place = (PIPELINE, str(first["partition"]), str(first["offset"]))
@@ -120,7 +120,7 @@ def test_one_dead_letter_is_shown_byte_for_byte(produced: Any) -> None:
     assert r"\xff" in tidegate("dlq", "show", *place, "--values").stdout
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_dead_letter_with_classified_fields_is_shown_only_where_that_is_asked_for(produced: Any) -> None:
     first = answer("dlq", "list", PIPELINE, "--reason", "InvalidUtf8", "--limit", "1")["messages"][0]
     place = (PIPELINE, str(first["partition"]), str(first["offset"]))

@@ -217,7 +217,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
     return [] if name == "messages" else [pytest.mark.slow]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.timeout(900)  # four runs and the search for what is at fault in each, twice
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BREAKS])
 def test_no_classified_value_is_kept_or_said_whatever_breaks(

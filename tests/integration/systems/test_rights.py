@@ -255,6 +255,7 @@ def test_a_ledger_that_is_older_is_the_owners_to_migrate(company: Company) -> No
         company.as_("publisher").ledger.migrate()
 
 
+@pytest.mark.longest
 @slow
 def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> None:
     pipeline = company.world.new_pipeline()

@@ -135,7 +135,7 @@ def test_the_database_asks_for_its_password(running: StackStatus) -> None:
         psycopg.connect(url)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_killed_broker_comes_back_with_its_messages(running: StackStatus) -> None:
     produce("kept.messages", b"before")
     kill(running.kafka.pid)
@@ -175,7 +175,7 @@ def test_a_lost_state_file_loses_no_data_and_leaves_no_second_server(running: St
     assert [process.pid for process in kafka.running(home)] == [again.kafka.pid]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: StackStatus, home: Path) -> None:
     insert_row("moves_ports")
     with within(10):
@@ -199,7 +199,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     assert read_first("after.the.move") == b"here"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_two_commands_at_once_start_each_server_once(home: Path) -> None:
     stack.down()
     both = [tidegate("stack", "up", "-o", "json") for _ in range(2)]

@@ -294,7 +294,7 @@ def test_values_that_are_the_same_in_other_rows_are_a_difference(sent: tuple[Wor
     assert re.search(r"returns different rows for \S+\[\d\] at offset \d+ when", refused(sent, shuffled))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_message_before_the_batch_on_which_the_transform_fails_is_not_read_again(
     world: World,
 ) -> None:

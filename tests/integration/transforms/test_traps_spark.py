@@ -255,7 +255,7 @@ def test_an_upsert_takes_no_transform(world: World) -> None:
         world.drain(pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_filters_explodes_lookups_and_functions_come_out_right(world: World) -> None:
     def enriched(messages: DataFrame) -> DataFrame:
         names = messages.sparkSession.createDataFrame(
@@ -285,7 +285,7 @@ def _dividing(messages: DataFrame) -> DataFrame:
     return _plain(messages.withColumn("amount", share))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_is_a_halt(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(0, memo="0")])
@@ -299,7 +299,7 @@ def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_i
     assert len(world.dead_letters(pipeline)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_that_fails_on_every_message_says_so_soon_and_publishes_nothing(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
     world.send(pipeline, [transfer(n, memo="0") for n in range(200)])

@@ -155,7 +155,7 @@ def through_a_view(messages: DataFrame) -> DataFrame:
     return messages.sparkSession.sql("SELECT * FROM through_a_view")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_into_how_many_chunks_the_topic_is_cut_changes_nothing(
     bank: Doctor, views: Doctor, customers: Doctor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,7 +222,7 @@ def test_what_is_done_to_tables_and_ledger_is_found(bank: Doctor, statement: str
     assert found(bank.after(statement)) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_position_moved_ahead_is_a_loss(world: World) -> None:
     bank = new_bank(world)
     bank.world.send(bank.pipeline, transfers(8, 1000), partition=0)
@@ -259,7 +259,7 @@ def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: 
     assert any("not valid" in sample.what and "has a row" in sample.what for sample in report.samples)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_a_transform_filters_is_counted_and_held_against_the_table(
     world: World, drain_all: Callable[..., Any]
 ) -> None:
@@ -330,7 +330,7 @@ def test_a_server_that_cannot_send_for_a_while_does_not_end_a_session_of_verify(
         assert {streamed, *snapshot.ask(sql.SQL(shown).format())} == {"900000"}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_retention_removed_is_unverifiable_and_the_rest_is_still_checked(world: World) -> None:
     bank = new_bank(world)
     admin = bank.world.admin()
@@ -358,7 +358,7 @@ def test_without_a_transform_a_row_missing_from_what_retention_removed_is_still_
     }
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_snapshot_is_not_disturbed_by_a_run_beside_it(world: World) -> None:
     bank = new_bank(world)
 
@@ -375,7 +375,7 @@ def test_a_snapshot_is_not_disturbed_by_a_run_beside_it(world: World) -> None:
     assert bank.verify().messages == 455
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_digest_does_not_depend_on_how_batches_were_cut(world: World) -> None:
     pipeline = world.new_pipeline("accumulate", batch_messages=60)
     world.send(pipeline, transfers(100))

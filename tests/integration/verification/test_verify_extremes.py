@@ -80,7 +80,7 @@ WRONG = {  # worse than the rows of the first batch, and better than all others
 }
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_wrong_minimum_or_maximum_is_found_by_each_check_until_it_is_right(world: World) -> None:
     pipeline = filled(world)
     for column, value in WRONG.items():
@@ -97,7 +97,7 @@ def test_a_wrong_minimum_or_maximum_is_found_by_each_check_until_it_is_right(wor
         assert (report.new.snapshots, report.messages, report.new.left) == (3, 18, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_minima_and_maxima_of_text_are_those_of_the_rows_key_by_key(world: World) -> None:
     pipeline = filled(world)
     exact = verify(pipeline, world.endpoints)

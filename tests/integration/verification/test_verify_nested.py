@@ -118,7 +118,7 @@ def test_what_is_produced_arrives_and_is_verified(appended: Produced) -> None:
     assert assert_exact(appended).rows == appended.mixture.good == 1_900
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_through_a_transform_too(world: World) -> None:
     assert assert_exact(produced_and_drained(world, "append", untouched)).rows == 1_900
 
@@ -208,7 +208,7 @@ def taken_by_postgres(database: psycopg.Connection[Any], text: str) -> bool:
     return True
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("9e131071")
@@ -237,7 +237,7 @@ def refusal(text: str) -> str | None:
     return None
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=400, deadline=None)
 @given(TEXTS, TEXTS)
 @example("1.0", "1.00")

@@ -95,7 +95,7 @@ def test_what_is_done_to_what_is_new_is_found(bank: NewDoctor, statement: str, e
     assert report.new.until_batch == report.new.after_batch, "the checkpoint stays"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_only_what_is_new_is_compared_and_the_checkpoint_moves_once(bank: NewDoctor) -> None:
     older = bank.after("UPDATE {table} SET amount = amount + 0.01 WHERE ctid = " + one())
     assert older.ok, "a row of an older batch is for the whole comparison to see"
@@ -219,7 +219,7 @@ NOT_VOIDED = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_may_have_changed_older_rows_voids_the_checkpoint_and_the_check_begins_again(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
     world.send(pipeline, [b"{"] * 3)
@@ -236,7 +236,7 @@ def test_what_may_have_changed_older_rows_voids_the_checkpoint_and_the_check_beg
         assert verify_new(pipeline, world.endpoints).messages == 0
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_what_the_whole_one_says(
     world: World,
 ) -> None:

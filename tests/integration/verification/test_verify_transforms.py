@@ -76,7 +76,7 @@ def counts(report: Report) -> tuple[bool, int, int, int]:
     return report.ok, report.messages, report.rows, report.unverifiable
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_messages_that_a_changed_transform_fails_on_are_unverifiable_and_all_others_are_compared(world: World) -> None:
     pipeline = filled(world)
     changed = now(pipeline, failing_on(7, 150))
@@ -92,13 +92,13 @@ def test_messages_that_a_changed_transform_fails_on_are_unverifiable_and_all_oth
     assert (report.wrong, report.lost, report.unverifiable) == (1, 1, 2), "offset 7 cannot be compared, and may be lost"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_where_a_changed_transform_fails_on_all_messages_all_are_unverifiable(world: World) -> None:
     changed = now(filled(world), failing_on(*range(200)))
     assert counts(verify(changed, world.endpoints, world.spark)) == (True, 200, 0, 200)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_where_the_same_transform_fails_on_all_messages_nothing_is_compared_nor_certified(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -112,7 +112,7 @@ def test_where_the_same_transform_fails_on_all_messages_nothing_is_compared_nor_
     assert counts(verify_new(pipeline, world.endpoints, world.spark)) == (True, 200, 200, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(("failing", "certified"), [({7, 150}, False), ({150}, True)])
 def test_what_the_same_transform_fails_on_is_tried_again_and_then_nothing_is_certified(
     world: World, failing: set[int], certified: bool, monkeypatch: pytest.MonkeyPatch
@@ -149,7 +149,7 @@ def spark_dies_in_the_transform() -> None:
         expected.rows(0, np.array([7]), pa.table({"a": ["x"]}))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_where_spark_ends_nothing_is_counted_as_unverifiable() -> None:
     module = spark_dies_in_the_transform.__module__
     called = run(f"from {module} import spark_dies_in_the_transform", "spark_dies_in_the_transform()")

@@ -43,7 +43,7 @@ def test_neither_the_engine_nor_an_audit_without_rules_imports_great_expectation
     subprocess.run([sys.executable, "-c", NOT_IMPORTED], check=True, timeout=60)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.long
 def test_it_is_imported_without_scipys_statistics_until_a_rule_wants_them() -> None:
     subprocess.run([sys.executable, "-c", WITHOUT_SCIPY], check=True, timeout=60)

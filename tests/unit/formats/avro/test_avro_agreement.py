@@ -28,7 +28,7 @@ def agree(readers: Readers, messages: Sequence[bytes], cuts: Sequence[int] = ())
     return sum(isinstance(outcome, tuple) for outcome in alone)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @SLOW
 @given(cases(), st.data())
 def test_all_readers_agree_on_random_messages_of_random_schemas(case: Case, data: st.DataObject) -> None:

@@ -218,7 +218,7 @@ def assert_storable(contract: Contract, rows: pa.RecordBatch, faults: Sequence[F
         assert fault.message.encode("utf-8")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=100, deadline=None)
 @given(st.lists(VALUES, min_size=1, max_size=12))
 @example([b'{"s":"a"}{"s":"c"}\0}', b'{"s":"b"}'])
@@ -230,7 +230,7 @@ def test_a_block_is_read_as_its_messages_are(values: list[bytes | None]) -> None
     assert_agreement(values)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=120, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=3))
 @example([b'{"f":NaN}'])

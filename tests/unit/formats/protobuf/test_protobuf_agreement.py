@@ -90,7 +90,7 @@ READERS = {
 SYNTAXES, SEEDS = st.sampled_from(sorted(READERS)), st.integers(0, 2**32)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.long
 @settings(max_examples=12, deadline=None)
 @given(SYNTAXES, SEEDS)
