@@ -50,7 +50,7 @@ example-protobuf: install  ## vehicles in Protobuf, likewise (docs/examples/flee
 # (tests/conftest.py).
 PYTEST = $(RUN) pytest -q -n auto $(if $(MAKE_TERMOUT),--color=yes)
 # Of each property's examples; `make test-long` tries all.
-A_QUARTER = TIDEGATE_TEST_EXAMPLES=0.25
+A_QUARTER = TIDEGATES_TEST_EXAMPLES=0.25
 # Types are checked while the tests begin; the summary of the tests is what is shown last.
 BESIDE_LINT = | { $(MAKE) --no-print-directory check TYPED="$(TYPED)"; checked=$$?; cat; exit $$checked; }
 

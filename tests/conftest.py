@@ -34,7 +34,7 @@ SESSION = "TIDEGATES_TEST_SESSION"
 # C1 alone: a JVM that lives for seconds spends half of its CPU on compiling what it then hardly uses.
 JAVA = "-XX:TieredStopAtLevel=1"
 # The share of a property's examples that is tried; `make test` tries a quarter.
-EXAMPLES = float(os.environ.get("TIDEGATE_TEST_EXAMPLES", "1"))
+EXAMPLES = float(os.environ.get("TIDEGATES_TEST_EXAMPLES", "1"))
 
 
 @pytest.hookimpl(optionalhook=True)

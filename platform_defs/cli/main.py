@@ -23,6 +23,7 @@ from platform_defs.errors import InternalError, TidegateError
 COMMANDS = {
     "demo": "Start the stack, produce transfers, materialize them, and report.",
     "stack": "The embedded Kafka, Postgres and schema registry.",
+    "psql": "Open psql on the database that Tidegate writes to.",
     "ui": "Dagster's UI, sensors and schedules, in the background.",
     "produce": "Send made-up messages, and say which dead letters to expect.",
     "send": "Send messages that you write, and say where each is.",
@@ -54,7 +55,7 @@ FOLDERS = {
     **dict.fromkeys(("groups", "peek", "send", "topics"), "kafka"),
     **dict.fromkeys(("ack", "adopt", "demo", "dlq", "lag", "plan", "prune", "recut", "replay", "verify"), "pipelines"),
     **dict.fromkeys(("presets", "produce"), "producers"),
-    **dict.fromkeys(("doctor", "migrate", "rights", "stack", "ui"), "stack"),
+    **dict.fromkeys(("doctor", "migrate", "psql", "rights", "stack", "ui"), "stack"),
 }
 
 INTERRUPTED = 130  # the exit code
@@ -98,7 +99,7 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog=(
-        "Every command takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
+        "Every command but psql takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
         "Exit codes: 0: done; 1: the command failed, plan found a halt, verify a difference, doctor an error; "
         "2: wrong usage; 3: verify could not compare; 10: the cluster is unhealthy, a reassignment has not ended, or "
         "topics plan --exit-code found changes; 128 + N: signal N ended the command, 130: it was interrupted."

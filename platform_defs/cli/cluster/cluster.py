@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from resources.kafka.admin.partitions import KafkaPartitions
 
 app = typer.Typer(
-    help="The brokers: their health, how evenly they are loaded, and moving replicas.", no_args_is_help=True
+    help="The brokers: their health, how evenly they are loaded, and moving replicas.",
+    no_args_is_help=True,
+    add_completion=False,
 )
-moves = typer.Typer(help="Move replicas: plan, apply, status, cancel.", no_args_is_help=True)
+moves = typer.Typer(help="Move replicas: plan, apply, status, cancel.", no_args_is_help=True, add_completion=False)
 moves.command("plan")(reassign.plan)
 moves.command("apply")(reassign.apply)
 moves.command("status")(reassign.status)

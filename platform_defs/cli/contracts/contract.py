@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from platform_defs.operations.contracts.evolve import Proposal
     from platform_defs.operations.runs.preview import Preview
 
-app = typer.Typer(help="What a changed contract does; its schema, registered or imported.", no_args_is_help=True)
+app = typer.Typer(
+    help="What a changed contract does; its schema, registered or imported.", no_args_is_help=True, add_completion=False
+)
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from platform_defs.operations.contracts.kept_schemas import Shown
     from platform_defs.operations.contracts.schema_survey import SchemaSurvey
 
-app = typer.Typer(help="The schemas that a contract's messages are written with.", no_args_is_help=True)
+app = typer.Typer(
+    help="The schemas that a contract's messages are written with.", no_args_is_help=True, add_completion=False
+)
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 

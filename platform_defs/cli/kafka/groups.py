@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from platform_defs.operations.kafka.groups import Groups
     from resources.kafka.groups.child import KafkaGroups
 
-app = typer.Typer(help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True)
+app = typer.Typer(
+    help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True, add_completion=False
+)
 
 WATCHED = 3.0  # seconds for each question of a watch: Ctrl-C waits for an answer that is under way
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]

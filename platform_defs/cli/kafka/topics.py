@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_plan import Topics
 
 app = typer.Typer(
-    help="Topics as contracts and topics.yaml declare them: planned, applied, imported.", no_args_is_help=True
+    help="Topics as contracts and topics.yaml declare them: planned, applied, imported.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 CHANGES = 10  # exit code of plan --exit-code where there is something to do

@@ -15,36 +15,42 @@ from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from platform_defs.contract.model.contract import Contract
-    from resources.postgres.ledger.answers import DeadLetterLine, StoredDeadLetter
+    from resources.postgres.ledger.answers import DeadLetterCount, DeadLetterLine, StoredDeadLetter
     from resources.postgres.ledger.ledger import Ledger
 
     DeadLetter = TypeVar("DeadLetter", DeadLetterLine, StoredDeadLetter)
 
-_SHOWN = "backslashreplace"  # bytes that are not UTF-8
-app = typer.Typer(help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True)
+SHOWN = 20  # messages, unless --limit says otherwise
+app = typer.Typer(
+    help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.command("list")
 def list_(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
     reason: str | None = typer.Option(
-        None, help="Only those of this error class, such as currency_enum.", show_default="all"
+        None, help="List the messages of this error class, such as currency_enum.", show_default="count all"
     ),
-    limit: int = typer.Option(20, min=1, help="How many messages to list at most."),
+    limit: int | None = typer.Option(None, min=1, help="List the newest messages, at most so many.", show_default="20"),
     unsent: bool = typer.Option(False, "--unsent", help="List what producers could not deliver."),
     outcome: OutcomeChoice | None = typer.Option(
         None, help="With --unsent: only messages of this outcome.", show_default="all"
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """List dead letters, newest batch first, and count them by reason.
+    """Count dead letters by reason, with an example of each, or list them.
 
-    With --unsent: the messages that producers could not deliver; their reason is
-    the name of an error, such as _MSG_TIMED_OUT.
+    With --reason or --limit the messages are listed, those of the newest batch
+    first. Without PIPELINE, the dead letters of all pipelines are counted.
+    With --unsent: the messages that producers could not deliver; their reason
+    is the name of an error, such as _MSG_TIMED_OUT.
 
     \b
-    JSON:
+    JSON with PIPELINE (without: pipelines, a list of such without messages):
       pipeline
       dead_letters  how many there are
       by_reason     stage (decode, check, transform or publish), error_class,
@@ -61,30 +67,76 @@ def list_(
                  settled_reason, settled_partition, settled_offset
     """
     if unsent:
-        list_unsent(pipeline, reason, outcome, limit, output)
+        if pipeline is None:
+            raise typer.BadParameter("--unsent needs a pipeline: tidegate dlq list PIPELINE --unsent")
+        list_unsent(pipeline, reason, outcome, limit or SHOWN, output)
         return
     if outcome is not None:
         raise typer.BadParameter("--outcome goes with --unsent")
+    if pipeline is None:
+        if limit is not None:
+            raise typer.BadParameter("--limit needs a pipeline: tidegate dlq list PIPELINE --limit N")
+        _count_all(reason, output)
+        return
     from assets import find_contract
 
-    ledger, contract = _ledger(pipeline), find_contract(pipeline)
+    contract, ledger = find_contract(pipeline), _ledger()
     counts = ledger.dead_letter_counts(pipeline, reason)
-    found = [_redacted(contract, item) for item in ledger.dead_letters(pipeline, reason, limit)]
     total = sum(count.messages for count in counts)
     if output is Output.json:
-        by_reason, messages = [asdict(count) for count in counts], [asdict(item) for item in found]
-        print_json({"pipeline": pipeline, "dead_letters": total, "by_reason": by_reason, "messages": messages})
+        messages = _redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN))
+        print_json({**_counted(pipeline, counts), "messages": [asdict(item) for item in messages]})
         return
     print_line(f"{pipeline} has {plural(total, 'dead letter')}" + (f" of class {reason}" if reason else ""))
-    if total:
-        print_table(
-            ["stage", "reason", "status", "messages"],
-            [(count.stage, count.error_class, count.status, count.messages) for count in counts],
-        )
-        print_table(
-            ["partition", "offset", "reason", "explanation", "bytes", "status"],
-            [(i.partition, i.offset, i.error_class, i.error_message, i.bytes, i.status) for i in found],
-        )
+    if not total:
+        return
+    if reason is None and limit is None:
+        _print_by_reason(counts, _redacted(contract, ledger.dead_letter_examples(pipeline)))
+        print_line(f"To list the messages: tidegate dlq list {pipeline} --reason {counts[0].error_class}")
+    else:
+        _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN)), total)
+
+
+def _count_all(reason: str | None, output: Output) -> None:
+    from assets import read_contracts
+
+    ledger = _ledger()
+    counts = {one.pipeline: ledger.dead_letter_counts(one.pipeline, reason) for one in read_contracts().good}
+    if output is Output.json:
+        print_json({"pipelines": [_counted(name, found) for name, found in counts.items()]})
+        return
+    rows = [(name, c.stage, c.error_class, c.status, c.messages) for name, found in counts.items() for c in found]
+    of_class = f" of class {reason}" if reason else ""
+    if rows:
+        print_table(["pipeline", "stage", "reason", "status", "messages"], rows)
+        print_line("To see an example of each: tidegate dlq list PIPELINE")
+    else:
+        print_line(f"No pipeline has dead letters{of_class}.")
+
+
+def _counted(pipeline: str, counts: Sequence[DeadLetterCount]) -> dict[str, Any]:
+    total = sum(count.messages for count in counts)
+    return {"pipeline": pipeline, "dead_letters": total, "by_reason": [asdict(count) for count in counts]}
+
+
+def _print_by_reason(counts: Sequence[DeadLetterCount], examples: Sequence[DeadLetterLine]) -> None:
+    """Print how many there are of each reason, and the newest of them; pruned ones have none."""
+    newest = {(item.stage, item.error_class, item.status): item for item in examples}
+    rows = list[tuple[Any, ...]]()
+    for count in counts:
+        item = newest.get((count.stage, count.error_class, count.status))
+        place = (item.field, item.partition, item.offset, item.error_message) if item else (None,) * 4
+        rows.append((count.stage, count.error_class, count.status, count.messages, *place))
+    print_table(["stage", "reason", "status", "messages", "field", "partition", "offset", "example"], rows)
+
+
+def _print_messages(found: Sequence[DeadLetterLine], total: int) -> None:
+    print_table(
+        ["partition", "offset", "reason", "field", "status", "bytes", "explanation"],
+        [(i.partition, i.offset, i.error_class, i.field, i.status, i.bytes, i.error_message) for i in found],
+    )
+    if len(found) < total:
+        print_line(f"Showing {len(found):,} of {total:,} (--limit).")
 
 
 @app.command()
@@ -114,7 +166,8 @@ def show(
     from assets import find_contract
     from platform_defs.contract.model.classified import classified
 
-    found, contract = _ledger(pipeline).dead_letter(pipeline, partition, offset), find_contract(pipeline)
+    contract = find_contract(pipeline)
+    found = _ledger().dead_letter(pipeline, partition, offset)
     hidden = not values and classified(contract).any
     if found is None:
         raise BadInput(
@@ -122,7 +175,7 @@ def show(
             f"tidegate dlq list {pipeline}"
         )
     if hidden:
-        found = _redacted(contract, found)
+        (found,) = _redacted(contract, [found])
     if output is Output.json:
         exact = partial(content_json, hidden=hidden)
         headers = [{"name": name, "value": exact(content)} for name, content in found.headers]
@@ -141,12 +194,16 @@ app.command()(send)
 app.command()(discard)
 
 
-def _redacted(contract: Contract, found: DeadLetter) -> DeadLetter:
-    """Return `found` with a reason that quotes no classified value."""
+def _redacted(contract: Contract, found: Iterable[DeadLetter]) -> list[DeadLetter]:
+    """Return them with reasons that quote no classified value."""
     from platform_defs.engine.task.redaction import stored_reason
 
-    message = stored_reason(contract, found.stage, found.error_class, found.error_message, found.field)
-    return replace(found, error_message=message)
+    return [
+        replace(
+            item, error_message=stored_reason(contract, item.stage, item.error_class, item.error_message, item.field)
+        )
+        for item in found
+    ]
 
 
 def _facts(found: StoredDeadLetter) -> dict[str, Any]:
@@ -155,16 +212,17 @@ def _facts(found: StoredDeadLetter) -> dict[str, Any]:
     return {item.name: getattr(found, item.name) for item in fields(found) if item.name not in content}
 
 
-def _ledger(pipeline: str) -> Ledger:
-    """Raises BadInput where there is no such pipeline."""
-    from assets import find_contract
+def _ledger() -> Ledger:
     from platform_defs.cli.outside import outside
 
-    find_contract(pipeline)
     return outside().ledger
 
 
 def _readable(content: bytes | None, *, hidden: bool) -> str | None:
     if content is None:
         return None
-    return f"(hidden: {plural(len(content), 'byte')}; --values shows it)" if hidden else content.decode("utf-8", _SHOWN)
+    return (
+        f"(hidden: {plural(len(content), 'byte')}; --values shows it)"
+        if hidden
+        else content.decode("utf-8", "backslashreplace")
+    )

@@ -207,8 +207,10 @@ def _print_one(item: PipelineLag) -> None:
 
 
 def _lineage(item: PipelineLag) -> str:
-    """What has become of lineage events that have not left; empty where all have."""
+    """Return what keeps lineage events from being sent; empty if the next run will send them."""
     waiting, lost = item.lineage_waiting, item.lineage_given_up
+    if not lost and not item.lineage_problem:
+        return ""
     said = [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
     if lost:
         said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} refused and given up")

@@ -26,7 +26,7 @@ class _ShowUnlessAsked(TyperGroup):
         return super().parse_args(ctx, args if named else [SHOW, *args])
 
 
-app = typer.Typer(cls=_ShowUnlessAsked)
+app = typer.Typer(cls=_ShowUnlessAsked, add_completion=False)
 app.command("measure")(presets_measure.measure)
 
 

@@ -12,7 +12,7 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_f
 if TYPE_CHECKING:
     from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
 
-app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True)
+app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True, add_completion=False)
 SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show Postgres' address with its password.")
 
 
@@ -61,6 +61,25 @@ def down(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.huma
     with progress() as show:
         show("stopping")
         status = stack.down()
+    _print(status, output, show_password=show_password)
+
+
+@app.command()
+def restart(
+    registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    show_password: bool = SHOW_PASSWORD,
+    output: OutputOption = Output.human,
+) -> None:
+    """Stop the embedded servers and start them again, with their data.
+
+    JSON: as tidegate stack status.
+    """
+    from resources.local import stack
+
+    with progress() as show:
+        show("stopping")
+        stack.down()
+        status = stack.up(show, registry=registry or needs_registry())
     _print(status, output, show_password=show_password)
 
 

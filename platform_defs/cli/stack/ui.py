@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 TRICKLING = "bank_transfers"
 
-app = typer.Typer(help="Dagster's UI, sensors and schedules, in the background.", no_args_is_help=True)
+app = typer.Typer(
+    help="Dagster's UI, sensors and schedules, in the background.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.command()

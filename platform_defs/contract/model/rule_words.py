@@ -1,6 +1,7 @@
 """How a row rule reads in a sentence, and how its pattern is run."""
 
 from platform_defs.contract.model.contract import RowRule
+from platform_defs.errors.words import plural
 
 _WANTED = {
     "required": "a value",
@@ -8,8 +9,8 @@ _WANTED = {
     "pattern": "a match of {}",
     "minimum": "at least {}",
     "maximum": "at most {}",
-    "min_length": "at least {} characters",
-    "max_length": "at most {} characters",
+    "min_length": "at least {}",
+    "max_length": "at most {}",
 }
 
 
@@ -20,5 +21,9 @@ def anchored(pattern: str) -> str:
 
 def wanted(rule: RowRule) -> str:
     """What the rule asks for, to follow "the contract requires": at least 0.01."""
-    argument = ", ".join(map(str, rule.argument)) if rule.kind == "enum" else rule.argument
+    argument = rule.argument
+    if rule.kind == "enum":
+        argument = ", ".join(map(str, rule.argument))
+    elif rule.kind in ("min_length", "max_length"):
+        argument = plural(rule.argument, "character")
     return _WANTED[rule.kind].format(argument)

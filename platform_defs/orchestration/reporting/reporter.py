@@ -160,10 +160,9 @@ class Reporter:
         if earlier:
             self.ledger.put_off_reports([batch.batch_id for batch in earlier])
         for batch in earlier:
-            self.context.log.info(
-                f"{self.contract.pipeline}: batch {batch.batch_id}: committed by an earlier run, which ended before "
-                "reporting it"
-            )
+            run = batch.run_id
+            by = f"by run {run[:8]}, which ended before it reported the batch" if run else "by tidegate replay"
+            self.context.log.info(f"{self.contract.pipeline}: batch {batch.batch_id} was committed {by}")
         for group in groups(earlier) if self._collects else [[batch] for batch in earlier]:
             self._report(group)
 

@@ -197,6 +197,10 @@ class Ledger:
         rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
         return [DeadLetterLine(**row) for row in rows]
 
+    def dead_letter_examples(self, pipeline: str) -> list[DeadLetterLine]:
+        """Return the newest of each stage, error class and status."""
+        return [DeadLetterLine(**row) for row in self._rows("dead_letter_examples", pipeline=pipeline)]
+
     def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:
         """The one at this place; of several logs of one name, that of the newest."""
         found = self._row("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)

@@ -199,6 +199,16 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     assert read_first("after.the.move") == b"here"
 
 
+@pytest.mark.slow
+def test_restart_starts_other_processes_over_the_same_data(running: StackStatus) -> None:
+    insert_row("survives_a_restart")
+    again = json.loads(tidegate("stack", "restart", "-o", "json").communicate(timeout=60)[0])
+    assert again["postgres"]["pid"] != running.postgres.pid
+    assert again["kafka"]["pid"] != running.kafka.pid
+    asked = tidegate("psql", "--no-psqlrc", "-At", "-c", "SELECT n FROM survives_a_restart")
+    assert asked.communicate(timeout=60) == ("42\n", "")
+
+
 @pytest.mark.longest
 def test_two_commands_at_once_start_each_server_once(home: Path) -> None:
     stack.down()

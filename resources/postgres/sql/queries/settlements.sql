@@ -10,6 +10,12 @@ SELECT batch_id, partition, "offset", timestamp_ms, stage, error_class, error_me
  WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
  ORDER BY batch_id DESC, partition, "offset" LIMIT %(limit)s;
 
+-- dead_letter_examples: of each reason and status the newest.
+SELECT DISTINCT ON (stage, error_class, status) batch_id, partition, "offset", timestamp_ms, stage, error_class,
+       error_message, field, status, octet_length(value) AS bytes
+  FROM tidegate.dead_letter WHERE pipeline = %(pipeline)s
+ ORDER BY stage, error_class, status, batch_id DESC, partition, "offset";
+
 -- dead_letter_counts: how many there are and were, by reason.
 SELECT stage, error_class, status, sum(messages)::bigint AS messages
   FROM (SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
