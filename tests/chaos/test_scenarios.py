@@ -14,14 +14,7 @@ from tests.chaos.postgres.network import aborted_messages_for_longer_than_the_pa
 from tests.chaos.scenario import Chaos, Scenario
 from tests.support.world import World
 
-QUICK = frozenset(
-    {
-        "task that dies is tried again",
-        "topic that compacts",
-        "connection cut after COMMIT is done",
-        "aborted transaction and a control record at the tail",
-    }
-)
+QUICK = {"connection cut after COMMIT is done", "aborted transaction and a control record at the tail"}
 
 
 def _marks(name: str, scenario: Scenario) -> list[pytest.MarkDecorator]:
