@@ -1,1 +1,1 @@
-"""What `tidegate doctor` concludes: from what was seen of each system to findings, in words. Pure; looks at nothing."""
+"""The conclusions of `tidegate doctor`: from the observed state of each system to findings. Pure; reads no system."""

@@ -1,4 +1,4 @@
-"""What is seen of Kafka's addresses: facts only. `platform_defs.doctor.reach` and `.cluster` say what they mean."""
+"""Facts about Kafka's addresses. `platform_defs.doctor.reach` and `.cluster` draw the conclusions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ Kind = Literal[
     "refused",  # nothing listens at that port
     "unreachable",  # no way there: no route, or a firewall that says so
     "no_connection",  # no answer to the attempt to connect
-    "silent",  # connected, and nothing was said in time
-    "speaks_tls",  # we spoke plainly, and TLS is spoken there
-    "speaks_plainly",  # we began TLS, and Kafka without TLS is spoken there
+    "silent",  # connected, and no answer came in time
+    "speaks_tls",  # the listener requires TLS; we used plaintext
+    "speaks_plainly",  # we began TLS; the listener uses plaintext
     "certificate_name",  # the certificate is trusted, and made out to other names
     "certificate",  # the certificate is not trusted
     "tls",  # TLS fails in another way
@@ -49,7 +49,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why an address was of no use. `said`: the system's own words; `more`: names in a certificate, mechanisms."""
+    """The reason why an address was of no use. `said`: the system's message; `more`: certificate names, mechanisms."""
 
     kind: Kind
     said: str
@@ -58,7 +58,7 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker as the answering one tells clients of it."""
+    """A broker as the answering broker reports it."""
 
     number: int  # its node.id
     address: Address
@@ -66,21 +66,21 @@ class Broker:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back through an address."""
+    """The answer that came back through an address."""
 
     cluster_id: str | None
     brokers: tuple[Broker, ...]
-    answering: int | None = None  # the node.id of the broker that answered; None where it would not say
+    answering: int | None = None  # the node.id of the broker that answered; None if unknown
     settings: Mapping[str, str] = field(default_factory=dict[str, str])  # of that broker: listeners, ...
 
     def broker(self, number: int | None) -> Broker | None:
-        """The broker of that number, if the answer names it."""
+        """Return the broker of that number; None if the answer does not name it."""
         return next((one for one in self.brokers if one.number == number), None)
 
     @property
     def listener(self) -> str | None:
-        """By the answering broker's configuration, the name of the listener through which one came in. A broker tells
-        of itself the address that this listener advertises.
+        """The name of the listener through which one came in, by the answering broker's configuration: it advertises
+        the address that the broker gives for itself.
         """
         me = self.broker(self.answering)
         names = [name for name, address in self.advertised.items() if me and address == me.address]
@@ -88,11 +88,11 @@ class Answer:
 
     @property
     def advertised(self) -> dict[str, Address]:
-        """What each listener of the answering broker advertises, by name."""
+        """The address that each listener of the answering broker advertises, by name."""
         return listeners(self.settings.get("advertised.listeners") or self.settings.get("listeners") or "")
 
     def protocol_of(self, listener: str | None) -> str | None:
-        """The listener's security protocol, by the answering broker's listener.security.protocol.map."""
+        """Return the listener's security protocol, by the answering broker's listener.security.protocol.map."""
         pairs = (pair.strip().partition(":") for pair in self.settings.get(PROTOCOLS, "").split(","))
         return next((protocol for name, _, protocol in pairs if name == listener), None)
 
@@ -104,7 +104,7 @@ LISTENER_SETTINGS = ("listeners", "advertised.listeners", PROTOCOLS)
 
 @dataclass(frozen=True)
 class Seen:
-    """One address, tried: an answer, or the trouble. `ips` is how many IP addresses its name has."""
+    """One address, tried: an answer, or the trouble. `ips`: the number of IP addresses of its name."""
 
     address: Address
     outcome: Answer | Trouble
@@ -117,7 +117,7 @@ class Seen:
 
 
 def listeners(setting: str) -> dict[str, Address]:
-    """The addresses in a broker's `listeners` or `advertised.listeners`, by the listener's name."""
+    """Return the addresses in a broker's `listeners` or `advertised.listeners`, by the listener's name."""
     found = dict[str, Address]()
     for one in setting.split(","):
         name, separator, where = one.strip().partition("://")
@@ -127,7 +127,7 @@ def listeners(setting: str) -> dict[str, Address]:
 
 
 def parsed(text: str, default: int | None = None) -> Address | None:
-    """The address in `host:port` or `[ipv6]:port`, perhaps behind `PROTOCOL://`; None where it is none."""
+    """Return the address in `host:port` or `[ipv6]:port`, perhaps behind `PROTOCOL://`; None if it is none."""
     where = text.strip().rpartition("://")[2]
     host, separator, port = where.rpartition(":")
     if not separator or where.endswith("]"):

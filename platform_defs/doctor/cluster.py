@@ -1,4 +1,4 @@
-"""What the brokers' addresses mean together: who is told what, who answers where, and whether it is one cluster."""
+"""Findings about the brokers' addresses: what they advertise, who answers there, and whether it is one cluster."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Looks:
 
 
 def told(bootstrap: Iterable[Seen]) -> list[tuple[Broker, Told]]:
-    """Each broker's address, once, as the answers by the bootstrap addresses name it."""
+    """Return each broker's address, once, as the answers by the bootstrap addresses name it."""
     found = dict[tuple[int, Address], tuple[Broker, Told]]()
     for address, answer in _answers(bootstrap):
         for broker in answer.brokers:
@@ -32,7 +32,7 @@ def _answers(looked: Iterable[Seen]) -> Iterator[tuple[Address, Answer]]:
 
 
 def findings(looks: Looks) -> list[Finding]:
-    """All that the addresses say."""
+    """Return all findings about the addresses."""
     named = told(looks.bootstrap)
     return [
         *_bootstrap(looks),
@@ -44,16 +44,14 @@ def findings(looks: Looks) -> list[Finding]:
 
 
 def reached(looks: Looks) -> dict[int, Address]:
-    """The brokers that clients reach where they are told to come to, as far as that can be told; of one cluster."""
+    """Return the brokers of one cluster that clients reach at their advertised addresses, as far as is known."""
     named = told(looks.bootstrap)
     ours = (pair for pair in named if pair[1].answer.cluster_id == named[0][1].answer.cluster_id)
     return {broker.number: broker.address for broker, by in ours if _is_well(looks, broker, by)}
 
 
 def is_untried(looks: Looks) -> bool:
-    """Return True if only librdkafka can tell: it has the login or the certificates that the doctor's own look
-    lacks.
-    """
+    """Return True if only librdkafka can tell: the doctor's own check lacks its login or its certificates."""
     troubles = [seen.outcome.kind for seen in looks.bootstrap if isinstance(seen.outcome, Trouble)]
     return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
 
@@ -63,7 +61,7 @@ def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
 
 
 def _bootstrap(looks: Looks) -> Iterator[Finding]:
-    """An address that a broker advertises as well is explained there, with the broker's number."""
+    """Yield findings about the bootstrap addresses. A failed one that a broker also advertises is explained there."""
     named = {broker.address for broker, _ in told(looks.bootstrap)}
     for seen in looks.bootstrap:
         if isinstance(seen.outcome, Answer):

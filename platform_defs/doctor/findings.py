@@ -6,16 +6,16 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much a finding matters, the worst first."""
+    """The severity of a finding, the worst first."""
 
     ERROR = "error"  # something does not work, or will lose or mix up data
-    WARNING = "warning"  # it works, and one fault or some time away it will not; or it could not be looked at
+    WARNING = "warning"  # it works, but one fault or some time later it will not; or it could not be checked
     OK = "ok"
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A few sentences. `subject` is the address, topic or part that it is about; `do` is empty where all is well."""
+    """A few sentences. `subject`: the address, topic or part that it is about; `do` is empty if all is well."""
 
     severity: Severity
     area: str  # kafka, topics, postgres, ledger, pipelines, spark, java, dagster or clock
@@ -25,28 +25,28 @@ class Finding:
 
 
 def error(area: str, subject: str, what: str, do: str) -> Finding:
-    """A finding that makes `tidegate doctor` exit with 1."""
+    """Return a finding that makes `tidegate doctor` exit with 1."""
     return Finding(Severity.ERROR, area, subject, what, do)
 
 
 def warning(area: str, subject: str, what: str, do: str) -> Finding:
-    """A finding that a person should know of."""
+    """Return a finding that a person should know of."""
     return Finding(Severity.WARNING, area, subject, what, do)
 
 
 def well(area: str, subject: str, what: str) -> Finding:
-    """Nothing to do."""
+    """Return a finding with nothing to do."""
     return Finding(Severity.OK, area, subject, what)
 
 
 def count(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many there are of each severity: {"error": 0, "warning": 1, "ok": 12}."""
+    """Return the number of findings of each severity: {"error": 0, "warning": 1, "ok": 12}."""
     found = [finding.severity for finding in findings]
     return {severity.value: found.count(severity) for severity in Severity}
 
 
 def by_area(findings: Iterable[Finding]) -> dict[str, Sequence[Finding]]:
-    """The findings of each area, areas and findings in the order in which they came."""
+    """Return the findings of each area, areas and findings in the order in which they came."""
     areas = dict[str, list[Finding]]()
     for finding in findings:
         areas.setdefault(finding.area, []).append(finding)

@@ -1,4 +1,4 @@
-"""What is to be said of this machine: Java, Spark, disk."""
+"""Findings about this machine: Java, Spark, disk."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ SPACE = 2_000_000_000  # bytes of disk: Spark's scratch space and the embedded s
 
 @dataclass(frozen=True)
 class SparkLook:
-    """`master` None where Spark runs inside each run; `problem` None where the master takes connections."""
+    """The state of Spark. `master`: None if it runs inside each run; `problem`: None if the master can be reached."""
 
     version: str
     master: str | None = None
@@ -18,7 +18,7 @@ class SparkLook:
 
 
 def java(version: int, path: str, oldest: int) -> Finding:
-    """The Java on the PATH or in JAVA_HOME, which runs Spark's driver and the embedded servers."""
+    """Return the finding about the Java on the PATH or in JAVA_HOME, for Spark's driver and the embedded servers."""
     if version >= oldest:
         return well("java", path, f"Java {version} ({path}).")
     return error(
@@ -30,7 +30,7 @@ def java(version: int, path: str, oldest: int) -> Finding:
 
 
 def spark(look: SparkLook) -> Finding:
-    """Where batches run."""
+    """Return the finding about Spark, where batches run."""
     if look.master is None:
         return well("spark", "local", f"Spark {look.version} runs inside each run's own process.")
     if look.problem is not None:
@@ -46,7 +46,7 @@ def spark(look: SparkLook) -> Finding:
 
 
 def disk(folder: str, free: int) -> Finding:
-    """The disk of TIDEGATE_HOME."""
+    """Return the finding about the disk of TIDEGATE_HOME."""
     if free >= SPACE:
         return well("disk", folder, f"The disk that holds {folder} has {free / 1e9:,.0f} GB left.")
     return warning(

@@ -12,8 +12,8 @@ AREA = "pipelines"
 
 @dataclass(frozen=True)
 class PipelineState:
-    """A pipeline as the ledger has it. `read_topic_id`: of the topic that its positions are in; None before its
-    first batch. `failed_checks`: the blocking checks that its pending batch failed.
+    """A pipeline as the ledger has it. `read_topic_id`: the id of the topic that it read; None before its first batch.
+    `failed_checks`: the blocking checks that its pending batch failed.
     """
 
     name: str

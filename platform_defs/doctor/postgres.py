@@ -1,4 +1,4 @@
-"""What is to be said of Postgres, the ledger in it, Dagster's daemon, and the clocks."""
+"""Findings about Postgres, the ledger in it, Dagster's daemon, and the clocks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from platform_defs.doctor.findings import Finding, error, warning, well
 from platform_defs.errors.words import noun_for, plural
 
 ENOUGH = 20  # sessions left: a run and its Spark tasks have a dozen, Dagster's processes a few each
-CLOCK_SECONDS = 2.0  # by which two clocks may differ; the look itself takes a part of it
-HEARTBEAT_SECONDS = 300.0  # Dagster's daemons are heard of every 30 s
+CLOCK_SECONDS = 2.0  # by which two clocks may differ; the check itself takes a part of it
+HEARTBEAT_SECONDS = 300.0  # Dagster's daemons send a heartbeat every 30 s
 RIGHTS = "tidegate rights prints every grant"
 
 
 @dataclass(frozen=True)
 class Vitals:
-    """Of the server, by sql/queries/doctor.sql. `behind`: seconds by which this machine's clock is behind the server's.
-    `unprotected`: why the URL lets an unencrypted connection pass, as a sentence, where it does.
+    """The server's state, by sql/queries/doctor.sql. `behind`: seconds by which this machine's clock is behind the
+    server's. `unprotected`: a sentence that says why the URL allows an unencrypted connection; None if it does not.
     """
 
     version: str
@@ -38,7 +38,7 @@ class Vitals:
 
 @dataclass(frozen=True)
 class LedgerState:
-    """The ledger: the migrations that are `missing` (None where there is no ledger), and those unknown here."""
+    """The ledger: the migrations that are `missing` (None if there is no ledger), and those unknown here."""
 
     missing: Sequence[str] | None
     unknown: Sequence[str] = ()
@@ -49,7 +49,7 @@ class LedgerState:
 
 
 def server(vitals: Vitals) -> Iterator[Finding]:
-    """The server itself."""
+    """Yield the findings about the server itself."""
     size = f"{vitals.bytes / 1e9:.1f} GB" if vitals.bytes >= 1e9 else f"{vitals.bytes / 1e6:.0f} MB"
     yield well("postgres", "version", f"Postgres {vitals.version} answers; the database {vitals.database} has {size}.")
     yield from _durability(vitals)
@@ -125,7 +125,7 @@ def _encryption(vitals: Vitals) -> Finding:
 
 
 def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
-    """The ledger, and what the role may do with it."""
+    """Yield the findings about the ledger, and the role's rights on it."""
     if state.refused is not None:
         yield error("ledger", "rights", f"The role {vitals.role} may not read the ledger.", state.refused)
         return
@@ -189,8 +189,8 @@ def _tables(names: Sequence[str]) -> str:
 
 
 def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
-    """Dagster's daemons, by the seconds since each was last heard of: none where Dagster has never run here; None where
-    this role may not ask.
+    """Return the finding about Dagster's daemons. `heartbeats`: seconds since each daemon's last heartbeat; empty if
+    Dagster has never run here, None if this role may not ask.
     """
     if heartbeats is None:
         return warning(
@@ -220,7 +220,7 @@ def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
 
 
 def clock(behind: float, whose: str = "Postgres'") -> Finding:
-    """This machine's clock against another."""
+    """Return the finding about this machine's clock against another."""
     if abs(behind) <= CLOCK_SECONDS:
         return well("clock", whose, f"This machine's clock and {whose} agree within two seconds.")
     return warning(

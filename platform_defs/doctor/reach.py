@@ -1,4 +1,4 @@
-"""Why an address of Kafka is of no use from here, one function a case: what was found, and what to do about it."""
+"""Findings about addresses of Kafka that fail from here, one function a case: what was found, and what to do."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ MAP = "listener.security.protocol.map"
 
 @dataclass(frozen=True)
 class Told:
-    """Who named an advertised address: of which broker, in the answer that came by which bootstrap address."""
+    """The source of an advertised address: its broker, and the bootstrap address and the answer that named it."""
 
     broker: int
     by: Address
@@ -19,7 +19,7 @@ class Told:
 
     @property
     def came_in(self) -> str:
-        """By which listener, where the broker that answered let us read its settings."""
+        """The sentence about how one came in; it names the listener if the broker's settings may be read."""
         listener, answering = self.answer.listener, self.answer.answering
         if listener is None or answering is None:
             return f" You came in by {self.by}."
@@ -49,13 +49,13 @@ class Case:
 
     @property
     def listener(self) -> str:
-        """The listener that the address belongs to: all brokers answer for the one of the same name."""
+        """The listener of the address; brokers advertise the one of the same name that the client came in by."""
         name = None if self.told is None else self.told.answer.listener
         return "its listener" if name is None else f"its listener {name}"
 
     @property
     def setting(self) -> str:
-        """What has to be changed for another address."""
+        """The setting to change for another address, as the beginning of a sentence."""
         if self.told is None:
             return f"{self.source} must name an address"
         return f"advertised.listeners of {self.broker} must give {self.listener} an address"
@@ -66,7 +66,7 @@ class Case:
 
 
 def explain(case: Case) -> Finding:
-    """The finding about an address that is of no use."""
+    """Return the finding about an address that is of no use."""
     what, do = CASES[case.trouble.kind](case)
     rate = warning if case.trouble.kind in UNTRIED else error
     came_in = "" if case.told is None else case.told.came_in

@@ -1,4 +1,4 @@
-"""What the topics of the pipelines are like: there, led, in sync, and open to this user."""
+"""Findings about the topics of the pipelines: there, led, in sync, and open to this user."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,18 +13,18 @@ RIGHTS = {"read": "Read", "describe": "Describe", "describe_configs": "DescribeC
 
 @dataclass(frozen=True)
 class TopicState:
-    """A topic as Kafka describes it, by partition. `missing_rights`: of RIGHTS, those that this user lacks."""
+    """A topic as Kafka describes it, by partition. `missing_rights`: the RIGHTS that this user lacks."""
 
     leaders: Mapping[int, int | None]
     replicas: Mapping[int, Sequence[int]]
     in_sync: Mapping[int, Sequence[int]]
-    min_in_sync: int | None  # min.insync.replicas; None where this user may not ask
+    min_in_sync: int | None  # min.insync.replicas; None if this user may not ask
     missing_rights: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class TopicTrouble:
-    """Why there is no state: the topic does not exist, this user may not see it, or no answer came."""
+    """The reason why there is no state: the topic does not exist, this user may not see it, or no answer came."""
 
     kind: Literal["missing", "no_right", "no_answer"]
     said: str = ""
@@ -40,7 +40,7 @@ class TopicLook:
 
 
 def findings(looks: Sequence[TopicLook]) -> list[Finding]:
-    """What is to be said of all topics. Of many that are well, one sentence in all."""
+    """Return the findings about all topics. Many topics that are well have one sentence in all."""
     found = [finding for look in looks for finding in of_topic(look)]
     fine = [finding for finding in found if finding.severity is Severity.OK]
     if len(fine) <= MOST:
@@ -50,7 +50,7 @@ def findings(looks: Sequence[TopicLook]) -> list[Finding]:
 
 
 def of_topic(look: TopicLook) -> list[Finding]:
-    """What is to be said of one topic; where all is well, one sentence."""
+    """Return the findings about one topic; one sentence if all is well."""
     if isinstance(look.outcome, TopicTrouble):
         return [_no_state(look, look.outcome)]
     state = look.outcome
@@ -125,7 +125,9 @@ def _out_of_sync(topic: str, state: TopicState) -> Iterator[Finding]:
 
 
 def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
-    """Kafka 4.3 was seen to take writes with acks=all even then, as if the setting were the number of replicas."""
+    """Yield a finding for too few replicas. Kafka 4.3 was seen to take writes with acks=all even then, as if the
+    setting were the number of replicas.
+    """
     least = state.min_in_sync or 1
     short = sorted(number for number, replicas in state.replicas.items() if len(replicas) < least)
     if short:
@@ -140,7 +142,7 @@ def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
 
 
 def _share(numbers: Sequence[int], state: TopicState) -> str:
-    """ "2 partitions of 12 (the first: 3) have"."""
+    """Format a share: "2 partitions of 12 (the first: 3) have"."""
     of = f"{plural(len(numbers), 'partition')} of {len(state.leaders)}"
     return f"{of} (the first: {numbers[0]}) {noun_for(len(numbers), 'has', 'have')}"
 

@@ -1,4 +1,4 @@
-"""What reading and writing for a trial came to."""
+"""Findings about reading and writing for a trial."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from platform_defs.errors.words import plural
 
 @dataclass(frozen=True)
 class Place:
-    """Where to read: a partition, led by that broker, at its end or at an offset."""
+    """The place to read from: a partition, led by that broker, at its end or at an offset."""
 
     topic: str
     partition: int
@@ -26,11 +26,11 @@ class Written:
     partition: int | None = None
     offset: int | None = None
     problem: str | None = None
-    behind: float | None = None  # s by which our clock is behind the broker's, where it stamps messages (LogAppendTime)
+    behind: float | None = None  # s by which our clock is behind the broker's, if it stamps messages (LogAppendTime)
 
 
 def places_to_read(looks: Sequence[TopicLook]) -> list[Place]:
-    """One partition of the pipelines' topics for each broker that leads any: each of them has to answer a fetch."""
+    """Return one partition of the pipelines' topics for each broker that leads any: each one has to answer a fetch."""
     found = dict[int, Place]()
     for look in looks:
         for partition, leader in look.outcome.leaders.items() if isinstance(look.outcome, TopicState) else ():
@@ -40,7 +40,7 @@ def places_to_read(looks: Sequence[TopicLook]) -> list[Place]:
 
 
 def reading(answers: Mapping[Place, str | None]) -> Iterator[Finding]:
-    """What reading from each broker came to."""
+    """Yield the findings about reading from each broker."""
     if not answers:
         yield well("kafka", "reading", "Reading was not tried: there is no topic of a pipeline to read from.")
     worked = [place for place, problem in answers.items() if problem is None]
@@ -60,7 +60,7 @@ def reading(answers: Mapping[Place, str | None]) -> Iterator[Finding]:
 
 
 def writing(written: Written, read_back: str | None) -> Finding:
-    """What writing a message, and reading it again, came to."""
+    """Return the finding about writing a message and reading it again."""
     if written.problem is not None:
         return error(
             "kafka",
@@ -81,7 +81,7 @@ def writing(written: Written, read_back: str | None) -> Finding:
 
 
 def not_written() -> Finding:
-    """Writing is tried only where a topic is named for it."""
+    """Return the finding that writing was not tried, since no topic is named for it."""
     return well(
         "kafka",
         "writing",

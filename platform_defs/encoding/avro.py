@@ -36,16 +36,14 @@ _NUMBERS = ("int", "long", "float", "double")
 
 @dataclass(frozen=True)
 class AvroEncoder:
-    """Encodes documents by one schema. `root`: the record of a message; `branch`: its place where the schema is a union
-    of records.
-    """
+    """Encodes documents by one schema. `root`: the record of a message; `branch`: its place in a union of records."""
 
     schema: Schema
     root: Record
     branch: int | None = None
 
     def encode(self, document: Any) -> bytes:
-        """Return the message. Raises CannotEncode where a value does not fit, a field is missing that has neither a
+        """Return the message. Raises CannotEncode if a value does not fit, a field is missing that has neither a
         default nor null, or the schema has no field of a member's name.
         """
         try:
@@ -93,7 +91,7 @@ class AvroEncoder:
         )
 
     def missing(self, item: RecordField) -> bytes:
-        """Return a field that is not given: its default, else null. Raises CannotEncode where it has neither."""
+        """Return a field that is not given: its default, else null. Raises CannotEncode if it has neither."""
         if item.default is not None:
             return self._default(item.type, json.loads(item.default, parse_float=Decimal))
         try:
@@ -103,7 +101,7 @@ class AvroEncoder:
             raise CannotEncode(f"it is missing; the schema requires {wanted}", quotes=False).within(item.name) from None
 
     def _default(self, of: AvroType, value: Any) -> bytes:
-        """Return a default of the schema, which of a union is of its first branch that takes it."""
+        """Return a default of the schema; for a union, as its first branch that takes it."""
         found = self.schema.definite(of)
         match found:
             case Union():
@@ -132,8 +130,8 @@ class AvroEncoder:
     def _of_union(self, of: Union, value: Any) -> bytes:
         """Return the value behind the place of its branch.
 
-        {"BRANCH": value} names the branch, as in Avro's JSON encoding. Any other value is of the one branch that takes
-        it; a number of the first, or of double rather than float. Raises CannotEncode where several take it.
+        {"BRANCH": value} names the branch, as in Avro's JSON encoding. Any other value belongs to the one branch that
+        takes it; a number to the first, or to double rather than float. Raises CannotEncode if several take it.
         """
         branches = [self.schema.definite(branch) for branch in of.branches]
         named = _by_name(value, branches)
@@ -162,7 +160,7 @@ class AvroEncoder:
 
 
 def avro_encoder(writer: WriterSchema, record: str) -> AvroEncoder:
-    """Return the encoder of the schema's record `record`; of its first record where that is empty.
+    """Return the encoder of the schema's record `record`; of its first record if that is empty.
 
     Raises ValueError for a schema without it, NotAvro for one that cannot be read.
     """
@@ -176,7 +174,7 @@ def avro_encoder(writer: WriterSchema, record: str) -> AvroEncoder:
 
 
 def avro_text(writer: WriterSchema, text: str) -> bytes:
-    """Return a text by a schema that is a string. Raises CannotEncode where it is something else."""
+    """Return a text by a schema that is a string. Raises CannotEncode if it is something else."""
     schema = parse_schema(writer.document, writer.references)
     return AvroEncoder(schema, Record("", ())).value(schema.root, text)
 
@@ -193,7 +191,7 @@ def _by_name(value: Any, branches: list[Definite]) -> tuple[int, Any] | None:
 
 
 def _only(branches: Mapping[int, Definite]) -> int | None:
-    """Return the place of the branch that is meant, of those that take a value; None where that is not known."""
+    """Return the place of the branch to use, if several take a value; None if that is ambiguous."""
     numbers = {
         branch.name: place
         for place, branch in branches.items()

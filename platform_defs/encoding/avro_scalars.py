@@ -25,16 +25,16 @@ _timestamp = re.compile(rf"({_DATE})[T ]({_CLOCK})(?:\.(\d+))?(Z|[+-]\d\d:?\d\d)
 
 
 class _Misfit(ValueError):
-    """Why a value does not fit; the message may be empty, where its type says enough."""
+    """The reason why a value does not fit; the message may be empty, if the type says enough."""
 
 
 def scalar(of: Primitive | Fixed, value: Any, *, exact: bool = True) -> bytes:
     """Return one value that has no parts.
 
     Bytes are base64. Dates, times and timestamps are ISO 8601 texts, or the number that Avro stores; decimals are
-    numbers, or texts of numbers. Raises CannotEncode, also for what would not be the same after encoding: digits that
-    the unit or the scale does not keep, a timestamp without an offset. Not `exact`: timestamps are cut to their unit,
-    and those without an offset are UTC.
+    numbers, or texts of numbers. Raises CannotEncode, also for a value that encoding would change: digits that the unit
+    or the scale does not keep, a timestamp without an offset. Not `exact`: timestamps are cut to their unit, and a
+    timestamp without an offset is UTC.
     """
     try:
         if of.logical is None:
@@ -46,7 +46,7 @@ def scalar(of: Primitive | Fixed, value: Any, *, exact: bool = True) -> bytes:
 
 
 def long_bytes(number: int, limit: int = 2**63) -> bytes:
-    """Return an int or a long: a zigzag varint. Raises ValueError where it is not within `limit`."""
+    """Return an int or a long: a zigzag varint. Raises ValueError if it is not within `limit`."""
     if not -limit <= number < limit:
         raise _Misfit("it is out of range")
     value, written = (number << 1) ^ (number >> 63), bytearray()
@@ -67,8 +67,8 @@ def blocks(items: list[bytes]) -> bytes:
 
 
 def of_default(of: Primitive | Fixed, value: Any) -> bytes:
-    """Return the default of a schema, where bytes are a text of the code points 0 to 255, and a logical type is what it
-    is stored as. Raises CannotEncode.
+    """Return the default of a schema: a text of the code points 0 to 255 for bytes, the stored value for a logical
+    type. Raises CannotEncode.
     """
     if isinstance(value, str) and (isinstance(of, Fixed) or of.name == "bytes"):
         try:

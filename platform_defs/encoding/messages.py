@@ -1,4 +1,4 @@
-"""A contract's messages, made of JSON documents and texts of keys, with what names their schemas."""
+"""A contract's messages, made from JSON documents and texts of keys, with the ids of their schemas."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class MessageEncoder:
         return self.framing[0] + (document if encode is None else encode(parse_document(document)))
 
     def key(self, text: str) -> bytes:
-        """Return the key of a message. Raises CannotEncode where keys have a schema that is not of a text."""
+        """Return the key of a message. Raises CannotEncode if keys have a schema that is not of a text."""
         if self.schemas is None or self.schemas.key is None:
             return text.encode()
         return key_encoder(self.contract, self.schemas.key)(text)
 
     @cached_property
     def framing(self) -> tuple[bytes, Headers]:
-        """What is in front of each payload, and the headers of each message."""
+        """The bytes in front of each payload, and the headers of each message."""
         return (b"", ()) if self.schemas is None else framing(self.contract, self.schemas, self._encoder[1])
 
     @cached_property
     def _encoder(self) -> tuple[Callable[[Any], bytes] | None, bytes]:
-        """What encodes documents, None for JSON; and Protobuf's index of the message."""
+        """The function that encodes documents, None for JSON; and Protobuf's index of the message."""
         if self.schemas is None or self.contract.format == "json":
             return None, b""
         if self.contract.format == "avro":  # a format that is not used is not imported
@@ -63,7 +63,7 @@ class MessageEncoder:
 
 
 def framing(contract: Contract, schemas: MessageSchemas, index: bytes) -> tuple[bytes, Headers]:
-    """Return what is in front of each payload, and the headers of each message. `index`: Protobuf's, of the message."""
+    """Return the bytes before each payload, and the headers of each message. `index`: Protobuf's, of the message."""
     if not contract.wire.framed:
         return b"", ()
     named = _id(schemas.value) + index
@@ -74,8 +74,8 @@ def framing(contract: Contract, schemas: MessageSchemas, index: bytes) -> tuple[
 
 
 def key_encoder(contract: Contract, schema: WriterSchema, *, alone: bool = True) -> Callable[[str], bytes]:
-    """Return what encodes the text of a key. It raises CannotEncode where the schema is not of a text. A Protobuf key
-    has the text `alone`, or as one field of several.
+    """Return the function that encodes the text of a key; it raises CannotEncode if the schema is not of a text. In a
+    Protobuf key the text is `alone`, or one field of several.
     """
     before = b"" if contract.wire.framing == "header" else _id(schema)
     match contract.wire.key_format:

@@ -34,7 +34,7 @@ _PRECISION = 38  # that a confluent.type.Decimal says it has
 
 @dataclass(frozen=True)
 class ProtobufEncoder:
-    """Encodes documents as messages of one type. `index`: which of its file's messages that is, for framing."""
+    """Encodes documents as messages of one type. `index`: the place of the type in its file, for framing."""
 
     message_class: Any
     index: bytes
@@ -58,7 +58,7 @@ class ProtobufEncoder:
 
 
 def protobuf_encoder(writer: WriterSchema, record: str) -> ProtobufEncoder:
-    """Return the encoder of the schema's message `record`; of the file's first message where that is empty.
+    """Return the encoder of the schema's message `record`; of the file's first message if that is empty.
 
     Raises StopIteration for a schema without it, SchemaNotCompatible for one that does not compile.
     """
@@ -70,8 +70,8 @@ def protobuf_encoder(writer: WriterSchema, record: str) -> ProtobufEncoder:
 
 
 def protobuf_text(writer: WriterSchema, text: str, *, alone: bool = True) -> bytes:
-    """Return a message whose first text is `text`, with its index. Raises CannotEncode where the message has none, and
-    if it must be `alone` where the message has other fields.
+    """Return a message whose first text is `text`, with its index. Raises CannotEncode if the message has none, or has
+    other fields though the text must be `alone`.
     """
     encoder = protobuf_encoder(writer, "")
     of: Descriptor = encoder.message_class.DESCRIPTOR
@@ -190,7 +190,7 @@ def _error(message: str, of: Descriptor) -> CannotEncode:
 
 
 def _wanted(path: Sequence[str], of: Descriptor | None) -> str:
-    """Return the type of the field that the path leads to; empty where there is none."""
+    """Return the type of the field that the path leads to; empty if there is none."""
     found = None
     for name in path:
         plain = name.partition("[")[0]

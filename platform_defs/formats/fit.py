@@ -1,4 +1,4 @@
-"""Whether messages of a writer's schema can be read as a contract's: what becomes of them, and what people are told."""
+"""The reader for messages of a writer's schema, or the reason why a contract cannot read them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -7,27 +7,27 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.blocks.writer_schema import OtherRecord, SchemaNotCompatible, WriterSchema
 from platform_defs.formats.supported import Reader, reader_of
 
-_LONGEST = 2_000  # characters of a reason: a schema may have as many fields that do not fit as it likes
+_LONGEST = 2_000  # characters of a reason: a schema may have any number of fields that do not fit
 
 
 class Make(Protocol):
-    """Makes what reads messages of one schema (`supported.reader_of`)."""
+    """Makes the reader for messages of one schema (`supported.reader_of`)."""
 
     def __call__(self, contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader: ...
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Why no message of a schema becomes a row."""
+    """The reason why no message of a schema becomes a row."""
 
-    error_class: str  # WrongSchemaType, SchemaNotCompatible, OtherRecord: of each of its messages' dead letters
+    error_class: str  # WrongSchemaType, SchemaNotCompatible, OtherRecord: the error class of its messages' dead letters
     reason: str  # one sentence or several, without the schema's id: "it is of type avro, and the contract reads json"
 
 
 def reader_or_refusal(
     contract: Contract, writer: WriterSchema, *, indexed: bool, make: Make = reader_of
 ) -> Reader | Refused:
-    """What reads messages of the schema, or why nothing does. Never raises for what the schema holds.
+    """Return the reader for messages of the schema, or why there is none. Never raises for the content of the schema.
 
     `indexed`: Protobuf payloads begin with the indexes of their message.
     """
@@ -46,7 +46,7 @@ def reader_or_refusal(
 
 
 def other_record(contract: Contract, found: str) -> Refused:
-    """The refusal of a schema of other records: `found` are their full names."""
+    """Return the refusal of a schema of other records: `found` are their full names."""
     return Refused("OtherRecord", f"it is of {found}, and the contract reads {contract.wire.record}"[:_LONGEST])
 
 

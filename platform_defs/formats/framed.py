@@ -1,4 +1,4 @@
-"""From a block of messages that name their schemas to rows: group by group, each read by its own schema."""
+"""Decodes a block of messages that name their schemas: group by group, each with its own schema."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +25,7 @@ Find = Callable[[Sequence[str]], Mapping[str, WriterSchema | None]]  # None: the
 
 @dataclass(frozen=True)
 class FramedBlock:
-    """A block, decoded; and how many of its messages name each schema that is known."""
+    """A decoded block, and the number of its messages that name each known schema."""
 
     decoded: Decoded
     schemas: Mapping[str, int]
@@ -34,18 +34,18 @@ class FramedBlock:
 
 @dataclass
 class FramedReader:
-    """Reads the blocks of one task. What a schema means for the contract is found once."""
+    """Reads the blocks of one task. Each schema is compared with the contract once."""
 
     contract: Contract
     find: Find
-    part: Part = "value"  # of the messages that is read
+    part: Part = "value"  # the part of a message that is read
     make: Make = reader_of
     known: dict[str, WriterSchema | None] = field(default_factory=dict[str, "WriterSchema | None"])
     readers: SchemaCache[Reader | Refused] = field(default_factory=SchemaCache[Reader | Refused])
 
     def read(self, values: pa.BinaryArray, names: pa.BinaryArray | None) -> FramedBlock:
-        """The rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for what a
-        message holds, save BlockTooLarge for several messages; what `find` raises is raised.
+        """Return the rows and faults of `values`; `names` are their headers (`framing.unframe`). Never raises for the
+        content of a message, except BlockTooLarge for several messages; what `find` raises is raised.
         """
         protobuf = self.contract.format == "protobuf"
         block = unframe(self.contract.wire.framing, values, names, self.part, protobuf=protobuf)
@@ -61,7 +61,7 @@ class FramedReader:
         return self._without_others(FramedBlock(_together(self.contract, block, parts), counts))
 
     def _without_others(self, found: FramedBlock) -> FramedBlock:
-        """Messages of other records are no dead letters where the contract says so: they are counted."""
+        """Count messages of other records, instead of making them dead letters, if the contract skips them."""
         if self.contract.wire.other_records != "skip":
             return found
         faults = [fault for fault in found.decoded.faults if fault.error_class != "OtherRecord"]
@@ -69,20 +69,20 @@ class FramedReader:
         return replace(found, decoded=replace(found.decoded, faults=faults), skipped=skipped)
 
     def _meet(self, keys: set[str]) -> None:
-        """Find the schemas that have not been named before, or were forgotten."""
+        """Find the schemas that have not been named before, or were dropped from the cache."""
         if len(self.known) > MAX_THINGS or sum(one.size for one in self.known.values() if one) > MAX_BYTES:
             self.known.clear()
         if new := sorted(keys - self.known.keys()):
             self.known.update(self.find(new))
 
     def _merged(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """The same, those as one that are read alike: JSON, whatever schema it names."""
+        """Return the groups, with all groups of JSON as one: JSON is read alike, whatever schema it names."""
         alike = [group for group in groups if isinstance(self._reader(group), JsonReader)]
         others = [group for group in groups if not isinstance(self._reader(group), JsonReader)]
         return [one_group(alike), *others] if alike else others
 
     def _read_group(self, data: Bytes, group: Group) -> Decoded:
-        """The rows and faults of a group, by the indexes of its messages in their block."""
+        """Return the rows and faults of a group, by the indexes of its messages in their block."""
         reader = self._reader(group)
         if isinstance(reader, Refused):
             return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
@@ -92,11 +92,11 @@ class FramedReader:
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
 
     def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-        """As readers take them."""
+        """Return the payloads as readers take them."""
         return (data, group.starts, group.stops) if group.heads is None else _indexed(data, group, group.heads)
 
     def _reader(self, group: Group) -> Reader | Refused:
-        """Made once for each schema, since that takes the longer the larger the schema is."""
+        """Return the group's reader or refusal, made once for each schema: a large one takes long."""
         schema = self.known[group.key]
         if schema is None:  # not kept: there may be as many of these as messages
             what = f"a schema {group.key} with all that it refers to"
@@ -115,14 +115,14 @@ class FramedReader:
 
 
 def reader_of_file(contract: Contract) -> FramedReader:
-    """Reads messages that name no schema: all are of the one in the contract's schema file."""
+    """Return the reader for messages that name no schema: all have the one in the contract's schema file."""
     wire = contract.wire
     schema = WriterSchema("", contract.format, wire.schema_text)
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
 def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, Integers, Integers]:
-    """The payloads with the indexes of their messages before them, where headers have these."""
+    """Return the payloads, each with the indexes from its header in front."""
     spans: Any = binary_column(Buffer(data), group.starts, group.stops - group.starts, None, len(group.indexes))
     joined: Any = pc.binary_join_element_wise(heads, spans, b"")
     offsets = np.frombuffer(joined.buffers()[1], np.int32)[: len(joined) + 1].astype(np.int64)
@@ -134,7 +134,7 @@ def _refused(why: Refused, group: Group) -> list[Fault]:
 
 
 def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> Decoded:
-    """The groups' rows and faults, and those of messages without a group, in the order of the block."""
+    """Return the rows and faults of all groups, and the faults of other messages, in the order of the block."""
     faults = [*block.faults, *(fault for part in parts for fault in part.faults)]
     pieces = [(part.rows, part.indexes) for part in parts if part.rows.num_rows]
     rows, indexes = in_order(contract.arrow_schema, pieces)

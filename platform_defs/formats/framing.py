@@ -1,7 +1,7 @@
-"""Which schema each message of a block names, and where its payload is.
+"""The schema that each message of a block names, and the position of its payload.
 
 Confluent's wire format: a byte 0 and the id of the schema in four bytes before the payload; or, in a header of its own,
-that id, or a byte 1 and the schema's GUID. Behind either, Protobuf has the indexes of the message in its file.
+that id, or a byte 1 and the schema's GUID. After either, Protobuf has the indexes of the message in its file.
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 """
 
@@ -38,7 +38,7 @@ class Group:
     indexes: Integers  # of the messages in their block, ascending
     starts: Integers
     stops: Integers
-    heads: pa.BinaryArray | None = None  # Protobuf: each message's indexes, where a header has them, not the payload
+    heads: pa.BinaryArray | None = None  # Protobuf: each message's indexes, if a header has them, not the payload
     first: bool = False  # nothing has indexes: messages are of the first type of their schema
 
 
@@ -59,9 +59,9 @@ def unframe(
     *,
     protobuf: bool = False,
 ) -> Unframed:
-    """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null where a message
-    has none; needed for header and both. With none, all are of one group, whose key is empty. A header ends after the
-    id, of `protobuf` after the message's indexes. Pure; never raises for what a message holds.
+    """Take `values` (or keys, as `part` says) apart. `names` are the headers that name schemas, null if a message has
+    none; needed for header and both. With framing none, all are in one group, whose key is empty. A header ends after
+    the id; with `protobuf`, after the message's indexes. Pure; never raises for the content of a message.
     """
     block = _Block(values, part, protobuf=protobuf)
     present = ~_mask(values.is_null()) if values.null_count else np.ones(len(values), np.bool_)
@@ -83,7 +83,7 @@ def unframe(
 
 
 class _Block:
-    """A block on its way; each message is handed to one of the methods."""
+    """A block that is being taken apart; each message is passed to one of the methods."""
 
     def __init__(self, values: pa.BinaryArray, part: Part, *, protobuf: bool) -> None:
         buffers: list[Any] = values.buffers()
@@ -98,12 +98,12 @@ class _Block:
         self.faults: list[Fault] = []
 
     def whole(self, rows: Integers) -> None:
-        """Those are payloads from end to end, and name no schema."""
+        """Add messages that name no schema and are payloads from end to end."""
         if len(rows):
             self.groups.append(Group("", rows, self.starts[rows], self.stops[rows], first=True))
 
     def by_prefix(self, wanted: Mask) -> None:
-        """Group those by the id before their payloads."""
+        """Group messages by the id before their payloads."""
         long_enough = wanted & (self.stops - self.starts >= _PREFIX)
         rows = np.flatnonzero(long_enough)
         at = self.starts[rows]
@@ -119,7 +119,7 @@ class _Block:
         self._refuse_unframed(np.flatnonzero(unframed))
 
     def by_header(self, names: pa.BinaryArray, rows: Integers) -> None:
-        """Group those by the schema in their header, and by whether indexes are behind it."""
+        """Group messages by the schema in their header, and by the presence of indexes after it."""
         chosen: Any = names.take(int64s(rows))
         encoded: Any = chosen.dictionary_encode()
         numbers = np.asarray(encoded.indices, np.int64)
@@ -149,7 +149,7 @@ class _Block:
             )
 
     def refuse(self, rows: Integers, error_class: str, message: str) -> None:
-        """Make a fault of each."""
+        """Add a fault for each message."""
         field = "_key" if self.part == "key" else None
         self.faults += [Fault(int(row), "decode", error_class, message, field) for row in rows]
 
@@ -170,7 +170,7 @@ class _Block:
 
 
 def one_group(groups: Sequence[Group]) -> Group:
-    """Groups of one block as one, under the key and message of the first."""
+    """Return groups of one block as one, under the key of the first."""
     indexes = np.concatenate([group.indexes for group in groups])
     order = np.argsort(indexes)
     starts = np.concatenate([group.starts for group in groups])
@@ -179,7 +179,7 @@ def one_group(groups: Sequence[Group]) -> Group:
 
 
 def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:
-    """Each number that occurs, and where it does, ascending. Usually there is one."""
+    """Return each number that occurs, and its positions, ascending. Usually there is one."""
     if not len(numbers):
         return []
     if (numbers == numbers[0]).all():
@@ -191,16 +191,16 @@ def _by_value(numbers: Integers) -> list[tuple[int, Integers]]:
 
 @dataclass(frozen=True)
 class _Header:
-    """What a header says."""
+    """The schema and the indexes in a header."""
 
     written: bytes
-    key: str = ""  # of the schema; empty where it names none
-    indexes: bytes = b""  # Protobuf: those of the message, if it has any
+    key: str = ""  # of the schema; empty if it names none
+    indexes: bytes = b""  # Protobuf: the message's indexes, if it has any
     wrong: str = ""  # why it names none
 
     @property
     def place(self) -> tuple[str, bool]:
-        """Headers that agree in this are of one group."""
+        """The key of the header's group."""
         return self.key, not self.indexes
 
 
@@ -225,7 +225,7 @@ def _are_indexes(written: bytes) -> bool:
 
 
 def _likeness(value: bytes, length: int) -> str:
-    """What an unframed value (its first bytes) seems to be, for people."""
+    """Describe the probable format of an unframed value, by its first bytes."""
     if length < _PREFIX:
         return f"it has {length} bytes in all" if length != 1 else "it has 1 byte"
     if value.lstrip()[:1] in (b"{", b"["):

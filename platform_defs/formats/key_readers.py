@@ -1,5 +1,5 @@
-"""Keys that are written with a schema, as the text that decides the row: of the value, never of the bytes, in which the
-schema's id changes. key_text.py says how it is spelt.
+"""Readers of keys that are written with a schema, into the text that decides the row. It is the text of the value,
+never of the bytes, which contain the schema's id. For its form see key_text.py.
 """
 
 import json
@@ -28,13 +28,13 @@ _PLAIN: dict[Any, ColumnType] = {"string": STRING, "int": INTEGER, "long": INTEG
 
 
 def key_contract(contract: Contract) -> Contract:
-    """What keys are read as: one column of text."""
+    """Return the contract that keys are read with: one column of text."""
     kind = cast("Any", contract.wire.key_format)
     return replace(contract, format=kind, fields=(Field("_key", STRING, required=True, rules=()),))
 
 
 def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Reader:
-    """What reads keys of this schema into `key_contract`'s column. Raises SchemaNotCompatible."""
+    """Return the reader of keys of this schema into `key_contract`'s column. Raises SchemaNotCompatible."""
     if contract.format == "avro":
         return _AvroKeys(contract, writer)
     if contract.format == "json":
@@ -45,7 +45,7 @@ def key_reader(contract: Contract, writer: WriterSchema, *, indexed: bool) -> Re
 
 
 class _AvroKeys:
-    """A value is encoded as a record that has it as its only field is: so it is read as such a record."""
+    """Reads a key as a record whose only field is the key: Avro encodes both alike."""
 
     def __init__(self, contract: Contract, writer: WriterSchema) -> None:
         of, document = _as_record(writer.document)
@@ -67,7 +67,7 @@ class _AvroKeys:
 
 
 def _as_record(document: str) -> tuple[Any, str]:
-    """The schema, parsed, and that of the record. Raises SchemaNotCompatible."""
+    """Return the parsed schema, and the text of the record's schema. Raises SchemaNotCompatible."""
     try:
         of = _type_in(json.loads(document))
         return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
@@ -76,7 +76,7 @@ def _as_record(document: str) -> tuple[Any, str]:
 
 
 def _type_in(schema: Any) -> Any:
-    """The type that {"type": "string"} wraps; any other schema is its own."""
+    """Return the type that {"type": "string"} wraps; any other schema as it is."""
     wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
     return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
 
@@ -100,7 +100,7 @@ class _SingleKeys:
 
 
 def _plain_texts(found: Decoded, schema: pa.Schema) -> Decoded:
-    """Strings and integers: a column at once."""
+    """Return the texts of strings and integers, a column at once."""
     texts: Column = found.rows.column(0).cast(pa.string())
     if not texts.null_count:
         return Decoded(record_batch([texts], schema), found.indexes, found.faults, 0)
@@ -111,7 +111,7 @@ def _plain_texts(found: Decoded, schema: pa.Schema) -> Decoded:
 
 
 def _of_texts(texts: Sequence[str | Reason], schema: pa.Schema) -> Decoded:
-    """One text or reason for each key."""
+    """Return the rows and faults for one text or reason per key."""
     rows = [text for text in texts if isinstance(text, str)]
     indexes = [index for index, text in enumerate(texts) if isinstance(text, str)]
     faults = [

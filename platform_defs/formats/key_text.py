@@ -1,8 +1,8 @@
 """The text of a key, which decides the row: the same for every width, scale and unit that its value is written with.
 
 A string is its text, another scalar its JSON (12, true, "2026-11-01" without quotes), a record or an array JSON without
-whitespace, its keys sorted. A Protobuf message is as it would be in a json column, but for its integers: those of 64
-bits are numbers too. Numbers are spelt by their value: 1.50 and 15e-1 are 1.5.
+whitespace, its keys sorted. A Protobuf message is as in a json column, except that integers of 64 bits are numbers too.
+Numbers are formatted by their value: 1.50 and 15e-1 are 1.5.
 """
 
 from decimal import Context, Decimal
@@ -13,12 +13,12 @@ from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonNumber, JsonObject, LongInteger
 
-_MAX_ZEROS = 30  # that stand for an exponent
+_MAX_ZEROS = 30  # written out instead of an exponent
 _EXACT = Context(prec=200_000)  # digits: more than a number that json_text lets through has
 
 
 def key_text(document: Any) -> str | Reason:
-    """The text of a parsed value (json/single.py has it so), or why it has none."""
+    """Return the text of a parsed value (see json/single.py), or why it has none."""
     if document is None:
         return Reason(*MISSING_KEY)
     if isinstance(document, Reason):
@@ -30,7 +30,7 @@ def key_text(document: Any) -> str | Reason:
 
 
 def _spelt(document: Any) -> Any:
-    """The same with the keys of each object in order, and each number in its one spelling."""
+    """Return the same with the keys of each object in order, and each number in its one format."""
     if isinstance(document, JsonObject):
         return JsonObject((key, _spelt(inner)) for key, inner in sorted(document, key=itemgetter(0)))
     if isinstance(document, list):
@@ -39,7 +39,7 @@ def _spelt(document: Any) -> Any:
 
 
 def _number(written: str) -> JsonNumber:
-    """By its value: no zeros at the end of its decimals, an exponent only instead of very many zeros."""
+    """Format a number by its value: no trailing zeros in its decimals, an exponent only for very many zeros."""
     number = Decimal(written)
     if not number:
         return JsonNumber("0")

@@ -1,4 +1,4 @@
-"""From payloads to rows: each format has a folder beside this file, and a line here."""
+"""Decodes payloads into rows: each format has a folder beside this file, and a line here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ class Reader(Protocol):
     """Reads messages that were written with one schema into rows of one contract."""
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
-        """The rows and faults of the payloads data[starts[i]:stops[i]] (data: uint8 array), which ascend and do not
-        overlap; i is the index. Pure; never raises for what a payload holds, save BlockTooLarge for several.
+        """Return the rows and faults of the payloads data[starts[i]:stops[i]] (data: uint8 array), which ascend and do
+        not overlap; i is the index. Pure; never raises for the content of a payload, except BlockTooLarge for several.
         """
         ...
 
 
 @dataclass(frozen=True)
 class JsonReader:
-    """Reads JSON, whatever schema it was written with: the contract's rules judge it."""
+    """Reads JSON, whatever schema it was written with: the contract's rules validate it."""
 
     contract: Contract
 
@@ -37,8 +37,8 @@ class JsonReader:
 
 
 def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
-    """The payloads data[starts[i]:stops[i]], which ascend and do not overlap, as a column; copied where there are gaps
-    between them.
+    """Return the payloads data[starts[i]:stops[i]], which ascend and do not overlap, as a column. Copied if there are
+    gaps between them.
     """
     buffer = Buffer(np.asarray(data))
     if not len(starts) or (starts[1:] != stops[:-1]).any():
@@ -49,18 +49,19 @@ def payloads(data: Any, starts: Integers, stops: Integers) -> pa.BinaryArray:
 
 
 def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False) -> Reader:
-    """What reads messages of this schema. `indexed`: Protobuf payloads begin with the indexes of their message.
+    """Return the reader for messages of this schema. `indexed`: Protobuf payloads begin with the indexes of their
+    message.
 
-    Raises SchemaNotCompatible, or OtherRecord, where none of them becomes a row.
+    Raises SchemaNotCompatible, or OtherRecord, if no message becomes a row.
     """
     return _READERS[contract.format](contract, writer, indexed)
 
 
 def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
-    """The rows and faults of bare JSON. Pure; never raises for what a message holds.
+    """Return the rows and faults of bare JSON. Pure; never raises for the content of a message.
 
-    A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes those
-    first.
+    A missing or null field is null in `rows`. A null value (tombstone) is a fault: an upsert pipeline removes
+    tombstones first.
     """
     return decode_json(contract, values)
 

@@ -1,4 +1,4 @@
-"""What a writer's schema holds, for people: its fields, and how they differ from those of a contract."""
+"""The fields of a writer's schema, for people, and how they differ from a contract's."""
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
@@ -17,14 +17,15 @@ MAX_FIELDS = 500  # of a schema that are shown
 
 @dataclass(frozen=True)
 class Difference:
-    """What one of the two has and the other has not."""
+    """The fields that only the schema has, and those that only the contract has."""
 
     unknown: tuple[WriterField, ...]  # that the contract does not read
     missing: tuple[Field, ...]  # that the schema does not have
 
 
 def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]:
-    """The first MAX_FIELDS fields of the record of this full name, of the only one or the first where it is empty.
+    """Return the first MAX_FIELDS fields of the record of this full name; if it is empty, of the only record or the
+    first.
 
     Raises SchemaNotCompatible for a schema that cannot be read, or has no such record.
     """
@@ -37,14 +38,14 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
 
 def difference(contract: Contract, fields: tuple[WriterField, ...]) -> Difference:
-    """Between a contract and a schema with these fields."""
+    """Return the difference between a contract and a schema with these fields."""
     unknown = tuple(field for field in fields if not any(_reads(item, field) for item in contract.fields))
     missing = tuple(item for item in contract.fields if not any(_reads(item, field) for field in fields))
     return Difference(unknown, missing)
 
 
 def doubts(contract: Contract, fields: tuple[WriterField, ...]) -> tuple[str, ...]:
-    """Why values of a schema that fits may not fit all the same: a sentence for each field."""
+    """Return why some values of a schema that fits may not fit: a sentence for each field."""
     pairs = ((item, field) for item in contract.fields for field in fields if _reads(item, field))
     return tuple(text for item, field in pairs if (text := _doubt(item, field)))
 
@@ -60,7 +61,7 @@ def _doubt(item: Field, field: WriterField) -> str | None:
 
 
 def _doubt_of_value(item: Field, field: WriterField, wanted: ColumnType, written: ColumnType) -> str | None:
-    """Of a value, or of an array's items."""
+    """Return why a value, or an array's item, may not fit; None if all do."""
     is_decimal = wanted.kind == written.kind == "decimal"
     if is_decimal and wanted.digits and written.digits and not _holds(wanted.digits, written.digits):
         return f"{item.place} is {field.type}, and the contract's {item.type.name} does not hold all of its values"
@@ -74,9 +75,7 @@ def _holds(wanted: tuple[int, int], written: tuple[int, int]) -> bool:
 
 
 def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
-    """The line by which a contract's message reads the field; None where its name suggests no column, or one that is
-    taken.
-    """
+    """Return the contract's line that reads the field; None if its name suggests no column, or one that is taken."""
     name, path = snake_case("_".join(field.path)), spell_path(field.path)
     if name is None or name in taken or column_mistake(name) or not path.isprintable():
         return None
@@ -91,7 +90,7 @@ def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
 
 
 def _reads(item: Field, field: WriterField) -> bool:
-    """Return True if the contract's field is the writer's, or a part of it, or holds it."""
+    """Return True if the contract's field is the writer's, a part of it, or contains it."""
     if item.number is not None and field.number is not None:
         return item.number == field.number and item.path[:-1] == field.path[:-1]
     theirs = (field.path, *field.spelled_as)

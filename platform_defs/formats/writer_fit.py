@@ -1,7 +1,7 @@
-"""Whether messages of a writer's schema can become rows of a contract, as the gate, Dagster and `tidegate schema` ask.
+"""The fit of a writer's schema to a contract, for the gate, Dagster and `tidegate schema`.
 
-Avro and Protobuf are read by the schema, so that it decides. JSON is read without it, and the contract's rules judge
-each message: its schema does not fit only where no message that follows it could become a row.
+Avro and Protobuf are read by the schema, so the schema decides. JSON is read without it, and the contract's rules
+validate each message: its schema is a misfit only if no message that follows it could become a row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def why_not(contract: Contract, writer: WriterSchema) -> Refused | None:
-    """Why none of its messages becomes a row; None where they may. Never raises for what the schema holds."""
+    """Return why none of the schema's messages becomes a row; None if some may. Never raises for a schema's content."""
     from platform_defs.formats.fit import Refused, other_record, reader_or_refusal  # pyarrow takes its time to load
 
     found = reader_or_refusal(contract, writer, indexed=True)
@@ -39,7 +39,7 @@ def why_not(contract: Contract, writer: WriterSchema) -> Refused | None:
 
 
 def misfit(contract: Contract, writer: WriterSchema) -> str | None:
-    """Why its messages are dead letters; None where they may become rows, or are skipped on purpose."""
+    """Return why the schema's messages are dead letters; None if they may become rows, or are skipped on purpose."""
     refused = why_not(contract, writer)
     if refused is None or (refused.error_class == "OtherRecord" and contract.wire.other_records == "skip"):
         return None
@@ -47,7 +47,7 @@ def misfit(contract: Contract, writer: WriterSchema) -> str | None:
 
 
 def doubts_of(contract: Contract, writer: WriterSchema) -> tuple[str, ...]:
-    """Why some messages of a schema that fits may not become rows: a sentence for each field. Never raises."""
+    """Return why some messages of a schema that fits may not become rows: a sentence for each field. Never raises."""
     if contract.format == "json":
         from platform_defs.formats.json.schema_fit import json_fit
 

@@ -1,4 +1,4 @@
-"""Writes messages that are given as JSON documents in Avro, by any schema that fits their contract.
+"""Writes messages, given as JSON documents, in Avro, by any schema that fits their contract.
 
 https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deserialization
 """
@@ -43,7 +43,7 @@ class AvroWriter:
         return self.encoder.schema
 
     def payload(self, values: ValuesAt) -> bytes:
-        """The message. Raises CannotEncode where a value does not fit the schema."""
+        """Return the message. Raises CannotEncode if a value does not fit the schema."""
         try:
             body = b"".join(self._fields(self.encoder.root, (), values))
         except RecursionError:
@@ -65,7 +65,7 @@ class AvroWriter:
         return body if inner[1] is None else long_bytes(inner[1]) + body
 
     def _unread(self, item: RecordField) -> bytes:
-        """A field that the contract does not read: its default, null, or the empty value of its type."""
+        """Return a field that the contract does not read: its default, null, or the empty value of its type."""
         try:
             return self.encoder.missing(item)
         except CannotEncode:
@@ -84,7 +84,7 @@ class AvroWriter:
                 return b"\0"
 
     def _record_in(self, of: AvroType) -> tuple[Record, int | None] | None:
-        """The record that the type is, and which branch of a union."""
+        """Return the record that the type is, and its branch if the type is a union; None if there is no record."""
         found = self.schema.definite(of)
         branches = found.branches if isinstance(found, Union) else (found,)
         for number, branch in enumerate(branches):
@@ -93,7 +93,7 @@ class AvroWriter:
         return None
 
     def _value_or_empty(self, of: AvroType, value: Any, is_json: bool) -> bytes:
-        """Of what a json column holds, any value will do: one that the schema does not take becomes an empty one."""
+        """Return a value; for a json column, an empty one if the schema does not take it. Raises CannotEncode."""
         try:
             return self.value(of, value)
         except CannotEncode:
@@ -107,7 +107,7 @@ class AvroWriter:
         raise CannotEncode(f"{shown(value)} is not {spelled(self.schema.definite(of))}")
 
     def value(self, of: AvroType, value: Any) -> bytes:
-        """One value. Raises CannotEncode."""
+        """Return one value. Raises CannotEncode."""
         found = self.schema.definite(of)
         match found:
             case Union():
@@ -137,12 +137,12 @@ class AvroWriter:
 
 
 def avro_writer(writer: WriterSchema, record: str) -> AvroWriter:
-    """What writes the record of the schema, which is known to fit a contract."""
+    """Return the writer of the schema's record, which is known to fit a contract."""
     return AvroWriter(avro_encoder(writer, record))
 
 
 def _empty_value(of: Primitive | Fixed) -> Any:
-    """As `scalar` takes it."""
+    """Return the empty value of a type, as `scalar` takes it."""
     logical = of.logical.name if of.logical else ""
     if logical == "uuid":
         return str(UUID(int=0))

@@ -1,7 +1,7 @@
 """Made-up messages in the contract's own format: Avro, Protobuf or framed JSON, with the id of a schema before them.
 
-What is made up is JSON (samples.py), which is then written by a schema that is registered, or in the contract's schema
-file. Of bad messages, verify's judge says beforehand which reason a dead letter of each must give.
+samples.py makes them as JSON, which is then written by a registered schema, or the one in the contract's schema file.
+For bad messages, verify's validator gives in advance the reason of each dead letter.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSc
 
 
 class EncodedSamples:
-    """As `Samples`, in bytes of the contract's format. Raises BadInput where its schema has no way to write them."""
+    """Samples in bytes of the contract's format. Raises BadInput if its schema has no way to write them."""
 
     def __init__(self, contract: Contract, schemas: MessageSchemas, seed: int | None = None) -> None:
         bare = replace(contract, format="json", wire=UNFRAMED, fields=_narrowed(contract, schemas.value))
@@ -63,7 +63,7 @@ class EncodedSamples:
             ) from None
 
     def _find_faults(self) -> Iterator[tuple[bytes, str]]:
-        """A message for each way to spoil one, with its reason; of those with the same reason, the first."""
+        """Yield a message for each way to spoil one, with its reason; only the first for each reason."""
         judge, found = _judge(self._contract, self._schemas.value), set[str]()
         for value in self._spoiled():
             judged = judge(value, self.headers)
@@ -87,8 +87,8 @@ _POOL = 1_000
 
 
 def _narrowed(contract: Contract, schema: WriterSchema) -> tuple[Field, ...]:
-    """The fields, as far as the schema has values of them: those that it requires are never null, and an enum has its
-    symbols where the contract does not say any.
+    """Return the fields, with the schema's limits: fields that it requires are never null, and an enum has its symbols
+    if the contract gives none.
     """
     try:
         message = read_message(schema, contract.wire.record if contract.format != "json" else "")
@@ -110,7 +110,7 @@ def _narrowed_field(item: Field, found: Mapping[MessagePath, FoundField]) -> Fie
 
 
 def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes], bytes], bytes]:
-    """What writes a JSON document, and Protobuf's index of the message."""
+    """Return the function that writes a JSON document, and Protobuf's index of the message."""
     if contract.format == "json":
         return (lambda document: document), b""
     places = places_of(contract.fields)
@@ -128,7 +128,7 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
 
 
 def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[bytes], bytes]:
-    """What makes a key of a text. Raises BadInput where the keys' schema has no place for one."""
+    """Return the function that makes a key from a text. Raises BadInput if the keys' schema has no place for one."""
     if schema is None:
         return lambda key: key
     encode = key_encoder(contract, schema, alone=False)
@@ -143,7 +143,7 @@ def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[by
 
 
 def _judge(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:
-    """What verify would say of a value."""
+    """Return verify's validation of a value and its headers."""
     known = KnownSchemas()
     named = NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False)
     known.add(0, 0, 1, named)

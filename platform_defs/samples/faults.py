@@ -1,4 +1,4 @@
-"""Ways to spoil a good message: one thing wrong in each. What comes of it is for verify's judge to say."""
+"""Ways to spoil a good message, each with one thing wrong. verify's validator decides the outcome."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from platform_defs.verification.formats.documents import Document, Integer, Numb
 class Fault:
     """A way to spoil a message."""
 
-    kind: str  # such as "missing field"; of those that have the same kind and reason, samples use the first
+    kind: str  # such as "missing field"; samples use the first one of each kind and reason
     spoil: Callable[[bytes], bytes]  # a good message's value → a bad one
 
 
 def faults(contract: Contract) -> Iterator[Fault]:
-    """Ways to spoil a message of the contract. Not every one works on every message: a rule may allow it."""
+    """Yield ways to spoil a message of the contract. Not every one works on every message: a rule may allow it."""
     yield Fault("broken text", lambda value: value.decode()[: len(value.decode()) // 2].encode())
     yield Fault("broken text", lambda _: b"")
     yield Fault("broken text", lambda value: value.replace(b'"', b'"\xff', 1))
@@ -51,13 +51,13 @@ def _value(kind: str, path: MessagePath, value: Document | object) -> Fault:
 
 
 def _first_member_twice(message: bytes) -> bytes:
-    """`{"a":1,"b":2}` becomes `{"a":1,"a":1,"b":2}`."""
+    """Repeat the first member: `{"a":1,"b":2}` becomes `{"a":1,"a":1,"b":2}`."""
     document = parse(message)
     return json_of(Pairs([*document[:1], *document])) if isinstance(document, Pairs) else message
 
 
 def _wrong_values(item: Field) -> Iterator[Document]:
-    """Values that may break the field's type or rules; which of them do is for the judge to say."""
+    """Yield values that may break the field's type or rules; the validator decides which of them do."""
     if item.type.name == "string":
         yield from ("\0", "?")
     if item.type.name in ("date", "timestamp"):
@@ -78,7 +78,7 @@ def _wrong_values(item: Field) -> Iterator[Document]:
 
 
 def _wrong_documents() -> Iterator[Document]:
-    """JSON that Postgres' jsonb refuses, or that would lose something in it."""
+    """Yield JSON that Postgres' jsonb refuses, or that would lose something in it."""
     yield Pairs([("text", "a\0b")])
     yield Pairs([("text", "\ud800")])
     yield Pairs([("number", Number("1e200000"))])

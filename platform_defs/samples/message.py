@@ -1,4 +1,4 @@
-"""Messages as JSON text: where each field's value goes in them."""
+"""Messages as JSON text, from the value of each field."""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias
@@ -12,13 +12,13 @@ NOTHING = object()  # instead of a value: no such member
 
 
 class MessageTemplate:
-    """Puts the values of fields, as JSON texts, where their paths say."""
+    """Puts the values of fields, as JSON texts, at their paths."""
 
     def __init__(self, fields: Sequence[Field]) -> None:
         tree: dict[str, Any] = {}
         for number, item in enumerate(fields):
             if any(len(other.path) > len(item.path) == _shared(other.path, item.path) for other in fields):
-                continue  # a json field that others are taken out of: it is the object that holds them
+                continue  # a json field with other fields inside: it is their object
             inner = tree
             for key in item.path[:-1]:
                 inner = inner.setdefault(key, {})
@@ -28,7 +28,7 @@ class MessageTemplate:
         self._in_order = self._order == list(range(len(fields)))
 
     def fill(self, values: Sequence[Json]) -> Json:
-        """The message whose fields, in the order of `fields`, have these values."""
+        """Return the message whose fields, in the order of `fields`, have these values."""
         return self._text % (tuple(values) if self._in_order else tuple(values[number] for number in self._order))
 
     def _spelt(self, node: dict[str, Any] | int) -> bytes:
@@ -42,17 +42,17 @@ class MessageTemplate:
 
 
 def _shared(one: MessagePath, other: MessagePath) -> int:
-    """How many keys two paths begin with in common."""
+    """Return the number of keys that two paths have in common at their start."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def replaced(message: Json, path: MessagePath, value: Document | object) -> Json:
-    """`message` with another value at `path`, or with none (NOTHING); the objects that lead there are made."""
+    """Return `message` with another value at `path`, or with none (NOTHING); missing objects on the way are made."""
     return json_of(_replaced(parse(message), path, value))
 
 
 def json_of(document: Document) -> Json:
-    """The text of a document; half of a surrogate pair, which UTF-8 does not have, becomes its escape sequence."""
+    """Return the text of a document; half of a surrogate pair, which UTF-8 lacks, becomes its escape sequence."""
     return compact(document).encode("utf-8", "backslashreplace")
 
 

@@ -20,7 +20,7 @@ class Mixture:
     def __init__(self, samples: Source, bad_share: float) -> None:
         self._samples, self._share = samples, bad_share
         self.taken = self.tombstones = 0
-        self.bad = Counter[str]()  # by the reason that the dead letter must say
+        self.bad = Counter[str]()  # by the reason that the dead letter must give
 
     @property
     def good(self) -> int:
@@ -28,7 +28,7 @@ class Mixture:
         return self.taken - self.tombstones - self.bad.total()
 
     def take(self, count: int) -> Iterator[Sample]:
-        """The next `count` messages."""
+        """Yield the next `count` messages."""
         number = self.bad.total()
         for sample in self._samples.good(count):
             self.taken += 1

@@ -1,4 +1,4 @@
-"""Made-up messages of a contract, written with the schemas that its messages are written with."""
+"""Made-up messages of a contract, written with its messages' schemas."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def samples_of(
     contract: Contract, address: Registry | None, seed: int | None
 ) -> tuple[Source, Sequence[tuple[str, bytes]]]:
-    """Return what makes up messages of the contract, and the headers of each of them.
+    """Return the source of made-up messages for the contract, and the headers of each message.
 
-    Raises BadInput where the subject has no schema that fits, and RegistryAway.
+    Raises BadInput if the subject has no schema that fits, and RegistryAway.
     """
     schemas = message_schemas(contract, address, keyed=contract.reads_keys)
     if schemas is None:

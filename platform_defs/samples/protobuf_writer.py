@@ -1,4 +1,4 @@
-"""Writes messages that are given as JSON documents in Protobuf, by any schema that fits their contract."""
+"""Writes messages, given as JSON documents, in Protobuf, by any schema that fits their contract."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -23,10 +23,10 @@ class ProtobufWriter:
     """Writes messages of one type."""
 
     made_of: Any  # the class of the messages
-    index: bytes  # which message of its file it is, as a framed payload begins
+    index: bytes  # the message's place in its file, at the start of a framed payload
 
     def payload(self, values: ValuesAt) -> bytes:
-        """The message, without its index. Raises CannotEncode where a value does not fit the schema."""
+        """Return the message, without its index. Raises CannotEncode if a value does not fit the schema."""
         message = self.made_of()
         for path, item in values.places.fields.items():
             if path != item.path:  # an alias of it
@@ -38,13 +38,13 @@ class ProtobufWriter:
 
 
 def protobuf_writer(writer: WriterSchema, record: str) -> ProtobufWriter:
-    """What writes the message of the schema, which is known to fit a contract; the file's first where none is named."""
+    """Return the writer of the schema's message, which is known to fit a contract; without a name, the file's first."""
     encoder = protobuf_encoder(writer, record)
     return ProtobufWriter(encoder.message_class, encoder.index)
 
 
 def _put(message: Any, item: Field, value: Any) -> None:
-    """Set the field of `message` that the contract's field reads, wherever in it that is."""
+    """Set the field of `message` that the contract's field reads, at any depth."""
     for path in (item.path, *item.aliases):
         here = message
         for depth, name in enumerate(path, 1):
@@ -64,7 +64,7 @@ def _field(of: Descriptor, name: str, number: int | None) -> FieldDescriptor | N
 
 
 def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> None:
-    """Of what a json column holds, any value will do: one that the schema does not take is left out."""
+    """Set a field. A value of a json column is omitted if the schema does not take it. Raises CannotEncode."""
     try:
         if found.message_type is not None and not found.is_repeated:
             _set_message(getattr(message, found.name), found.message_type, value)
@@ -102,7 +102,7 @@ def _set_decimal(message: Any, value: Decimal) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same without decimals, which json_format does not know."""
+    """Return the value without decimals, which json_format does not know."""
     if isinstance(value, Decimal):
         return float(value)
     if (pairs := as_mapping(value)) is not None:

@@ -1,7 +1,7 @@
 """Messages made up from a contract: its examples, enums, patterns and limits are enough, so every pipeline has some.
 
 A field called *_id gets a value of its own in every message (in an upsert, one of a few keys). Bad messages are good
-ones with one thing wrong, and verify's judge says beforehand which reason a dead letter of each must give.
+ones with one thing wrong; verify's validator gives in advance the reason of each dead letter.
 """
 
 import base64
@@ -21,14 +21,14 @@ from platform_defs.verification.judge.judge import Judge, NoRow
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block
-TRIES = 10_000  # values made up for a field before there is none that keeps its rules
+TRIES = 10_000  # values made up for a field before giving up on its rules
 TOMBSTONES = 0.02  # of an upsert's messages
 NULLS = 0.2  # of an optional field
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A message to produce. `reason` is what its dead letter must say; None for a good one."""
+    """A message to produce. `reason`: the one that its dead letter must give; None for a good one."""
 
     key: bytes | None
     value: bytes | None
@@ -39,7 +39,7 @@ class Sample:
 class Samples:
     """Makes messages of one contract; the same `seed` makes the same ones, except for ids and times.
 
-    They are bare JSON, whatever the contract's format (encoded.py has the others). Raises BadInput where no value that
+    They are bare JSON, whatever the contract's format (for others see encoded.py). Raises BadInput if no value that
     keeps a field's rules could be made up.
     """
 
@@ -67,7 +67,7 @@ class Samples:
         return tuple(reason for _, reason in self._faults)
 
     def good(self, count: int) -> Iterator[Sample]:
-        """`count` messages that keep the contract (an upsert's tombstones among them)."""
+        """Yield `count` messages that keep the contract (an upsert's tombstones among them)."""
         for start in range(0, count, POOL):
             size = min(POOL, count - start)
             ids = self._ids.take(size)
@@ -76,7 +76,7 @@ class Samples:
                 yield self._sample(key, self._template.fill(values))
 
     def bad(self, number: int, good: Sample) -> Sample:
-        """`good` with one thing wrong; ascending numbers take the ways in turn."""
+        """Return `good` with one thing wrong; ascending numbers take the ways in turn."""
         fault, reason = self._faults[number % len(self._faults)]
         return replace(good, value=fault.spoil(good.value or self._spare), reason=reason)
 
@@ -99,7 +99,7 @@ class Samples:
         return self._random.choices(self._pools[number] or (), k=size)
 
     def _find_faults(self, contract: Contract) -> list[tuple[Fault, str]]:
-        """Each way to spoil a message that works on this contract with its reason, the reasons in turn."""
+        """Return each way to spoil a message that works on this contract, with its reason; one per kind and reason."""
         judge, found = Judge(contract), dict[tuple[str, str], tuple[Fault, str]]()
         for fault in faults(contract):
             judged = judge.value(fault.spoil(self._spare))
@@ -122,7 +122,7 @@ class FieldSamples:
         return not isinstance(self._judge.value(self._template.fill([json_text(value)])), NoRow)
 
     def pool(self) -> list[Json]:
-        """JSON texts of values that keep the field's rules, some of them null where it is optional."""
+        """Return JSON texts of values that keep the field's rules; some are null if it is optional."""
         wanted = TIMES if self.item.type.name == "timestamp" else POOL
         found: list[Json] = []
         for _ in range(TRIES):
@@ -137,7 +137,7 @@ class FieldSamples:
         return [*found[nulls:], *[b"null"] * nulls]
 
     def matching(self, pattern: str) -> str:
-        """A text that keeps the field's rules, `pattern` among them."""
+        """Return a text that keeps the field's rules, `pattern` among them."""
         for _ in range(TRIES):
             if self.keeps(made := self._values.matching(pattern)):
                 return made
@@ -161,7 +161,7 @@ class Identifiers:
         self._kept = [] if self._counted or not few else [self._one(n) for n in range(POOL)]
 
     def take(self, size: int) -> list[Json]:
-        """JSON texts of `size` values; plain numbers, to be keys, where the contract has no such field."""
+        """Return JSON texts of `size` values; plain numbers, to be keys, if the contract has no such field."""
         if self._kept:
             return self._random.choices(self._kept, k=size)
         numbers = range(self._number, self._number + size)
@@ -210,7 +210,7 @@ def _rule(item: Field, kind: str) -> str:
 
 
 def _identifier(item: Field, pattern: str, number: int) -> str | None:
-    """An id that holds `number`, in the shape of `pattern`; None where that does not show how to count."""
+    """Return an id with `number` in it, in the shape of `pattern`; None if that does not show how to count."""
     if not pattern:
         return f"{item.name[0]}-{number}"
     shaped = _COUNTED.fullmatch(pattern)

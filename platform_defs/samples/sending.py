@@ -20,16 +20,16 @@ TRIES = 3  # of a transaction that was aborted
 
 
 class Sending:
-    """Sends what `mixture` makes until a message fails; the producer then knows which and why (`told`)."""
+    """Sends messages from `mixture` until one fails; the producer then has the reason (`told`)."""
 
     def __init__(self, producer: Producer, mixture: Mixture, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
-        """`headers` are those of every message."""
+        """`headers` are added to every message."""
         self.producer, self.mixture, self._headers = producer, mixture, headers
         self._started = self._ended = time.monotonic()
 
     @property
     def total(self) -> int:
-        """Messages handed over."""
+        """The number of messages passed to the producer."""
         return self.mixture.taken
 
     @property
@@ -38,11 +38,11 @@ class Sending:
 
     @property
     def seconds(self) -> float:
-        """From the start until everything was acknowledged (`finish`)."""
+        """The seconds from the start until everything was acknowledged (`finish`)."""
         return self._ended - self._started
 
     def send(self, count: int) -> None:
-        """Send the next `count` messages; fewer where one fails."""
+        """Send the next `count` messages; fewer if one fails."""
         headers = self._headers
         messages = (
             Message(sample.value, sample.key, (*headers, *sample.headers)) for sample in self.mixture.take(count)
@@ -68,7 +68,7 @@ class Sending:
                     return
 
     def _commit(self, messages: Sequence[Message]) -> None:
-        """Send the messages in one transaction. One that was aborted is tried again, unless it would fail again."""
+        """Send the messages in one transaction. An aborted one is tried again, unless it would fail again."""
         for tries in range(1, TRIES + 1):
             try:
                 with self.producer.transaction():

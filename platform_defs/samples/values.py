@@ -38,7 +38,7 @@ class Values:
         self._make = self._maker()
 
     def one(self) -> Value:
-        """A value of the field, as JSON has it: decimals, dates, and timestamps without a unit are strings."""
+        """Return a value of the field, as JSON has it: decimals, dates, and timestamps without a unit are strings."""
         allowed = self._rule("enum", ())
         return self._random.choice(allowed) if allowed else self._make()
 
@@ -73,7 +73,7 @@ class Values:
         return words[: self._rule("max_length", None)].strip()
 
     def matching(self, pattern: str) -> str:
-        """A text that matches `pattern` where Python's dialect and RE2's agree about it (`keeps` says whether).
+        """Return a text that matches `pattern`, if Python's dialect and RE2's agree about it (`keeps` checks that).
 
         Raises BadInput for a pattern that is RE2's alone.
         """
@@ -85,7 +85,7 @@ class Values:
             raise BadInput(message, field=self._item.name) from error
 
     def _like(self, example: str) -> str:
-        """A variation of an example: other digits, or another first word, or a word more."""
+        """Return a variation of an example: other digits, or another first word, or a word more."""
 
         def digit(_: re.Match[str]) -> str:
             return str(self._random.randrange(10))
@@ -97,7 +97,7 @@ class Values:
         return example
 
     def _number(self) -> float:
-        """Around an example if there is one, else between the limits; small ones are more usual than large ones."""
+        """Return a number: around an example if there is one, else between the limits, more often a small one."""
         low, high = self._limits()
         if self._item.examples:
             example = float(self._random.choice(self._item.examples))
@@ -134,13 +134,13 @@ class Values:
         return min(max(at, self._rule("minimum", at)), self._rule("maximum", at))
 
     def _array(self, items: "Values") -> Value:
-        """One of the examples, or up to three values."""
+        """Return one of the examples, or up to three values."""
         if self._item.examples:
             return list(self._random.choice(self._item.examples))
         return [items.one() for _ in range(self._random.randrange(4))]
 
     def _json(self) -> Value:
-        """One of the examples, or an object with a bit of everything that JSON has."""
+        """Return one of the examples, or an object with a bit of everything that JSON has."""
         if self._item.examples:
             return loads(self._random.choice(self._item.examples))  # a contract keeps them as JSON texts
         return {
@@ -154,7 +154,7 @@ class Values:
 
 
 def json_text(value: Value) -> bytes:
-    """`value` as JSON: decimals, dates and timestamps of the contract's examples as strings."""
+    """Return `value` as JSON: decimals, dates and timestamps of the contract's examples as strings."""
     return dumps(value, separators=(",", ":"), ensure_ascii=False, default=_as_string).encode()
 
 

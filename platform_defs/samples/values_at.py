@@ -1,4 +1,4 @@
-"""The values of a made-up message by where a writer's schema has them."""
+"""The values of a made-up message, by their place in a writer's schema."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ MISSING = object()  # instead of a value: the contract has no such field
 
 @dataclass(frozen=True)
 class Places:
-    """Where a writer's schema may have the fields of a contract."""
+    """The possible places of a contract's fields in a writer's schema."""
 
     fields: Mapping[MessagePath, Field]  # by path and aliases
     records: Mapping[MessagePath, Sequence[Field]]  # of a record: the fields within it
@@ -28,12 +28,14 @@ class ValuesAt:
     places: Places
 
     def at(self, path: MessagePath) -> Any:
-        """The value of the contract's field there, None where the document has none; MISSING without such a field."""
+        """Return the value of the contract's field at `path`, None if the document has none; MISSING if there is no
+        such field, or a value within it.
+        """
         item = self.places.fields.get(path)
         return MISSING if item is None or self.has_below(path) else self.of(item)
 
     def of(self, item: Field) -> Any:
-        """The value of a field."""
+        """Return the value of a field; None if the document has none."""
         here = self.document
         for key in item.path:
             here = cast("Mapping[str, Any]", here).get(key) if isinstance(here, dict) else None
@@ -49,7 +51,7 @@ class ValuesAt:
 
 
 def places_of(fields: Sequence[Field]) -> Places:
-    """By each of their names; of two fields that claim a name, the one that it is the path of."""
+    """Return the fields' places by all their names; a name goes to the field with that path, then to aliases."""
     found = {alias: item for item in fields for alias in item.aliases} | {item.path: item for item in fields}
     records = dict[MessagePath, list[Field]]()
     for path, item in found.items():
@@ -59,5 +61,5 @@ def places_of(fields: Sequence[Field]) -> Places:
 
 
 def parsed(text: bytes) -> Any:
-    """The document; numbers with a point as decimals. Raises ValueError."""
+    """Parse the document; numbers with a point become decimals. Raises ValueError."""
     return loads(text, parse_float=Decimal)

@@ -11,7 +11,7 @@
     uuid       string (uuid)
     bytes      bytes
     array      array
-    json       null, a scalar, or arrays and maps of those, three levels deep: Avro has no type for any JSON
+    json       null, a scalar, or arrays and maps of these, three levels deep: Avro has no type for any JSON
 
 A field that is not required is a union with null first, so that null can be its default.
 """
@@ -39,7 +39,7 @@ _TYPES: dict[str, Any] = {
 
 
 def avro_schema(contract: Contract) -> str:
-    """The JSON text of a record's schema. Raises BadInput for a field whose name Avro does not take."""
+    """Return the JSON text of a record's schema. Raises BadInput for a field whose name Avro does not take."""
     full = record_name(contract)
     namespace, _, name = full.rpartition(".")
     document = {"type": "record", "name": name, **({"namespace": namespace} if namespace else {})}

@@ -12,7 +12,7 @@ _ROOM = 4  # for a number behind it, or as much before it
 
 
 def column_names(paths: Iterable[MessagePath]) -> dict[MessagePath, str]:
-    """A name for each path: its keys in lower case, joined by _; with a number behind where that is taken."""
+    """Return a name for each path: its keys in lower case, joined by _; with a number behind if that is taken."""
     found, taken = dict[MessagePath, str](), set[str]()
     for path in paths:
         name = unique(_column(path), taken.__contains__, "_")
@@ -22,20 +22,20 @@ def column_names(paths: Iterable[MessagePath]) -> dict[MessagePath, str]:
 
 
 def pipeline_name(domain: str, name: str) -> str:
-    """An id for the pipeline."""
+    """Return an id for the pipeline."""
     wanted = name if name == domain else f"{domain}_{name}"
     cut = wanted[: _LONGEST - 2 * _ROOM].rstrip("_")
     return cut if pipeline_mistake(cut) is None else f"topic_{cut}"
 
 
 def table_name(domain: str, name: str) -> str:
-    """A table in the schema that is called as the domain."""
+    """Return a table in the schema named after the domain."""
     table = f"{domain}.{name}"
     return table if table_mistake(table) is None else f"of_{table}"
 
 
 def plain_name(text: str, otherwise: str) -> str:
-    """`text` as a name of lower-case letters, digits and _."""
+    """Return `text` as a name of lower-case letters, digits and _; `otherwise` if that leaves nothing."""
     return (snake_case(text) or snake_case(f"x {text}") or otherwise)[: _LONGEST - _ROOM].strip("_") or otherwise
 
 

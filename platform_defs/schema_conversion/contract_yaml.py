@@ -1,4 +1,4 @@
-"""A contract's file for a message that was found in a schema: ODCS in YAML, with what is guessed as comments."""
+"""The contract file for a message found in a schema: ODCS in YAML, with notes on inferred parts as comments."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _WIDEST = 116  # characters of a comment
 
 @dataclass(frozen=True)
 class Draft:
-    """What a contract is to say besides its fields."""
+    """The content of a contract, besides its fields."""
 
     pipeline: str
     domain: str
@@ -26,11 +26,11 @@ class Draft:
     table: str
     format: Format
     wire: Mapping[str, str]  # the server's custom properties
-    notes: Sequence[str]  # what is guessed, and what is not carried
+    notes: Sequence[str]  # the inferred parts, and what is not carried
 
 
 def contract_yaml(draft: Draft, message: FoundMessage) -> str:
-    """The text of the file, which `odcs.load` reads."""
+    """Return the text of the file, which `odcs.load` reads."""
     names = column_names(item.path for item in message.fields)
     return "\n".join(
         [*_head(draft), *_server(draft, message), *_message(draft, message, names), *_table(draft, message, names), ""]
@@ -110,7 +110,7 @@ def _property(name: str, value: Any) -> str:
 
 
 def _comment(text: str) -> Iterator[str]:
-    """Lines of a comment, of words that fit."""
+    """Yield the lines of a comment, wrapped between words."""
     line = "# -"
     for word in _one_line(text).split(" "):
         if len(line) + len(word) + 1 > _WIDEST:

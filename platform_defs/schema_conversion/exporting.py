@@ -1,4 +1,4 @@
-"""A contract as a schema, in whichever language."""
+"""A contract as a schema, in any of the languages."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,5 +15,5 @@ _WRITERS: Mapping[Format, Callable[[Contract], str]] = {
 
 
 def export_schema(contract: Contract, kind: Format) -> str:
-    """The schema's text. Raises BadInput for a contract that cannot be written in the language."""
+    """Return the schema's text. Raises BadInput for a contract that cannot be written in the language."""
     return _WRITERS[kind](contract)

@@ -1,6 +1,6 @@
 """The numbers of a Protobuf message's fields: which are missing, and which come next. None is ever used twice.
 
-A field's own number is its fieldNumber; those of the messages that lead to it, outermost first, are its pathNumbers.
+A field's own number is its fieldNumber; its pathNumbers are the numbers of the messages around it, outermost first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +15,7 @@ RESERVED = range(19_000, 20_000)  # https://protobuf.dev/programming-guides/prot
 
 @dataclass(frozen=True)
 class Assigned:
-    """What a field's properties become."""
+    """The numbers assigned to a field."""
 
     field: str  # its name
     number: int
@@ -23,18 +23,18 @@ class Assigned:
 
 
 def number_of(member: Member) -> int | None:
-    """The number of the field, as the contract's fields say it; None where none does."""
+    """Return the field's number from the contract's fields; None if none gives it."""
     return next(filter(None, (_said(item, len(member.path)) for item in _fields(member))), None)
 
 
 def missing_numbers(contract: Contract) -> list[str]:
-    """The fields of the contract that lack a number, their own or one on their path."""
+    """Return the fields of the contract that lack a number, their own or one on their path."""
     return [item.name for item in contract.fields if not _is_whole(item)]
 
 
 def assign(contract: Contract, known: Mapping[MessagePath, int], used: Iterable[int] = ()) -> list[Assigned]:
-    """Numbers for the fields that lack any, in the contract's order: those `known` by path (of a registered schema),
-    else the next that neither the contract, nor a known path, nor `used` has. `used`: numbers of any message.
+    """Return numbers for the fields that lack any, in the contract's order: the path's in `known` (of a registered
+    schema), else the next that neither the contract, nor a known path, nor `used` has. `used`: numbers of any message.
     """
     everywhere = {*used, *RESERVED}
     numbers = dict[MessagePath, int]()
@@ -58,7 +58,7 @@ def _is_whole(item: Field) -> bool:
 
 
 def _said(item: Field, depth: int) -> int | None:
-    """The number that a field gives the message or value at this depth of its path."""
+    """Return the number that a field gives the message or value at this depth of its path; None if it gives none."""
     if depth == len(item.path):
         return item.number
     return item.path_numbers[depth - 1] if depth <= len(item.path_numbers) else None
@@ -72,7 +72,7 @@ def _fields(member: Member) -> Iterator[Field]:
 
 
 def _levels(members: tuple[Member, ...]) -> Iterator[tuple[Member, ...]]:
-    """The message's members, then those of each message in it."""
+    """Yield the message's members, then the members of each message in it."""
     yield members
     for member in members:
         if member.members:
@@ -80,6 +80,6 @@ def _levels(members: tuple[Member, ...]) -> Iterator[tuple[Member, ...]]:
 
 
 def _next(taken: set[int]) -> int:
-    """Above the highest, so that the number of a field that is gone stays unused; the first has 1."""
+    """Return the number above the highest, so that a removed field's number stays unused; the first is 1."""
     number = max((one for one in taken if one not in RESERVED), default=0) + 1
     return number if number not in RESERVED else RESERVED.stop

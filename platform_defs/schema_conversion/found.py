@@ -1,4 +1,4 @@
-"""What a schema has, as fields of a contract: found by the readers of each language (from_avro and so on)."""
+"""The fields of a schema as fields of a contract, found by the reader of each language (from_avro and so on)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MAX_FIELDS = 1_500  # Postgres' limit is 1,600 columns, Tidegate's own among the
 
 @dataclass(frozen=True)
 class FoundField:
-    """A field of a message, wherever in it."""
+    """A field of a message, at any depth."""
 
     path: MessagePath
     type: str  # of the contract
@@ -28,11 +28,11 @@ class FoundMessage:
 
     record: str  # its full name; empty: it has none
     fields: tuple[FoundField, ...]
-    notes: tuple[str, ...] = ()  # what is not carried of the whole
+    notes: tuple[str, ...] = ()  # the parts of the whole that are not carried
 
 
 def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:
-    """All of them. Raises BadInput for none, or more than a table has columns."""
+    """Return all fields. Raises BadInput for none, or more than a table has columns."""
     found = tuple(islice(fields, MAX_FIELDS + 1))
     if not found:
         raise BadInput("the schema has no field that could be a column")

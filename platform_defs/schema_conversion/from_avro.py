@@ -1,8 +1,8 @@
-"""An Avro schema as fields of a contract: the inverse of schema_conversion/avro.py, for every type that there is.
+"""An Avro schema as fields of a contract: the inverse of schema_conversion/avro.py, for all types of Avro.
 
 A record within the message, nullable or not, is taken apart. An array of values that are never null is a column of
-arrays. What is no column of its own (other arrays, maps, unions of several types, records that contain themselves) goes
-whole into a json column.
+arrays. Any other type (other arrays, maps, unions of several types, records that contain themselves) goes whole into a
+json column.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ _MAX_DIGITS = 38
 
 
 def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
-    """The fields of the record, which is named where the schema is a union of several. Raises BadInput."""
+    """Return the fields of the record, which must be named if the schema is a union of several. Raises BadInput."""
     try:
         schema = parse_schema(writer.document, writer.references)
     except NotAvro as wrong:
@@ -83,7 +83,7 @@ def _fields(
 
 
 def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
-    """The type itself, and whether null is one of its branches."""
+    """Return the type without null, and True if null is allowed."""
     found = schema.definite(of)
     if not isinstance(found, Union):
         return found, found == NULL
@@ -100,7 +100,7 @@ def _array(of: Array, schema: Schema) -> tuple[str, str]:
 
 
 def _column(of: Definite) -> tuple[str, str]:
-    """The contract's type, and what it does not carry."""
+    """Return the contract's type, and a note on what it does not carry."""
     logical = of.logical if isinstance(of, Primitive | Fixed) else None
     if isinstance(of, Enum):
         return "string", f"an enum of {', '.join(of.symbols)}"

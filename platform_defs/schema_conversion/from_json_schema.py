@@ -1,8 +1,8 @@
-"""A JSON Schema as fields of a contract: the inverse of schema_conversion/json_schema.py, as far as a schema says
+"""A JSON Schema as fields of a contract: the inverse of schema_conversion/json_schema.py, as far as a schema gives
 types.
 
-An object with properties is taken apart. An array of values of one type that are never null is a column of arrays. What
-says no one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
+An object with properties is taken apart. An array of values of one type that are never null is a column of arrays.
+Anything without one type (anyOf of several, other arrays, objects without properties) goes whole into a json column.
 """
 
 import json
@@ -21,7 +21,7 @@ _DEEPEST = 20  # levels of objects: a schema may contain itself by $ref
 
 
 def from_json_schema(writer: WriterSchema) -> FoundMessage:
-    """The fields of the object. Raises BadInput."""
+    """Return the fields of the object. Raises BadInput."""
     try:
         root: Any = json.loads(writer.document)
     except (ValueError, RecursionError) as wrong:
@@ -46,7 +46,7 @@ def _fields(of: Node, path: MessagePath, root: Node, *, required: bool) -> Itera
 
 
 def _column(of: Node, root: Node) -> tuple[str, str]:
-    """The contract's type, and what it does not carry."""
+    """Return the contract's type, and a note on what it does not carry."""
     kind = column_of(of, root).name
     if kind == "json":
         return kind, f"{_spelled(of.get('type'))}, whole"

@@ -1,9 +1,8 @@
-"""A Protobuf schema as fields of a contract: the inverse of schema_conversion/protobuf.py, for every type that there
-is.
+"""A Protobuf schema as fields of a contract: the inverse of schema_conversion/protobuf.py, for all types of Protobuf.
 
-A message within the message is taken apart. What is no column of its own (repeated fields, maps, messages that
-contain themselves) goes whole into a json column. Fields of proto3 are not required: a message never says that it lacks
-one.
+A message within the message is taken apart. A repeated field of single values is a column of arrays. Anything else
+(other repeated fields, maps, messages that contain themselves) goes whole into a json column. Fields of proto3 are not
+required: a message never says that it lacks one.
 """
 
 from collections.abc import Iterator
@@ -44,7 +43,7 @@ Numbers = tuple[int, ...]
 
 
 def from_protobuf(writer: WriterSchema, message: str = "") -> FoundMessage:
-    """The fields of the message, or of the file's first. Raises BadInput; Retryable where the compiler cannot run."""
+    """Return the fields of the message, or the file's first. Raises BadInput; Retryable if the compiler cannot run."""
     try:
         found = _message(writer, message)
     except SchemaNotCompatible as wrong:
@@ -55,7 +54,7 @@ def from_protobuf(writer: WriterSchema, message: str = "") -> FoundMessage:
 
 
 def _within(of: Descriptor) -> set[Descriptor]:
-    """The message, and all that its fields lead to."""
+    """Return the message type, and all types that its fields lead to."""
     found, waiting = set[Descriptor](), [of]
     while waiting:
         if (here := waiting.pop()) not in found:
@@ -97,7 +96,7 @@ def _is_taken_apart(of: Descriptor, above: tuple[str, ...]) -> bool:
 
 
 def _column(item: FieldDescriptor) -> tuple[str, str]:
-    """The contract's type, and what it does not carry."""
+    """Return the contract's type, and a note on what it does not carry."""
     message = item.message_type
     if item.is_repeated and (found := _array(item)):
         return found
@@ -108,7 +107,7 @@ def _column(item: FieldDescriptor) -> tuple[str, str]:
 
 
 def _array(item: FieldDescriptor) -> tuple[str, str] | None:
-    """Of items that are one column each; None where they are not."""
+    """Return the array type and a note; None if an item is not one column."""
     if item.message_type is not None and item.message_type.full_name not in _MESSAGES_IN_ARRAYS:
         return None
     kind, note = _single(item)

@@ -1,4 +1,4 @@
-"""From a schema to a contract: which pipeline, topic and table it is guessed to be, and what is said about that."""
+"""From a schema to a contract: infers the pipeline, topic and table, and notes what was inferred."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -18,9 +18,9 @@ SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person has said; the rest is guessed."""
+    """The user's choices; the rest is inferred."""
 
-    subject: str = ""  # that the schema was found under
+    subject: str = ""  # under which the schema was found
     stem: str = ""  # of the file that the schema was in
     topic: str = ""
     domain: str = ""
@@ -30,7 +30,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Imported:
-    """A contract that was made of a schema."""
+    """A contract made from a schema."""
 
     pipeline: str
     domain: str
@@ -43,7 +43,7 @@ class Imported:
 
 
 def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
-    """The contract. Raises BadInput for a schema that cannot become one."""
+    """Return the contract. Raises BadInput for a schema that cannot become one."""
     message = read_message(writer, wanted.record)
     topic = wanted.topic or _topic(wanted.subject) or wanted.stem
     if not TOPIC.fullmatch(topic):
@@ -75,12 +75,12 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
 
 
 def read_message(writer: WriterSchema, record: str) -> FoundMessage:
-    """The fields of the record of a schema, or of its only one. Raises BadInput."""
+    """Return the fields of a schema's record, or of its only one. Raises BadInput."""
     return _READERS[writer.format](writer, record)
 
 
 def _topic(subject: str) -> str:
-    """The topic whose values have this subject, by the strategy that names subjects after topics."""
+    """Return the topic whose values have this subject, by the strategy that names subjects after topics."""
     own = subject[subject.index(":", 1) + 1 :] if subject.startswith(":.") and ":" in subject[1:] else subject
     return own.removesuffix(VALUE)
 

@@ -25,7 +25,7 @@ _LIMITS = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength"
 
 
 def json_schema(contract: Contract) -> str:
-    """The JSON text of the schema of an object, which may have further members."""
+    """Return the JSON text of the schema of an object, which may have further members."""
     document = {"$schema": DRAFT, "title": record_name(contract).rpartition(".")[2]}
     if contract.description:
         document["description"] = contract.description
@@ -33,7 +33,7 @@ def json_schema(contract: Contract) -> str:
 
 
 def decimal_pattern(of: ColumnType) -> str:
-    """Of the texts that are a decimal of this type."""
+    """Return the pattern of texts that are a decimal of this type."""
     whole, scale = of.precision - of.scale, of.scale
     before = rf"[0-9]{{1,{whole}}}" if whole else "0?"
     return rf"^-?{before}{rf'([.][0-9]{{1,{scale}}})?' if scale else ''}$"
@@ -65,7 +65,7 @@ def _value(item: Field | None) -> dict[str, Any]:
 
 
 def _rules(item: Field) -> dict[str, Any]:
-    """Those of numbers and texts; JSON Schema has no limits of dates."""
+    """Return the rules of a number or a text; JSON Schema has no limits of dates."""
     found = {rule.kind: rule.argument for rule in item.rules if rule.kind != "required"}
     written = {key: found[kind] for kind, key in _LIMITS.items() if kind in found}
     if item.type.kind not in ("string", "integer", "double"):

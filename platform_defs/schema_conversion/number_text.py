@@ -13,9 +13,9 @@ _BY_HAND = "write the numbers by hand: the fields are not written out one by one
 
 
 def with_numbers(text: str, assigned: Iterable[Assigned]) -> str:
-    """The text with a fieldNumber, and pathNumbers where needed, in the custom properties of each field assigned.
+    """Return the text with a fieldNumber, and pathNumbers if needed, in the custom properties of each assigned field.
 
-    Raises BadInput where the fields are not written out.
+    Raises BadInput if the fields are not written out.
     """
     fields = dict(_fields(_pyyaml.compose(text, Loader=yaml.SafeLoader)))
     edits = [_edit(text, fields.get(one.field), one) for one in assigned]
@@ -27,7 +27,7 @@ def with_numbers(text: str, assigned: Iterable[Assigned]) -> str:
 
 
 def _fields(root: yaml.Node | None) -> Iterator[tuple[str, yaml.MappingNode]]:
-    """The message's fields, by name."""
+    """Yield the message's fields, by name."""
     for item in _items(_value(root, "schema")):
         kind = _value(item, "physicalType")
         if isinstance(kind, yaml.ScalarNode) and kind.value == "topic":
@@ -38,7 +38,7 @@ def _fields(root: yaml.Node | None) -> Iterator[tuple[str, yaml.MappingNode]]:
 
 
 def _edit(text: str, field: yaml.MappingNode | None, one: Assigned) -> tuple[int, str]:
-    """Where what is to be put."""
+    """Return the position and the text of the insertion. Raises BadInput."""
     if field is None:
         raise BadInput(_BY_HAND, field=one.field)
     given = _value(field, "customProperties")

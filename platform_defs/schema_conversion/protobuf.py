@@ -11,8 +11,8 @@
     bytes      bytes
     json       google.protobuf.Value
 
-A field that is not required is `optional`. One that is has no label, as proto3 has it: a message never lacks it, and
-where a producer leaves it out it has its default.
+A field that is not required is `optional`. A required one has no label, as in proto3: a message never lacks it, and if
+a producer omits it, it has its default.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ _NOTES = {
 
 
 def proto_text(contract: Contract) -> str:
-    """The text of a .proto file with one message, and those nested in it.
+    """Return the text of a .proto file with one message, and the messages nested in it.
 
     Raises BadInput for a field without fieldNumber, or whose name Protobuf does not take.
     """

@@ -26,7 +26,7 @@ class Member:
 
     @cached_property
     def required(self) -> bool:
-        """True if messages must have it: a record must where one of its members must."""
+        """True if messages must have it: a record must if one of its members must."""
         return bool(self.field and self.field.required) or any(member.required for member in self.members)
 
     @property
@@ -41,7 +41,7 @@ class Member:
 
 
 def members_of(contract: Contract) -> tuple[Member, ...]:
-    """The message's fields, in the contract's order. Raises BadInput for a name that no Avro or Protobuf field has."""
+    """Return the message's fields, in the contract's order. Raises BadInput for a name that schemas do not allow."""
     for item in contract.fields:
         for name in item.path:
             if not _NAME.fullmatch(name):
@@ -50,17 +50,17 @@ def members_of(contract: Contract) -> tuple[Member, ...]:
 
 
 def tree_of(contract: Contract) -> tuple[Member, ...]:
-    """As `members_of`, whatever the names: any text is a key of JSON."""
+    """Return the fields as `members_of` does, with any names: any text is a key of JSON."""
     return _within((), contract.fields)
 
 
 def unfit(contract: Contract, item: Field, why: str) -> BadInput:
-    """The error for a field that the other language cannot have."""
+    """Return the error for a field that the other language cannot have."""
     return BadInput(why, file=str(contract.path) if contract.path else None, field=item.name)
 
 
 def record_name(contract: Contract) -> str:
-    """The full name of the message: the contract's record, or one made of its domain and its id."""
+    """Return the full name of the message: the contract's record, or one made from its domain and its id."""
     if contract.wire.record:
         return contract.wire.record
     own = contract.pipeline.removeprefix(f"{contract.domain}_")
@@ -68,13 +68,13 @@ def record_name(contract: Contract) -> str:
 
 
 def camel_case(names: Sequence[str]) -> str:
-    """`CustomerAddress` of customer, address: what a record on that path is called."""
+    """Return the name of a record on that path: `CustomerAddress` for customer, address."""
     words = [word for name in names for word in name.split("_") if word]
     return "".join(word[0].upper() + word[1:] for word in words) or "Message"
 
 
 def unique(name: str, is_taken: Callable[[str], bool], separator: str = "") -> str:
-    """`name`, or with the first number behind it that is free."""
+    """Return `name`, or with the first number behind it that is free."""
     number, found = 1, name
     while is_taken(found):
         number += 1

@@ -1,4 +1,4 @@
-"""Arrays of single values: their items, one message at a time."""
+"""Avro arrays of single values, read one message at a time."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from platform_defs.formats.blocks.reason import Reason
 
 
 def scalar(walk: Walk, of: Definite) -> Any:
-    """The value of a scalar; the bytes of a string, bytes or fixed."""
+    """Return the value of a scalar; for a string, bytes or fixed, its bytes."""
     match of:
         case Primitive(name="string" | "bytes"):
             start, stop = walk.span()
@@ -30,7 +30,7 @@ def scalar(walk: Walk, of: Definite) -> Any:
 
 
 def items(walk: Walk, of: Array) -> Iterator[Any]:
-    """The items of an array, None for null."""
+    """Yield the items of an array, None for null."""
     item = walk.schema.definite(of.items)
     for count in walk.blocks(empty=False):
         for _ in range(count):
@@ -39,7 +39,7 @@ def items(walk: Walk, of: Array) -> Iterator[Any]:
 
 
 def array_to(column: ColumnType, conversion: Conversion) -> Convert:
-    """How the items become a list for the column."""
+    """Return the function that converts the items to a list for the column."""
     assert column.item  # noqa: S101  # both are of an array
     assert conversion.items  # noqa: S101
     convert = convert_to(column.item, conversion.items)
@@ -47,7 +47,7 @@ def array_to(column: ColumnType, conversion: Conversion) -> Convert:
 
 
 def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> list[Any] | None:
-    """What a part of a message, which is an array or null, holds. Raises Wrong."""
+    """Return the converted items of `data`, an encoded array or null; None for null. Raises Wrong."""
     walk = Walk(schema, data)
     found = walk.branch(of) if isinstance(of, Union) else of
     return convert(list(items(walk, found))) if isinstance(found, Array) else None

@@ -1,7 +1,7 @@
-"""Many messages at once: a cursor in each, every field read for all of them by numpy.
+"""A reader of many messages at once: one cursor per message, each field read for all of them by numpy.
 
-What is beyond doubt becomes columns. Doubtful is a message that breaks a rule, and one of a kind that is rare: those go
-to the single reader, so that a row never depends on which way its message took.
+Values beyond doubt become columns. A message that breaks a rule, or has a rare shape, is doubtful and goes to the
+single reader. So a row never depends on the path that its message took.
 """
 
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ from platform_defs.formats.wire.cursors import Cursors, cursors_of
 
 @dataclass(frozen=True)
 class Read:
-    """What a block of messages was read as."""
+    """The columns read from a block of messages."""
 
-    columns: list[Column]  # in the contract's order and types; what is in the row of a doubtful message means nothing
-    doubtful: Mask  # messages that the single reader must judge
+    columns: list[Column]  # in the contract's order and types; the row of a doubtful message means nothing
+    doubtful: Mask  # messages for the single reader
 
 
 def read_block(plan: Plan, data: object, starts: Integers, stops: Integers, budget: Budget) -> Read:
-    """The messages data[starts[i]:stops[i]], at least one, as columns. Both ascend. Raises BlockTooLarge."""
+    """Return the messages data[starts[i]:stops[i]], at least one, as columns. Both ascend. Raises BlockTooLarge."""
     block = _Block(plan, cursors_of(buffer_of(data, int(stops[-1])), starts, stops), budget)
     block.message()
     return Read(block.columns, block.all.doubtful)
 
 
 class _Block:
-    """A block on its way to columns."""
+    """A block that is being read into columns."""
 
     def __init__(self, plan: Plan, cursors: Cursors, budget: Budget) -> None:
         self.plan, self.schema, self.all, self.budget = plan, plan.schema, cursors, budget
@@ -56,7 +56,7 @@ class _Block:
             self._node(item, cursors, level + 1)
 
     def _node(self, node: Node, cursors: Cursors, level: int) -> None:
-        """A field of a record that is taken apart."""
+        """Read a field of a record that is taken apart."""
         of = self.schema.definite(node.type)
         kinds = {target.conversion.kind for target in node.targets}
         if node.fields is None and (kinds <= {"json"} or kinds == {"json", "array"}):
@@ -67,13 +67,13 @@ class _Block:
             self._value(node, of, cursors, level)
 
     def _whole(self, node: Node, of: Definite, cursors: Cursors, level: int) -> None:
-        """A value that is passed, or goes into json columns as it is."""
+        """Pass a value; its json columns get it whole."""
         starts = cursors.at
         self.passing.skip(of, cursors, level)
         self._into_columns(node, of, Spans(starts, cursors.at - starts), None, cursors)
 
     def _value(self, node: Node, of: Definite, cursors: Cursors, level: int) -> None:
-        """A record that is taken apart, or a scalar; not null."""
+        """Read a value that is not null: a record that is taken apart, an array or a scalar."""
         starts, held = cursors.at, None
         if node.fields is not None:
             self._fields(node, cursors, level)
@@ -88,7 +88,7 @@ class _Block:
         self._into_columns(node, of, Spans(starts, cursors.at - starts), held, cursors)
 
     def _arrays(self, node: Node, of: Array, cursors: Cursors, level: int) -> None:
-        """An array, not null: its items are read as if each was a message."""
+        """Read an array that is not null: each item as if it were a message."""
         inner = self.passing.items(of, cursors, level)
         self.budget.spend(len(inner) * SIZE_OF_ITEM * len(node.targets))
         for target in node.targets:

@@ -1,4 +1,4 @@
-"""What cursors have passed, as columns of the contract's types: exact, or doubtful."""
+"""Columns of the contract's types, from values that cursors have passed: exact, or doubtful."""
 
 from decimal import Decimal
 from typing import Any
@@ -30,8 +30,8 @@ _LEAST_INT, _MAX_INT = -(1 << 63), (1 << 63) - 1
 
 
 def column(of: Definite, to: ColumnType, conversion: Conversion, held: Scalar, cursors: Cursors) -> Column:
-    """A column of type `to` for all messages of the block, null for those that the cursors are not of. What the
-    contract cannot hold is doubtful. Not for json.
+    """Return a column of type `to` for all messages of the block: null for messages without a cursor. A value that does
+    not fit the contract is doubtful. Not for json.
     """
     if isinstance(held, Spans):
         return _of_spans(to, conversion, held, cursors)
@@ -70,7 +70,7 @@ def _of_spans(to: ColumnType, conversion: Conversion, held: Spans, cursors: Curs
 
 
 def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, budget: Budget) -> Column:
-    """The values as JSON, message by message; a value that is null is null. Raises BlockTooLarge."""
+    """Return the values as JSON, message by message; null for null. Raises BlockTooLarge."""
     found: list[str | None] = [None] * len(cursors.doubtful)
     raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
     wrong = cursors.doubts.copy()
@@ -87,8 +87,8 @@ def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, bu
 
 
 def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Column:
-    """The items, message after message, as a list for each message that the cursors are of; `inner` are those of the
-    items. A message with a doubtful item, a null one, or too many is doubtful.
+    """Return a list for each message of `cursors`, null for the other messages. `inner`: the cursors of the items. A
+    message with a doubtful or null item, or too many items, is doubtful.
     """
     rows: Any = inner.rows
     doubt_arrays(cursors.doubtful, items, rows, doubtful, MAX_ITEMS)
@@ -100,7 +100,7 @@ def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Co
 def array_column(
     schema: Schema, of: Definite, to: ColumnType, conversion: Conversion, spans: Spans, cursors: Cursors
 ) -> Column:
-    """The values as lists, message by message; an array that is null is null."""
+    """Return the values as lists, message by message; null for a null array."""
     found: list[list[Any] | None] = [None] * len(cursors.doubtful)
     raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
     wrong, convert = cursors.doubts.copy(), array_to(to, conversion)
@@ -165,7 +165,7 @@ def _microseconds(values: Integers, per_second: int, cursors: Cursors) -> Intege
 
 
 def _scaled(to: ColumnType, scale: int, held: Spans, cursors: Cursors) -> Column:
-    """Decimals of up to 16 bytes, big-endian."""
+    """Convert decimals of up to 16 bytes, big-endian."""
     starts, lengths = held.starts, held.lengths
     wide = lengths > 8
     first = cursors.buffer.words[starts].byteswap().view(np.int64)
@@ -180,7 +180,7 @@ def _scaled(to: ColumnType, scale: int, held: Spans, cursors: Cursors) -> Column
 
 
 def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors: Cursors) -> Column:
-    """Integers of 128 bits, times 10**-scale."""
+    """Convert integers of 128 bits, times 10**-scale."""
     count, finer = len(cursors.doubtful), scale - to.scale
     if scale > _MAX_DIGITS or abs(finer) > _MAX_DIGITS:
         cursors.doubt_all()
@@ -198,7 +198,7 @@ def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors
 
 
 def _most(precision: int, finer: int) -> int:
-    """The largest integer that has `precision` digits once `finer` digits are cut from it, or added to it."""
+    """Return the largest integer with `precision` digits once `finer` digits are cut from it (negative: added)."""
     if finer > 0:
         return 10 ** min(precision + finer, _MAX_DIGITS) - 1
     return (10**precision - 1) // 10**-finer
@@ -213,7 +213,7 @@ def _number(value: int) -> Any:
 
 
 def _less(found: Any, wrong: Any, cursors: Cursors) -> Any:
-    """The column without what is `wrong`, which is doubtful."""
+    """Return the column with nulls for the `wrong` values, and mark these as doubtful."""
     if not wrong.true_count:
         return found
     wrong = pc.fill_null(wrong, False)

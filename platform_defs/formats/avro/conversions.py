@@ -1,4 +1,4 @@
-"""Which types of Avro a contract's type is read from, and how: exact promotions only.
+"""The Avro types that each contract type is read from, and the conversions: exact promotions only.
 
     string     string (uuid too), enum
     integer    int, long
@@ -6,14 +6,14 @@
     decimal    decimal in bytes or fixed, of any scale: a value that does not fit exactly is refused; int, long
     boolean    boolean
     date       int (date)
-    timestamp  long (timestamp-micros, -millis; -nanos where no digit is lost)
+    timestamp  long (timestamp-micros, -millis; -nanos if no digit is lost)
     uuid       string, uuid in a string or a fixed of 16 bytes
     time       int (time-millis), long (time-micros)
     bytes      bytes, fixed
-    array      array of what its items are read from; an item that is null is refused
+    array      array of a type that its items are read from; a null item is refused
     json       anything
 
-Each of them also as a union with null. A long or int that stands for something else (a time, a date) is no number.
+Each may also be a union with null. A long or int with another meaning (a time, a date) is no number.
 """
 
 from dataclasses import dataclass
@@ -57,8 +57,8 @@ TIMES = {"time-millis": 1_000, "time-micros": 1_000_000}
 
 @dataclass(frozen=True)
 class Conversion:
-    """How a value becomes one of a column's type. scaled: a decimal of bytes; decimal: one of an integer;
-    uuid_bytes: a uuid of 16 bytes.
+    """The conversion of a value to a column's type. scaled: a decimal from bytes; decimal: one from an integer;
+    uuid_bytes: a uuid from 16 bytes.
     """
 
     kind: Kind
@@ -68,7 +68,7 @@ class Conversion:
 
 
 def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversion | str:
-    """The conversion of values of type `of`; a text where there is none."""
+    """Return the conversion of values of type `of`; if there is none, a text that says why."""
     found = schema.definite(of)
     if column.kind == "json":
         return Conversion("json")

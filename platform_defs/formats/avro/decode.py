@@ -1,7 +1,7 @@
-"""From Avro payloads to rows: whole blocks at once where possible, single messages where not.
+"""Decodes Avro payloads into rows: whole blocks at once if possible, single messages otherwise.
 
-The result never depends on which way a message took: the single reader (`single.py`) says what is a row, the block
-reader (`block.py`) is only faster, and whatever it doubts goes to the single reader.
+The result never depends on the path that a message took: the single reader (`single.py`) defines what is a row. The
+block reader (`block.py`) is only faster; whatever it doubts goes to the single reader.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,10 @@ class AvroReader:
         self._single = MessageReader(self._plan)
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
-        """The rows and faults of the payloads data[starts[i]:stops[i]]; i is the index.
+        """Return the rows and faults of the payloads data[starts[i]:stops[i]]; i is the index.
 
-        data: uint8 array, bytes or pa.Buffer, copied once unless 16 bytes lie behind the last payload. The payloads
-        ascend and do not overlap. Pure; never raises for what a payload holds, save BlockTooLarge for several.
+        data: uint8 array, bytes or pa.Buffer, copied once unless 16 bytes follow the last payload. The payloads ascend
+        and do not overlap. Pure; never raises for the content of a payload, except BlockTooLarge for several.
         """
         block = _Block(self._plan, self._single, Budget(len(starts)))
         for first, last in _parts(starts, stops):
@@ -48,7 +48,7 @@ class AvroReader:
 
 @dataclass
 class _Block:
-    """A block on its way."""
+    """A block that is being read."""
 
     plan: Plan
     single: MessageReader
@@ -57,7 +57,7 @@ class _Block:
     faults: list[Fault] = field(default_factory=list)
 
     def read(self, data: Bytes, starts: Integers, stops: Integers, first: int) -> None:
-        """Add the rows and faults of some payloads; `first` is the index of the first of them."""
+        """Add the rows and faults of some payloads; `first` is the index of the first one."""
         doubtful = np.ones(len(starts), np.bool_)
         if len(starts) >= FEW:
             read = read_block(self.plan, data, starts, stops, self.budget)
@@ -66,7 +66,7 @@ class _Block:
         self._read_one_by_one(data, starts, stops, np.flatnonzero(doubtful), first)
 
     def decoded(self) -> Decoded:
-        """All that was read, in the order of the block."""
+        """Return all rows and faults, in the order of the block."""
         rows, indexes = in_order(self.plan.contract.arrow_schema, self.pieces)
         self.faults.sort(key=lambda fault: fault.index)
         return Decoded(rows, indexes, self.faults, rows.num_rows if self.plan.unknown else 0)
@@ -91,7 +91,7 @@ class _Block:
 
 
 def _parts(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
-    """Ranges of messages, each of at most MAX_BYTES, or of one message."""
+    """Return ranges of messages, each of at most MAX_BYTES, or of one message."""
     parts, first = list[tuple[int, int]](), 0
     while first < len(starts):
         within = int(np.searchsorted(stops, int(starts[first]) + MAX_BYTES, "right"))

@@ -1,4 +1,4 @@
-"""What a `json` column holds of an Avro value, whatever its type: a JSON document, in which no digit is lost.
+"""JSON documents for `json` columns, from Avro values of any type. No digit is lost.
 
 null, boolean            null, true, false
 int, long                a number
@@ -6,7 +6,7 @@ float, double            a number, with the digits that a double needs
 string, enum, uuid       a string
 bytes, fixed             a string: base64
 decimal                  a number, with as many decimals as its scale
-date, time               "2026-11-01", "10:00:00.123"; of the decimals those that are needed, whatever the unit
+date, time               "2026-11-01", "10:00:00.123"; only the decimals that are needed, whatever the unit
 timestamp                "2026-11-01T10:00:00.123Z", "2026-11-01T10:00:00Z"; local-timestamp the same without Z
 array, map, record       an array, an object
 union                    its branch
@@ -47,8 +47,8 @@ _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 
 
 def json_of(schema: Schema, of: AvroType, data: bytes) -> str | None:
-    """The text of the value of type `of` that `data`, which has been walked, begins with; None for a null value, which
-    is SQL's null. Raises Wrong.
+    """Return the text of the value of type `of` at the start of `data`, which has been walked; None (SQL's null) for a
+    null value. Raises Wrong.
     """
     document = _Documents(schema, data).document(of)
     text = None if document is None else json_text(document)
@@ -58,7 +58,7 @@ def json_of(schema: Schema, of: AvroType, data: bytes) -> str | None:
 
 
 class _Documents:
-    """Makes the parts of one document. Stops where it would become larger than a json column takes, since a byte of the
+    """Builds the parts of one document. Stops if it becomes larger than a json column takes, since a byte of the
     message can stand for a long name.
     """
 
@@ -67,7 +67,7 @@ class _Documents:
         self.empty = self.spelt = 0
 
     def document(self, of: AvroType) -> Any:
-        """The value as `json.single` parses it: numbers as their text, objects as pairs."""
+        """Return the value as `json.single` parses it: numbers as their text, objects as pairs."""
         found = self.schema.definite(of)
         match found:
             case Primitive():
@@ -141,7 +141,7 @@ class _Documents:
 
 
 def text_of(value: bytes) -> str:
-    """The text. Raises Wrong where it is not UTF-8."""
+    """Return the text. Raises Wrong if it is not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError as wrong:

@@ -73,7 +73,7 @@ def _within(path: MessagePath, record: Record, schema: Schema, *, optional: bool
 
 
 def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
-    """The type, and whether null is beside it."""
+    """Return the type without null, and True if null is allowed."""
     found = schema.definite(of)
     if not isinstance(found, Union) or NULL not in found.branches:
         return found, found == NULL
@@ -82,7 +82,7 @@ def _without_null(of: AvroType, schema: Schema) -> tuple[Definite, bool]:
 
 
 def _words(of: Definite, schema: Schema) -> str:
-    """`long (timestamp-micros)`, `bytes (decimal(18,2))`, `enum bank.Currency`."""
+    """Format a type: `long (timestamp-micros)`, `bytes (decimal(18,2))`, `enum bank.Currency`."""
     match of:
         case Primitive():
             return of.name + _logical(of)

@@ -1,7 +1,8 @@
-"""From the JSON text of an Avro schema to its types.
+"""Parses the JSON text of an Avro schema into types.
 
-Taken is what says how bytes are read. What Avro ignores is ignored: unknown logical types, and those that do not fit
-their type. Refused is what leaves open what the bytes mean: an unknown type, a name that is defined twice.
+Only the parts that define the bytes are parsed. As in Avro, unknown logical types, and those that do not fit their
+type, are ignored. A schema that leaves the meaning of the bytes open is refused: an unknown type, a name that is
+defined twice.
 """
 
 import json
@@ -41,8 +42,8 @@ class NotAvro(ValueError):
 
 
 def parse_schema(document: str, references: Iterable[tuple[str, str]] = ()) -> Schema:
-    """The schema of `document`, which may refer to the named types of `references`, (name, JSON text), each of which
-    may refer to those before it. Raises NotAvro.
+    """Return the schema of `document`, which may use the named types of `references`, (name, JSON text); each reference
+    may use the ones before it. Raises NotAvro.
     """
     parser = _Parser()
     for name, text in references:
@@ -55,7 +56,7 @@ def parse_schema(document: str, references: Iterable[tuple[str, str]] = ()) -> S
 
 
 def _json(text: str) -> Any:
-    """The document; a lone name such as `string` may lack its quotes, as the registry's answers sometimes do."""
+    """Return the document. A lone name such as `string` may lack its quotes, as in some responses of the registry."""
     if text.strip() in _PRIMITIVES:
         return text.strip()
     try:
@@ -65,14 +66,14 @@ def _json(text: str) -> Any:
 
 
 class _Parser:
-    """Collects the named types of one schema and of those that it refers to."""
+    """Collects the named types of one schema and of the schemas that it refers to."""
 
     def __init__(self) -> None:
         self.named = dict[str, Named]()
         self._begun = set[str]()  # records whose fields are being read may be referred to in them
 
     def type_of(self, raw: Any, namespace: str = "", level: int = 0) -> AvroType:
-        """The type that `raw`, a part of the schema's JSON, spells. Raises NotAvro."""
+        """Return the type that `raw`, a part of the schema's JSON, defines. Raises NotAvro."""
         if level > MAX_LEVELS:
             raise NotAvro(f"it nests deeper than {MAX_LEVELS} levels")
         if isinstance(raw, str):
@@ -124,7 +125,7 @@ class _Parser:
         return found
 
     def _defined(self, raw: dict[str, Any], namespace: str) -> str:
-        """The full name of the type that begins here."""
+        """Register the type that begins here; return its full name."""
         name = _text(raw, "name")
         own = raw.get("namespace", namespace)
         full = name if "." in name else _joined(own if isinstance(own, str) else namespace, name)
@@ -165,7 +166,7 @@ def _fixed(raw: dict[str, Any], full: str) -> Fixed:
 
 
 def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:
-    """What the type stands for; None where that is nothing that Avro knows, or does not fit the type."""
+    """Return the logical type; None if Avro does not know it, or it does not fit the type."""
     name = raw.get("logicalType")
     kind = of.name if isinstance(of, Primitive) else "fixed"
     if name == "decimal" and kind in ("bytes", "fixed"):
@@ -178,7 +179,7 @@ def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:
 
 
 def _shown(raw: Any) -> str:
-    """A part of the schema in a sentence; an object may be of any depth, so what is in it is left out."""
+    """Format a part of the schema for a sentence; without an object's content, which may be of any depth."""
     return excerpt(raw) if isinstance(raw, str) else f"a {type(raw).__name__}"
 
 
@@ -197,7 +198,7 @@ def _text(raw: dict[str, Any], key: str) -> str:
 
 
 def _refuse_long(name: str) -> None:
-    """Raise for a name that would be spelled again and again, for a byte of a message each time."""
+    """Raise NotAvro for a name that is too long: each byte of a message could repeat it."""
     if why := too_long(name):
         raise NotAvro(why)
 

@@ -1,7 +1,7 @@
-"""Cursors over values of Avro: what a scalar is, or where a value of any type ends, for many messages at once.
+"""Cursors over Avro values, for many messages at once: they read a scalar, or find the end of a value of any type.
 
-The vectorised counterpart of `walk.py`, and as strict. What it does not do, it doubts: very deep values, and the last
-few messages of long arrays.
+The vectorised counterpart of `walk.py`, and as strict. It doubts what it does not support: very deep values, and the
+last few messages of long arrays.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ from platform_defs.formats.blocks.buffer import Integers, Mask
 from platform_defs.formats.wire.cursors import Cursors
 from platform_defs.formats.wire.varint import zigzag
 
-FEW = 64  # messages: so many are read one by one in the time that a step over any number of them takes
+FEW = 64  # messages: reading so many one by one takes as long as one step over any number of them
 _MAX_LEVELS = 16  # of records, arrays and maps in each other
 _MAX_STEPS = 20_000  # beyond those that the messages' bytes explain: a schema can use a type in itself again and again
 _LONE_ROUNDS = 8  # rounds over the items of few messages
@@ -37,7 +37,7 @@ _KEY = Primitive("string")
 
 @dataclass(frozen=True)
 class Spans:
-    """Where a value of each message begins, and how many bytes it has."""
+    """The start of a value in each message, and its length in bytes."""
 
     starts: Integers
     lengths: Integers
@@ -47,7 +47,7 @@ Scalar: TypeAlias = npt.NDArray[Any] | Spans  # numbers, booleans, an enum's ind
 
 
 def scalar(of: Primitive | Fixed | Enum, cursors: Cursors) -> Scalar:
-    """A value of each message, consumed. What is wrong is doubtful, and means nothing."""
+    """Return a value of each message, consumed. An invalid value is doubtful and means nothing."""
     match of:
         case Fixed():
             return Spans(*cursors.spans(np.full(len(cursors), of.size)))
@@ -68,7 +68,7 @@ def scalar(of: Primitive | Fixed | Enum, cursors: Cursors) -> Scalar:
 
 
 def integers(cursors: Cursors) -> Integers:
-    """A zigzag varint of each, consumed."""
+    """Return a zigzag varint of each message, consumed."""
     return zigzag(cursors.varints())
 
 
@@ -96,7 +96,7 @@ class Passing:
         self._left = 2 * budget + _MAX_STEPS * FEW  # steps times messages
 
     def skip(self, of: AvroType, cursors: Cursors, level: int) -> None:
-        """Pass a value of each message. level: of how many records, arrays and maps it is in."""
+        """Pass a value of each message. level: the number of records, arrays and maps around it."""
         found = self.schema.definite(of)
         if self.schema.is_empty(found) or not len(cursors):
             return
@@ -124,7 +124,7 @@ class Passing:
                 scalar(of, cursors)
 
     def union(self, of: Union, cursors: Cursors, read: Callable[[Definite, Cursors], None]) -> None:
-        """Have each branch but null read, by cursors of the messages that hold it."""
+        """Read each branch except null, with cursors for the messages that have it."""
         index = _within(integers(cursors), 0, len(of.branches) - 1, cursors)
         for number, branch in enumerate(of.branches):
             if branch != NULL and (held := index == number).any():
@@ -132,8 +132,8 @@ class Passing:
                     read(self.schema.definite(branch), some)
 
     def items(self, of: Array, cursors: Cursors, level: int) -> Cursors:
-        """Pass an array of each message. Cursors at the items of those that are not doubtful, message after message;
-        their rows are the messages' numbers.
+        """Pass an array of each message. Return cursors at the items of messages that are not doubtful, message after
+        message; their rows are the message numbers.
         """
         rows, at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
 
@@ -153,7 +153,7 @@ class Passing:
     def _blocks(
         self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None = None
     ) -> None:
-        """The blocks of an array or a map, up to the one that has no items. note: gets the cursors before each item."""
+        """Pass the blocks of an array or a map, up to the empty one. note: called with the cursors before each item."""
         going, rounds = ~cursors.doubts, 0
         while self._worth_it(going, rounds, cursors):
             with cursors.among(going) as some:
@@ -163,7 +163,7 @@ class Passing:
             rounds += 1
 
     def _block(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None) -> Mask:
-        """One block of each message; True where it was the one without items."""
+        """Pass one block of each message. Return True for each message whose block is the empty one."""
         counts = integers(cursors)
         with cursors.among(counts != 0) as more:
             self._counted(counts[counts != 0], item, empty, more, level, note)
@@ -178,7 +178,7 @@ class Passing:
         level: int,
         note: Note | None,
     ) -> None:
-        """The items of blocks that have some. A negative count is followed by the block's size in bytes."""
+        """Pass the items of blocks that have some. A negative count is followed by the block's size in bytes."""
         sizes = np.zeros(len(counts), np.int64)
         with cursors.among(counts < 0) as sized:
             sizes[counts < 0] = integers(sized)
@@ -191,7 +191,7 @@ class Passing:
     def _items(
         self, counts: Integers, item: Sequence[AvroType], cursors: Cursors, level: int, note: Note | None
     ) -> None:
-        """So many items of each, one of all messages in each round."""
+        """Pass `counts` items of each message, one per message in each round."""
         rounds = 0
         while self._worth_it(going := (counts > rounds) & ~cursors.doubts, rounds, cursors):
             with cursors.among(going) as some:
@@ -202,7 +202,7 @@ class Passing:
             rounds += 1
 
     def _worth_it(self, going: Mask, rounds: int, cursors: Cursors) -> bool:
-        """Return True if to go round once more; the last few messages of a long round are left to the single reader."""
+        """Return True if another round is due. The last few messages of a long round are left to the single reader."""
         number = np.count_nonzero(going)
         if 0 < number < FEW and rounds >= _LONE_ROUNDS:
             cursors.doubt(going)

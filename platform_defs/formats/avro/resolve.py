@@ -1,9 +1,9 @@
-"""Which bytes of a writer's messages lead to which columns of a contract: found once for each schema, before a byte is
-read.
+"""The plan that leads bytes of a writer's messages to columns of a contract: made once for each schema, before a byte
+is read.
 
 The contract is the only reader schema. A field is found by its path (physicalName), else by its aliases in their order;
-a part of a path is a record's field, nullable or not. A field that the writer does not know is null, and refused where
-the contract requires it: a value that no producer wrote is not invented, so Avro's own defaults are not used.
+a part of a path is a field of a record, nullable or not. A field that the writer does not have is null, or refused if
+the contract requires it. Avro's own defaults are not used: a value that no producer wrote is not invented.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the messages of one schema become rows of one contract."""
+    """The mapping of messages of one schema to rows of one contract."""
 
     contract: Contract
     schema: Schema
@@ -48,8 +48,8 @@ class Plan:
 
 
 def resolve(contract: Contract, writer: WriterSchema) -> Plan:
-    """The plan. Raises SchemaNotCompatible with a reason for each field that does not fit; OtherRecord where the
-    schema is of another record than `contract.wire.record`.
+    """Return the plan. Raises SchemaNotCompatible with a reason for each field that does not fit, OtherRecord if the
+    schema has another record than `contract.wire.record`.
     """
     try:
         schema = parse_schema(writer.document, writer.references)
@@ -64,7 +64,7 @@ def resolve(contract: Contract, writer: WriterSchema) -> Plan:
 
 
 def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
-    """The record that a message holds; and which branch it is, if the schema is a union."""
+    """Return the record of a message, and the number of its branch if the schema is a union."""
     root = schema.definite(schema.root)
     branches = root.branches if isinstance(root, Union) else (root,)
     records = [(n, found) for n, of in enumerate(branches) if isinstance(found := schema.definite(of), Record)]
@@ -82,13 +82,13 @@ def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
 
 @dataclass
 class _Wanted:
-    """What the contract reads at a place of the writer's record, and below it, by the names of the writer's fields."""
+    """The columns that the contract reads at a place of the writer's record and below it, by the writer's names."""
 
     targets: list[Target] = field(default_factory=list)
     below: dict[str, "_Wanted"] = field(default_factory=dict)
 
     def at(self, path: MessagePath) -> "_Wanted":
-        """What is wanted at `path` from here; made where nothing was so far."""
+        """Return the entry at `path` from here; create it if it is missing."""
         found = self
         for name in path:
             found = found.below.setdefault(name, _Wanted())
@@ -96,7 +96,7 @@ class _Wanted:
 
 
 def _wanted(fields: Sequence[Field], schema: Schema, record: Record) -> tuple[_Wanted, list[str]]:
-    """Where in the writer's record the contract's fields are, and why those that do not fit do not."""
+    """Return the contract's fields by their place in the writer's record, and a reason for each that does not fit."""
     wanted, reasons = _Wanted(), list[str]()
     for position, item in enumerate(fields):
         found = _found(item, schema, record)
@@ -111,7 +111,7 @@ def _wanted(fields: Sequence[Field], schema: Schema, record: Record) -> tuple[_W
 
 
 def _found(item: Field, schema: Schema, record: Record) -> tuple[MessagePath, Conversion] | str | None:
-    """The path and the conversion; None where the writer has no such field, a text where it does not fit."""
+    """Return the path and the conversion; None if the writer has no such field, a text if it does not fit."""
     blocked: str | None = None
     for path in (item.path, *item.aliases):
         of = _type_at(path, schema, record)
@@ -124,7 +124,7 @@ def _found(item: Field, schema: Schema, record: Record) -> tuple[MessagePath, Co
 
 
 def _type_at(path: MessagePath, schema: Schema, record: Record) -> AvroType | str | None:
-    """The type of the field there; None where there is none, a text where something else is in the way."""
+    """Return the type of the field at `path`; None if there is none, a text if something on the way is no record."""
     within = record
     for depth, name in enumerate(path, 1):
         of = within.types.get(name)
@@ -138,7 +138,7 @@ def _type_at(path: MessagePath, schema: Schema, record: Record) -> AvroType | st
 
 
 def nullable_record(of: AvroType, schema: Schema) -> Record | None:
-    """The record that `of` is, or is a union of with null alone."""
+    """Return the record that `of` is, alone or in a union with null; None if it is none."""
     found = schema.definite(of)
     if isinstance(found, Union):
         others = [branch for branch in found.branches if branch != NULL]
@@ -147,7 +147,7 @@ def nullable_record(of: AvroType, schema: Schema) -> Record | None:
 
 
 def _fields(path: MessagePath, record: Record, wanted: _Wanted, schema: Schema) -> tuple[Node, ...]:
-    """All fields of the record at `path`, in their order."""
+    """Return all fields of the record at `path`, in their order."""
     return tuple(_node((*path, item.name), item.type, wanted.below.get(item.name), schema) for item in record.fields)
 
 
@@ -160,7 +160,7 @@ def _node(path: MessagePath, of: AvroType, wanted: _Wanted | None, schema: Schem
 
 
 def _unknown(node: Node) -> Iterator[str]:
-    """The fields that lead nowhere; of what goes whole into a json column, none does."""
+    """Yield the fields that lead to no column. Within a value that has a column, none is unknown."""
     if node.fields is None and not node.targets:
         yield node.path
     for item in () if node.targets else node.fields or ():
@@ -168,7 +168,7 @@ def _unknown(node: Node) -> Iterator[str]:
 
 
 def targets_of(node: Node) -> Iterator[Target]:
-    """All columns that the value and what is in it lead to."""
+    """Yield all columns that the value, and the values in it, lead to."""
     yield from node.targets
     for item in node.fields or ():
         yield from targets_of(item)

@@ -1,5 +1,5 @@
-"""The types of an Avro schema, as far as they say what the bytes mean: no aliases, no documentation. Defaults are for
-who encodes (platform_defs/encoding/avro.py).
+"""The types of an Avro schema, as far as they define the bytes: no aliases, no documentation. Defaults are for encoding
+(platform_defs/encoding/avro.py).
 
 https://avro.apache.org/docs/1.12.0/specification/
 """
@@ -14,7 +14,7 @@ PrimitiveName = Literal["null", "boolean", "int", "long", "float", "double", "by
 
 @dataclass(frozen=True)
 class Logical:
-    """What a number or bytes stand for: decimal, date, timestamp-micros and so on."""
+    """The logical type of a number or bytes: decimal, date, timestamp-micros and so on."""
 
     name: str
     precision: int = 0  # of a decimal
@@ -31,7 +31,7 @@ class Primitive:
 
 @dataclass(frozen=True)
 class Fixed:
-    """So many bytes, always."""
+    """A fixed number of bytes."""
 
     name: str
     size: int
@@ -40,7 +40,7 @@ class Fixed:
 
 @dataclass(frozen=True)
 class Enum:
-    """An int, which counts the symbols from 0."""
+    """An int that counts the symbols from 0."""
 
     name: str
     symbols: tuple[str, ...]
@@ -110,13 +110,13 @@ NULL = Primitive("null")
 
 @dataclass(frozen=True)
 class Schema:
-    """A schema with all that it refers to. It may contain itself, so it is walked with a limit."""
+    """A schema and all that it refers to. It may contain itself, so walk it with a limit."""
 
     root: AvroType
     named: Mapping[str, Named] = field(repr=False)  # by full name
 
     def definite(self, of: AvroType) -> Definite:
-        """The type itself, where `of` only refers to it."""
+        """Return the type; for a reference, the type that it refers to."""
         return self.named[of.name] if isinstance(of, Reference) else of
 
     def is_empty(self, of: AvroType) -> bool:
@@ -133,7 +133,7 @@ class Schema:
 
     @cached_property
     def _empty(self) -> frozenset[str]:
-        """The names of types that take no byte: all that do not hold, at any depth, something that takes one."""
+        """The names of types that take no byte: nothing in them, at any depth, takes one."""
         users = dict[str, list[str]]()
         full = list[str]()
         for name, of in self.named.items():
@@ -159,7 +159,7 @@ def _takes_a_byte(of: AvroType) -> bool:
 
 
 def _reached(first: Iterable[str], users: Mapping[str, list[str]]) -> Iterator[str]:
-    """`first`, those that use them, those that use those, and so on: each once."""
+    """Yield `first`, their users, the users of those, and so on: each once."""
     waiting = list(first)
     seen = set(waiting)
     while waiting:
@@ -171,7 +171,7 @@ def _reached(first: Iterable[str], users: Mapping[str, list[str]]) -> Iterator[s
 
 
 def spelled(of: AvroType) -> str:
-    """The type in a sentence: "a long", "an int (date)", "the record bank.Transfer"."""
+    """Format the type for a sentence: "a long", "an int (date)", "the record bank.Transfer"."""
     match of:
         case Primitive():
             kind = f"{'an' if of.name == 'int' else 'a'} {of.name}" if of.name != "bytes" else "bytes"

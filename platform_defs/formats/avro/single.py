@@ -1,7 +1,7 @@
-"""One message at a time: slower than a block, and exact about what is wrong. Its answer is the truth.
+"""A reader of one message at a time: slower than a block, and exact about errors. Its result is authoritative.
 
 A message is first walked from its first byte to its last: the first byte that Avro does not allow is the reason. Only
-then the values are converted, in the contract's order, and the first that the contract cannot hold is the reason.
+then are the values converted, in the contract's order: the first that does not fit the contract is the reason.
 """
 
 from typing import Any
@@ -24,8 +24,8 @@ class MessageReader:
         self._converts = {target.position: _convert(plan, target) for target in targets_of(plan.root)}
 
     def read(self, data: bytes) -> list[Any] | Reason:
-        """The row that the payload holds, a value for each of the contract's fields, as Arrow takes it; or the first
-        reason why it holds none.
+        """Return the row of the payload, a value for each of the contract's fields, as Arrow takes it; or the first
+        reason why there is none.
         """
         found: list[Any] = [None] * len(self._fields)
         walk = Walk(self._plan.schema, data)
@@ -48,7 +48,7 @@ class MessageReader:
             raise walk.wrong("TrailingBytes", f"the record has ended, with {counted(left, 'byte')} left", walk.at)
 
     def _node(self, walk: Walk, node: Node, found: list[Any]) -> None:
-        """A field of a record that is taken apart."""
+        """Read a field of a record that is taken apart."""
         walk.place = node.path
         walk.field = self._fields[node.targets[0].position].name if node.targets else None
         if not node.targets and node.fields is None:
@@ -66,7 +66,7 @@ class MessageReader:
             found[target.position] = (of, walk.data[start : walk.at]) if whole else raw
 
     def _value(self, walk: Walk, node: Node, of: Definite, found: list[Any]) -> Any:
-        """The value of a scalar; None of anything else, which is passed."""
+        """Return the value of a scalar, or the items of an array column; pass anything else and return None."""
         if node.fields is not None:
             walk.deeper()
             for item in node.fields:

@@ -1,4 +1,4 @@
-"""What a value of Avro becomes in a contract's column, one at a time: exactly, or not at all."""
+"""Conversions of single Avro values to values of the contract's columns: exact, or refused."""
 
 import math
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import plain_value
 from platform_defs.formats.json.values import text_reason
 
-Convert = Callable[[Any], Any]  # what the message holds → a value that Arrow takes for the column; raises Wrong
+Convert = Callable[[Any], Any]  # the message's value → a value that Arrow takes for the column; raises Wrong
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_ZERO = date(1970, 1, 1)
@@ -29,7 +29,7 @@ _MAX_DIGITS_SHOWN = 32  # bytes of a decimal
 
 
 def convert_to(column: ColumnType, conversion: Conversion) -> Convert:
-    """How a value is converted; json apart, which is made of the message (documents.py)."""
+    """Return the conversion of a value; not for json, which is made from the message (documents.py)."""
     match conversion.kind:
         case "scaled":
             return lambda raw: _decimal(int.from_bytes(raw, "big", signed=True), len(raw), conversion.scale, column)
@@ -88,7 +88,7 @@ def _timestamp(raw: int, per_second: int) -> int:
 
 
 def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
-    """unscaled / 10**scale."""
+    """Return unscaled / 10**scale. Raises Wrong if it does not fit exactly."""
     if abs(unscaled) >= 10 ** (of.precision - of.scale + scale):
         whole = of.precision - of.scale
         raise Wrong("OutOfRange", f"is {_shown(unscaled, size, scale)}; {of.name} has {whole} digits before the point")
@@ -102,7 +102,7 @@ def _decimal(unscaled: int, size: int, scale: int, of: ColumnType) -> Decimal:
 
 
 def _shown(unscaled: int, size: int, scale: int) -> str:
-    """The number; one of very many digits by its size, since Python takes long to spell those."""
+    """Format the number; a very long one by its size, since Python takes long to print it."""
     if size > _MAX_DIGITS_SHOWN or scale > 100:
         return f"a number of {counted(size, 'byte')}"
     digits = str(abs(unscaled)).rjust(scale + 1, "0")

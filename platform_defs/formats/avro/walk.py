@@ -1,7 +1,8 @@
-"""From byte to byte through one message: what a value is, or where it ends. Any byte that Avro does not allow is said.
+"""A walk through one message, byte by byte: it reads a value, or finds its end. It reports any byte that Avro does not
+allow.
 
-Strict where Avro leaves a choice: a boolean is 0 or 1, an int has 32 bits, an index of a union or an enum is one of
-theirs, a block that gives its size has that size. A varint may be longer than it needs to be, up to ten bytes.
+Strict where Avro leaves a choice: a boolean is 0 or 1, an int has 32 bits, the index of a union or an enum is in range,
+a block that gives its size has that size. A varint may be longer than it needs to be, up to ten bytes.
 """
 
 import struct
@@ -37,25 +38,25 @@ class Wrong(Exception):
 
 
 def counted(number: int, what: str) -> str:
-    """1 byte, 2,000 bytes."""
+    """Format a count: 1 byte, 2,000 bytes."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 class Walk:
-    """A position in one message. `place` is the writer's field that it is in."""
+    """A position in one message. `place`: the current field of the writer."""
 
     def __init__(self, schema: Schema, data: bytes) -> None:
         self.schema, self.data, self.at, self.place = schema, data, 0, ""
-        self.field: str | None = None  # of the contract, that the place leads to
+        self.field: str | None = None  # the contract's field that the place leads to
         self.depth = 0
 
     def wrong(self, error_class: str, what: str, at: int) -> Wrong:
-        """What is wrong, with the writer's field and the byte, counted from the payload's first."""
+        """Return the error, with the writer's field and the byte, counted from the payload's first."""
         where = f"in {excerpt(self.place)}, " if self.place else ""
         return Wrong(error_class, f"{where}at byte {at} of {len(self.data)}: {what}", self.field)
 
     def long(self) -> int:
-        """A zigzag varint of 64 bits."""
+        """Read a zigzag varint of 64 bits."""
         start, shift, value = self.at, 0, 0
         if start < len(self.data) and (byte := self.data[start]) < 0x80:  # most have one byte
             self.at += 1
@@ -73,26 +74,26 @@ class Walk:
         raise self.wrong("InvalidVarint", "a number of more than 64 bits", start)
 
     def int32(self) -> int:
-        """A zigzag varint of 32 bits."""
+        """Read a zigzag varint of 32 bits."""
         start, value = self.at, self.long()
         if not -(1 << 31) <= value < 1 << 31:
             raise self.wrong("InvalidVarint", f"{value} is no int, which has 32 bits", start)
         return value
 
     def real(self, of: Literal["float", "double"]) -> float:
-        """Four or eight bytes."""
+        """Read four or eight bytes."""
         code, size = _FLOAT[of]
         return struct.unpack_from(code, self.data, self.take(size))[0]
 
     def boolean(self) -> bool:
-        """One byte, 0 or 1."""
+        """Read one byte, 0 or 1."""
         start = self.take(1)
         if self.data[start] > 1:
             raise self.wrong("InvalidBoolean", f"a boolean is 0 or 1, not {self.data[start]}", start)
         return self.data[start] == 1
 
     def take(self, size: int) -> int:
-        """Where the next `size` bytes begin; they are passed."""
+        """Pass the next `size` bytes; return their start."""
         start = self.at
         if size > len(self.data) - start:
             left = len(self.data) - start
@@ -101,14 +102,14 @@ class Walk:
         return start
 
     def span(self) -> tuple[int, int]:
-        """Where a string or bytes begin and end."""
+        """Pass a string or bytes; return its start and end."""
         start, size = self.at, self.long()
         if size < 0:
             raise self.wrong("InvalidLength", f"the length is {size}", start)
         return self.take(size), self.at
 
     def symbol(self, of: Enum) -> str:
-        """The symbol of an enum."""
+        """Read the symbol of an enum."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.symbols):
             what = f"symbol {index} of the enum {excerpt(of.name)}, which has {len(of.symbols)}"
@@ -116,18 +117,20 @@ class Walk:
         return of.symbols[index]
 
     def branch(self, of: Union) -> Definite:
-        """The branch of a union that follows."""
+        """Read the index of a union; return the branch."""
         return self.schema.definite(of.branches[self.index(of)])
 
     def index(self, of: Union) -> int:
-        """Which branch of a union follows."""
+        """Read the index of a union's branch."""
         start, index = self.at, self.long()
         if not 0 <= index < len(of.branches):
             raise self.wrong("InvalidBranch", f"branch {index} of a union of {len(of.branches)}", start)
         return index
 
     def blocks(self, *, empty: bool) -> Iterator[int]:
-        """How many items follow, for each block of an array or a map: the caller reads them. empty: without a byte."""
+        """Yield the number of items in each block of an array or a map; the caller reads them. empty: they take no
+        byte.
+        """
         self.deeper()
         while count := self._count(empty=empty):
             size_at, size = self.at, self.long() if count < 0 else None
@@ -140,7 +143,7 @@ class Walk:
         self.depth -= 1
 
     def _count(self, *, empty: bool) -> int:
-        """How many items a block has; negative: its size in bytes follows."""
+        """Read the number of items in a block; if it is negative, the block's size in bytes follows."""
         start, count = self.at, self.long()
         if not empty and abs(count) > len(self.data) - self.at:
             what = (
@@ -150,13 +153,13 @@ class Walk:
         return count
 
     def deeper(self) -> None:
-        """A record, array or map begins; where it ends, `depth` is one less again."""
+        """Enter a record, array or map; at its end the caller takes 1 from `depth`."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.wrong("TooDeep", f"the message nests deeper than {MAX_DEPTH} levels", self.at)
 
     def skip(self, of: AvroType) -> None:
-        """Pass a value. Its strings may hold anything; the rest is as it must be."""
+        """Pass a value. Its strings may contain anything; the rest is validated."""
         found = self.schema.definite(of)
         if self.schema.is_empty(found):
             return

@@ -1,1 +1,1 @@
-"""Blocks of messages and the Arrow arrays that are made of them, whatever the format."""
+"""Blocks of messages and the Arrow arrays made from them, for all formats."""

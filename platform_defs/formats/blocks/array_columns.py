@@ -1,4 +1,4 @@
-"""A column of arrays, taken apart into one column of their items and put together again."""
+"""A column of arrays, split into a column of their items and put together again."""
 
 from functools import cached_property
 from typing import Any
@@ -13,15 +13,15 @@ from platform_defs.formats.blocks.buffer import Integers, Mask
 
 
 def as_lists(items: Column, rows: Integers, absent: Mask) -> Column:
-    """The items, message after message, as a list for each message: null where it is `absent`, which is a mask over all
-    messages. rows: ascending, the message of each item.
+    """Return a list of items for each message: null if it is `absent`, a mask over all messages. rows: ascending, the
+    message of each item.
     """
     return _lists(np.bincount(rows, minlength=len(absent)), items, pa.array(absent))
 
 
 def doubt_arrays(doubtful: Mask, items: Column, rows: Integers, wrong: Mask, most: int) -> None:
-    """Add to `doubtful`, a mask over all messages, those with an item that is `wrong` or null, and those with more than
-    `most`. rows: ascending, the message of each item.
+    """Mark in `doubtful`, a mask over all messages, each message with a `wrong` or null item, or more than `most`
+    items. rows: ascending, the message of each item.
     """
     nothing = items.is_null().to_numpy(zero_copy_only=False)
     doubtful[rows[wrong | nothing]] = True
@@ -52,13 +52,13 @@ class Arrays:
         return pc.fill_null(pc.greater(self._lengths, MAX_ITEMS), False)
 
     def with_any(self, wrong: pa.BooleanArray) -> pa.BooleanArray:
-        """True for arrays with at least one item that is `wrong`."""
+        """Return True for each array with at least one `wrong` item."""
         found = np.zeros(len(self._column), np.bool_)
         found[pc.list_parent_indices(self._column).filter(wrong).to_numpy()] = True
         return pa.array(found)
 
     def holding(self, items: Column) -> Column:
-        """The arrays with these items instead, as many as there were."""
+        """Return the arrays with `items` in place of their own, as many as there were."""
         return _lists(pc.fill_null(self._lengths, 0).to_numpy(), items, self._column.is_null())
 
     @cached_property

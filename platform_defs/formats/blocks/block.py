@@ -1,6 +1,6 @@
-"""Messages as a source hands them on: columns of values and keys, and a whole message only for the few that need one.
+"""Messages as a source delivers them: columns of values and keys, and a whole message only for the few that need one.
 
-Formats decode `values`, whatever read them. A source that has Python messages makes a `MessageBlock` of them; one that
+Formats decode `values`, whatever their source. A source with Python messages makes a `MessageBlock` from them; one that
 fills Arrow's buffers itself needs no Python object per message.
 """
 
@@ -23,7 +23,7 @@ YEARS = -62_135_596_800_000, 253_402_300_799_999  # the first and the last ms of
 
 
 class Message(Protocol):
-    """A message as confluent_kafka gives it."""
+    """A message as confluent_kafka returns it."""
 
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
@@ -41,35 +41,35 @@ class Block(Protocol):
 
     @property
     def values(self) -> pa.BinaryArray:
-        """The messages' values; null where a message has none (a tombstone)."""
+        """The messages' values; null if a message has none (a tombstone)."""
         ...
 
     @property
     def keys(self) -> pa.BinaryArray:
-        """The messages' keys; null where a message has none. Built when first asked for."""
+        """The messages' keys; null if a message has none. Built on first access."""
         ...
 
     def headers(self, name: str) -> pa.BinaryArray:
-        """The last header of this name that each message has; null where it has none, or no value in it. It looks at
-        every message, so it is asked for only where a contract needs it.
+        """Return each message's last header of this name; null if it has none, or one without a value. Slow, since it
+        reads every message: only for contracts that need it.
         """
         ...
 
     def all_headers(self) -> "Sequence[Headers | None]":
-        """The headers of each message, in order; None where the client cannot read them, since a name is not UTF-8. As
-        with `headers`, for contracts that need them.
+        """Return the headers of each message, in order; None if the client cannot read them, since a name is not UTF-8.
+        Like `headers`, for contracts that need them.
         """
         ...
 
     def timestamps(self) -> Sequence[tuple[int, int]]:
-        """The type of each message's timestamp (0: it has none, 1: CreateTime, 2: LogAppendTime) and the timestamp in
+        """Return the type of each message's timestamp (0: none, 1: CreateTime, 2: LogAppendTime) and the timestamp in
         ms since the epoch. For contracts that need them.
         """
         ...
 
     @property
     def offsets(self) -> range | pa.Int64Array:
-        """The messages' offsets, ascending: a range where none is missing between the first and the last."""
+        """The messages' offsets, ascending: a range if none is missing between the first and the last."""
         ...
 
     @property
@@ -78,11 +78,11 @@ class Block(Protocol):
         ...
 
     def message(self, index: int) -> Message:
-        """One message with its headers and timestamp. For dead letters: slow, so never for all of them."""
+        """Return one message with its headers and timestamp. For dead letters: slow, so never for all of them."""
         ...
 
     def halves(self) -> "tuple[Block, Block]":
-        """The messages as two blocks; there are at least two of them."""
+        """Return the messages as two blocks; there are at least two messages."""
         ...
 
 
@@ -129,7 +129,9 @@ class MessageBlock:
 
 
 def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
-    """`messages` of one partition, in order of offset, as blocks of at most `MAX_BYTES`: one, unless they are huge."""
+    """Yield `messages` of one partition, in order of offset, as blocks of at most `MAX_BYTES`: one, unless they are
+    huge.
+    """
     if not messages:
         return
     column = pa.array([message.value() for message in messages], pa.binary())
@@ -143,7 +145,7 @@ def message_blocks(messages: Sequence[Message]) -> Iterator[MessageBlock]:
 
 
 def in_parts(block: Block, read: Callable[[Block], Found]) -> Iterator[tuple[Block, Found]]:
-    """The block and what `read` finds in it; its halves, in their order, where that would be too large."""
+    """Yield the block and the result of `read`; its halves, in their order, if the block is too large."""
     try:
         found = read(block)
     except BlockTooLarge:
@@ -178,7 +180,7 @@ def readable_headers(message: Message) -> Headers | None:
     return None if found is _UNREADABLE else found
 
 
-# Not `message.headers()`: where CPython 3.11 has specialized that call, it does not see that an exception is set.
+# Not `message.headers()`: once CPython 3.11 has specialized that call, it does not see that an exception is set.
 _headers: Callable[[Message], Headers | None] = methodcaller("headers")
 _UNREADABLE: Headers = [("tidegate: a header's name is not UTF-8, so none could be read", None)]
 _replace_headers: Callable[[Message], None] = methodcaller("set_headers", _UNREADABLE)

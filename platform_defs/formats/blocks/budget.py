@@ -1,7 +1,7 @@
-"""How much text a block of messages may become.
+"""The limit on the text that a block of messages may become.
 
 A byte of a message can stand for a long name of its schema, so a block of a few megabytes could become many gigabytes.
-One that goes beyond its budget is read in halves (`block.in_parts`); what a single message may become, the columns say.
+A block beyond its budget is read in halves (`block.in_parts`); the columns limit single messages.
 """
 
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ class BlockTooLarge(Exception):
 
 @dataclass
 class Budget:
-    """What is left of it for a block of so many messages."""
+    """The characters left for a block of `messages` messages."""
 
     messages: int
     left: int = field(default_factory=lambda: MAX_SPELLED)
 
     def spend(self, characters: int) -> None:
-        """Raises BlockTooLarge where that is more than is left."""
+        """Take `characters` away. Raises BlockTooLarge if fewer are left and the block has several messages."""
         self.left -= characters
         if self.left < 0 and self.messages > 1:
             raise BlockTooLarge
 
 
 def too_long(name: str) -> str | None:
-    """Why a name of a schema is refused; None where it is not."""
+    """Return why a name of a schema is refused; None if it is not."""
     if len(name) <= MAX_NAME:
         return None
     return f"a name in it has {len(name):,} characters, {MAX_NAME:,} at most: {name[:40]}…"

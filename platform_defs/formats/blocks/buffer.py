@@ -1,4 +1,4 @@
-"""The bytes that many messages lie in, as numpy and Arrow see them."""
+"""The bytes of many messages, as numpy and Arrow see them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ Integers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
 Mask = npt.NDArray[np.bool_]
 
-PADDING = 16  # bytes that lie behind the last message, so that two words can be loaded at its end
+PADDING = 16  # bytes behind the last message, so that two words can be loaded at its end
 MAX_BYTES = 1 << 30  # of a buffer: positions are Arrow's 32-bit offsets
 
 
@@ -35,8 +35,8 @@ class Buffer:
 
 
 def buffer_of(data: Any, stop: int) -> Buffer:
-    """The buffer of `data` (contiguous: uint8 array, bytes, pa.Buffer), whose last message ends at `stop`. Copied only
-    where fewer than `PADDING` bytes lie behind that.
+    """Return the buffer of `data` (contiguous: uint8 array, bytes, pa.Buffer), whose last message ends at `stop`.
+    Copied only if fewer than `PADDING` bytes follow it.
     """
     raw: Bytes = np.frombuffer(data, np.uint8)
     if len(raw) >= stop + PADDING:

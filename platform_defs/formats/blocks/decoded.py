@@ -1,4 +1,4 @@
-"""What a block of messages was decoded to, whatever its format."""
+"""The rows and faults decoded from a block of messages, for all formats."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ class Decoded:
     rows: pa.RecordBatch  # contract.arrow_schema
     indexes: pa.Int64Array  # of the rows' messages in the block, ascending
     faults: list[Fault]  # ascending by index
-    unknown_fields: int  # of the rows: those whose message carried a field that the contract does not know
+    unknown_fields: int  # rows whose message has a field that the contract does not know
 
 
 def in_order(
     schema: pa.Schema, pieces: Sequence[tuple[pa.RecordBatch, pa.Int64Array]]
 ) -> tuple[pa.RecordBatch, pa.Int64Array]:
-    """Rows that were read in pieces, each with the indexes of its messages, as one batch in the order of the block."""
+    """Return rows that were read in pieces, each with its message indexes, as one batch in the order of the block."""
     if len(pieces) == 1:
         return pieces[0]
     rows = pa.Table.from_batches([rows for rows, _ in pieces], schema).combine_chunks()

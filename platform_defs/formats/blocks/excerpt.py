@@ -1,15 +1,15 @@
-"""How a value is shown in a message: printable, and storable in Postgres' text."""
+"""Excerpts of values for messages: printable, and storable in Postgres' text."""
 
 _LONGEST = 80  # characters
 
 
 def excerpt(value: str | bytes) -> str:
-    """`value` cut to 80 characters, as `printable`; bytes that are not UTF-8 are shown escaped."""
+    """Return `value` cut to 80 characters, as `printable`; bytes that are not UTF-8 are escaped."""
     text = value[: _LONGEST * 4].decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     shown = printable(text[:_LONGEST])
     return shown if len(text) <= _LONGEST and len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
 def printable(text: str) -> str:
-    """`text` with what cannot be printed (NUL, control, lone surrogates) shown escaped."""
+    """Return `text` with unprintable characters (NUL, control, lone surrogates) escaped."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,11 +1,11 @@
-"""Why a message is not a row, as the single readers of all formats say it."""
+"""The reason why a message is not a row, as the single readers of all formats return it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a message, or a field of it, could not be read."""
+    """The reason why a message, or a field of it, could not be read."""
 
     error_class: str
     message: str

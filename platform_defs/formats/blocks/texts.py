@@ -1,4 +1,4 @@
-"""Texts that stand for a uuid, a time or bytes: columns of them, and single ones."""
+"""Texts of a uuid, a time or bytes: columns of them, and single ones."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ _ZEROS_BEHIND = r"(?:(\.[0-9]*[1-9])0*|\.0+)?Z?\z"
 
 
 def plain_column(kind: str, texts: Column) -> Column:
-    """Texts, each of its shape or null, as values of the column."""
+    """Convert texts, each null or of the right shape, to values of the column."""
     if kind == "uuid":
         return pc.ascii_lower(texts)
     if kind == "time":
@@ -25,7 +25,7 @@ def plain_column(kind: str, texts: Column) -> Column:
 
 
 def plain_value(kind: str) -> Callable[[str], Any]:
-    """What reads a single text: a value of the column, or a Reason."""
+    """Return the function that reads a single text: a value of the column, or a Reason."""
     return {"uuid": _uuid, "time": _time, "bytes": _bytes}[kind]
 
 

@@ -14,7 +14,7 @@ class WriterField:
 
     path: MessagePath
     type: str  # in the words of the format: long (timestamp-micros)
-    optional: bool  # whether a message may lack it
+    optional: bool  # True if a message may lack it
     reads_as: ColumnType  # the contract's type that takes every value of it, as far as there is one
     spelled_as: tuple[MessagePath, ...] = ()  # other paths that lead to it
     number: int | None = None  # Protobuf

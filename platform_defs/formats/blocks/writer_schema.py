@@ -1,4 +1,4 @@
-"""The schema that a message was written with, where the message does not say itself what its bytes mean."""
+"""The schema that a message was written with, for messages that do not describe themselves."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,22 +9,22 @@ Part = Literal["value", "key"]  # of a message: each may name a schema of its ow
 
 @dataclass(frozen=True)
 class WriterSchema:
-    """A schema that messages were written with, as the registry has it. Known is immutable."""
+    """A schema that messages were written with, as the registry has it. A known one never changes."""
 
     key: str  # the registry's id as text, its GUID, or the path of a schema file
     format: Literal["avro", "protobuf", "json"]
     document: str  # Avro or JSON Schema: JSON text; Protobuf: .proto text or base64 of a FileDescriptorProto
     references: tuple[tuple[str, str], ...] = ()  # (name, document), the whole closure, each before those that need it
-    encrypted: bool = False  # whether rules of the registry encrypt fields: what its messages hold is ciphertext
+    encrypted: bool = False  # True if rules of the registry encrypt fields: its messages contain ciphertext
 
     @property
     def size(self) -> int:
-        """Characters of its text and of those that it refers to."""
+        """Characters of its text and of the schemas that it refers to."""
         return len(self.document) + sum(len(document) for _, document in self.references)
 
 
 class SchemaNotCompatible(Exception):
-    """Messages of this schema cannot become rows of the contract: each of them is a dead letter of that class."""
+    """Messages of this schema cannot become rows of the contract: each is a dead letter of this class."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -32,8 +32,8 @@ class SchemaNotCompatible(Exception):
 
 
 class OtherRecord(Exception):
-    """The schema is of another record than the one that the contract reads."""
+    """The schema has another record than the one that the contract reads."""
 
     def __init__(self, record: str) -> None:
         super().__init__(record)
-        self.record = record  # the full name of the one that it is of
+        self.record = record  # the full name of the schema's record

@@ -1,4 +1,4 @@
-"""The columns that `pyarrow.json` reads, and what it takes for right and the contract does not."""
+"""The columns that `pyarrow.json` reads, and the checks for values that it accepts and the contract does not."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -17,7 +17,7 @@ _FULL_TIME = len("2026-11-01T10:00:00Z")
 
 
 def read_as(item: Field) -> pa.DataType:
-    """The type to ask pyarrow.json for."""
+    """Return the type to request from pyarrow.json."""
     of = item.type.arrow
     if item.unit:
         return pa.int64()
@@ -32,7 +32,7 @@ def read_as(item: Field) -> pa.DataType:
 
 
 def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
-    """The column in its own type, null where doubtful; a mask of those is added to `doubts` if there are any."""
+    """Return the column in its own type, null where doubtful; add a mask of the doubtful values to `doubts`, if any."""
     of = item.type.arrow
     if item.unit:
         return _since_1970(item.unit, read, of, doubts)
@@ -59,7 +59,7 @@ def finished(item: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanAr
 
 
 def _finished_arrays(of_items: Field, read: Column, has_nul: bool, doubts: list[pa.BooleanArray]) -> Column:
-    """As `finished`, for arrays: doubtful where an item is, where one is null, and where there are too many."""
+    """Finish arrays like `finished`: one is doubtful if it has a doubtful or null item, or too many items."""
     arrays = Arrays(read)
     of_each: list[pa.BooleanArray] = [arrays.items.is_null()]
     items = finished(of_items, arrays.items, has_nul, of_each)

@@ -1,7 +1,7 @@
-"""From a block of Kafka message values to rows: whole blocks at once where possible, single messages where not.
+"""Decodes a block of Kafka message values into rows: whole blocks at once if possible, single messages otherwise.
 
-The result never depends on which way a message took: the single reader (`single.py`) says what is a row, the block
-reader (`lines.py`) is only faster, and whatever it does not read, or reads with doubt, goes to the single reader.
+The result never depends on the path that a message took: the single reader (`single.py`) defines what is a row. The
+block reader (`lines.py`) is only faster; whatever it does not read, or doubts, goes to the single reader.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ def decode_json(contract: Contract, values: pa.BinaryArray) -> Decoded:
 
 @dataclass
 class _Block:
-    """A block on its way: positions are handed to the methods, each once."""
+    """A block that is being read: positions are passed to the methods, each once."""
 
     contract: Contract
     values: pa.BinaryArray
@@ -49,7 +49,7 @@ class _Block:
         return MessageReader(self.contract)
 
     def read_whole(self, positions: pa.Int64Array) -> bool:
-        """Read these at once; False, and nothing done, where that is not possible."""
+        """Read these messages at once. Return False, and change nothing, if that is not possible."""
         if not len(positions):
             return True
         values = self.values if len(positions) == len(self.values) else self.values.take(positions)
@@ -59,7 +59,7 @@ class _Block:
         return lines is not None
 
     def read_in_parts(self) -> None:
-        """Set aside what seems to be in the way, read the others at once; what still resists, in small parts."""
+        """Read the probable faults apart, and the other messages at once, or in small parts if that fails."""
         mask = line_mask(self.values)
         lines = places(mask)
         if len(lines) < len(self.values):
@@ -77,14 +77,14 @@ class _Block:
             self.read_one_by_one(aside)
 
     def read_few_by_few(self, positions: pa.Int64Array) -> None:
-        """Read parts at once, and one by one those where that is not possible."""
+        """Read small parts at once; a part that fails, one by one."""
         for start in range(0, len(positions), _FEW):
             few = positions[start : start + _FEW]
             if not self.read_whole(few):
                 self.read_one_by_one(few)
 
     def read_one_by_one(self, positions: pa.Int64Array) -> None:
-        """Read each alone, in the order given."""
+        """Read each message alone, in the order given."""
         rows, indexes = list[list[Any]](), list[int]()
         for position in integers(positions):
             found = self.reader.read(self.values[position].as_py())
@@ -98,12 +98,12 @@ class _Block:
             self._add(_columns(self.contract, rows), pa.array(indexes, pa.int64()))
 
     def decoded(self) -> Decoded:
-        """All that was read, in the order of the block."""
+        """Return all rows and faults, in the order of the block."""
         faults = sorted(self.faults, key=lambda fault: fault.index)
         return Decoded(*in_order(self.contract.arrow_schema, self.pieces), faults, self.unknown)
 
     def _take(self, lines: Lines, positions: pa.Int64Array) -> None:
-        """Add the rows that are beyond doubt; the others are read one by one."""
+        """Add the rows that are beyond doubt; read the others one by one."""
         rows, unknown = lines.rows, lines.unknown
         if lines.doubtful is not None:
             self.read_one_by_one(pc.filter(positions, lines.doubtful))

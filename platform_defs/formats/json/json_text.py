@@ -1,8 +1,8 @@
-r"""What a `json` column holds: any JSON value as text that Postgres' jsonb takes, without a digit lost.
+r"""The text of a `json` column: any JSON value as text that Postgres' jsonb takes, without a digit lost.
 
 The text is compact, keys are in the message's order, numbers are as the message writes them. So the text does not
-depend on the message's whitespace and escapes, and jsonb's numeric gets each number exactly. Refused is what jsonb
-refuses, or would change without a word: \u0000, half a surrogate pair, numbers beyond numeric's range, a key that
+depend on the message's whitespace and escapes, and jsonb's numeric gets each number exactly. A value is refused if
+jsonb refuses it, or would change it silently: \u0000, half a surrogate pair, numbers beyond numeric's range, a key that
 appears twice in an object (jsonb keeps the last), and more than 32 MB. jsonb prints numbers without exponents, so they
 count with the zeros that it writes: 1e131071 is 131,072 bytes.
 """
@@ -28,7 +28,7 @@ _number = re.compile(r"-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?)0*([0-9]+))?").ful
 
 
 def json_text(raw: Any) -> str | Reason:
-    """The text of a parsed value (json/single.py), or the first reason why jsonb could not hold it as it is."""
+    """Return the text of a parsed value (json/single.py), or the first reason why jsonb cannot store it unchanged."""
     spelling = _Spelling()
     try:
         text = spelling.of(raw)
@@ -52,7 +52,7 @@ class _Spelling:
     """Writes the parts of one value."""
 
     def __init__(self) -> None:
-        self.zeros = 0  # bytes that the text would be longer by (or shorter, where negative) without exponents
+        self.zeros = 0  # bytes that the text would be longer by (negative: shorter) without exponents
 
     def of(self, raw: Any) -> str:
         if isinstance(raw, JsonNumber):
@@ -89,7 +89,7 @@ def _string_text(raw: str) -> str:
 
 
 def _printed_length(raw: JsonNumber) -> int:
-    """How many characters Postgres prints, without an exponent; raises where numeric cannot store the number."""
+    """Return the length that Postgres prints, without an exponent. Raises if numeric cannot store the number."""
     if (found := _number(raw)) is None:  # json's own syntax lets nothing else through
         raise AssertionError(raw)
     whole, decimals, sign, exponent = found[1], found[2] or "", found[3] or "", found[4] or "0"

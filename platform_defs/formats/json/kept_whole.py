@@ -1,8 +1,8 @@
-"""The `json` columns of a block, one message at a time by orjson: several times as fast as the single reader.
+"""The `json` columns of a block, read one message at a time by orjson: several times as fast as the single reader.
 
-orjson rounds long numbers and drops repeated keys, so a message is taken only where writing it again gives back the
-message, whitespace aside: both texts then have the same tokens, and every number is as it was written. A message for
-which that is not so is doubtful, and left to the single reader.
+orjson rounds long numbers and drops repeated keys, so a message is taken only if writing it again gives back the
+message, whitespace aside: both texts then have the same tokens, and every number is as it was written. Any other
+message is doubtful, and left to the single reader.
 """
 
 import re
@@ -25,15 +25,15 @@ _has_exponent = re.compile(rb"[0-9]e[+-]?[0-9]").search
 
 @dataclass(frozen=True)
 class KeptWhole:
-    """What a block's messages hold in their json columns."""
+    """The json columns of a block's messages."""
 
-    columns: list[Column]  # in the order of the paths; what is in a doubtful row means nothing
-    doubtful: pa.BooleanArray  # rows that the single reader must judge
+    columns: list[Column]  # in the order of the paths; a doubtful row means nothing
+    doubtful: pa.BooleanArray  # rows for the single reader
     unknown: pa.BooleanArray  # rows with at least one field that the contract does not know
 
 
 def read_kept_whole(shape: ObjectShape, paths: Sequence[MessagePath], values: Sequence[bytes]) -> KeptWhole:
-    """The values at `paths` as text. The values are UTF-8 and nest no deeper than the single reader allows."""
+    """Return the values at `paths` as text. `values` are UTF-8 and nest no deeper than the single reader allows."""
     columns: list[list[bytes | None]] = [[] for _ in paths]
     doubtful, unknown = list[bool](), list[bool]()
     for value in values:
@@ -56,7 +56,7 @@ def has_unknown(document: Any, shape: ObjectShape) -> bool:
 
 
 def _exact(value: bytes) -> Any:
-    """The message as Python values; None unless they are the whole of it."""
+    """Return the message as Python values; None if they would lose something of it."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError:
@@ -85,5 +85,5 @@ def _texts(document: Any, paths: Sequence[MessagePath]) -> list[bytes | None] | 
 
 
 def _may_be_too_large(text: bytes) -> bool:
-    """Return True if the single reader must say how long the text is with its numbers written without exponents."""
+    """Return True if the single reader must measure the text with its numbers written without exponents."""
     return len(text) > MAX_BYTES or (len(text) > _NO_LARGER_WRITTEN_OUT and _has_exponent(text) is not None)

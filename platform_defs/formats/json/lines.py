@@ -1,11 +1,12 @@
-r"""Many messages at once: joined by newlines and read by `pyarrow.json` with the contract's schema.
+r"""A reader of many messages at once: `pyarrow.json` reads them, joined by newlines, with the contract's schema.
 
-The rows must be the values, one each and in order. Values let in begin with `{`, end with `}` and hold no NUL: then
-each yields at least one object or an error (RapidJSON refuses the newline between values inside a string, and what
-begins with `{` cannot continue an object that another value left open), so as many rows as values means one row each.
-NUL is kept out because RapidJSON's input ends there. Newlines within a value are whitespace: all values are one block.
+The rows must be the values, one each and in order. A value is let in if it begins with `{`, ends with `}` and has no
+NUL. Then it yields at least one object or an error: RapidJSON refuses the newline between values inside a string, and
+what begins with `{` cannot continue an object that another value left open. So as many rows as values means one row
+each. NUL is kept out because RapidJSON's input ends there. Newlines within a value are whitespace: all values are one
+block.
 
-What pyarrow takes and the contract does not is found afterwards, by column, and left to the single reader: `doubtful`.
+The checks by column find values that pyarrow takes and the contract does not: `doubtful`, for the single reader.
 """
 
 import re
@@ -27,21 +28,21 @@ from platform_defs.formats.json.single import MAX_DEPTH, too_deep
 
 _MAX_BYTES = 256 << 20  # joined; pyarrow's blocks and string columns end at 2 GiB
 _BEYOND = 1 << 30  # past the end of every value
-# A character of a plain key or of a number, escaped. Not those that HTML needs escaped, which some writers always do.
+# A character of a plain key or of a number, escaped. Not the characters that HTML needs escaped: some writers do that.
 _escaped_ascii = re.compile(rb"\\u00(?:2[bBdDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aA])").search
 
 
 @dataclass(frozen=True)
 class Lines:
-    """What a block of values was read as."""
+    """The rows read from a block of values."""
 
-    rows: pa.RecordBatch  # one row a value; what a doubtful one holds means nothing
-    doubtful: pa.BooleanArray | None  # rows that the single reader must judge; None: not one
-    unknown: pa.BooleanArray | None  # rows with at least one field that the contract does not know; None: not one
+    rows: pa.RecordBatch  # one row a value; a doubtful one means nothing
+    doubtful: pa.BooleanArray | None  # rows for the single reader; None: no row
+    unknown: pa.BooleanArray | None  # rows with at least one field that the contract does not know; None: no row
 
 
 def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
-    """The values, at least one and none of them null, as rows; None if one keeps the block from being read as one."""
+    """Return the values, at least one and none null, as rows; None if one keeps the block from being read at once."""
     if not plan.readable or values.nbytes > _MAX_BYTES or not _all_braced(values):
         return None
     joined = _joined(values)
@@ -51,7 +52,7 @@ def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
 
 
 def line_mask(values: pa.BinaryArray) -> pa.BooleanArray:
-    """Which of the values may be in a block."""
+    """Return True for each value that may be in a block."""
     begun = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
     lines = pc.fill_null(pc.and_not(begun, pc.match_substring(values, "\0")), False)
     if values.nbytes <= _MAX_BYTES and _is_utf8(_joined(values.drop_null())):
@@ -60,7 +61,7 @@ def line_mask(values: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def _plain(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
-    """Without json columns. Messages are parsed again, by orjson, only where a field is unknown."""
+    """Read a block without json columns. Messages are parsed again, by orjson, only if a field is unknown."""
     table, unknown = _read(joined, plan.schema, "error"), None
     if isinstance(table, pa.ArrowInvalid) and "unexpected field" in str(table) and not _nests_deep(joined, values):
         table = _read(joined, plan.schema, "ignore")
@@ -72,7 +73,7 @@ def _plain(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | Non
 
 
 def _with_kept_whole(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
-    """With json columns, which pyarrow is asked to ignore."""
+    """Read a block with json columns, which pyarrow ignores."""
     if _nests_deep(joined, values):
         return None
     table = _read(joined, plan.schema, "ignore") if plan.places else None
@@ -85,7 +86,7 @@ def _with_kept_whole(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> L
 def _finish(
     plan: ReadPlan, table: pa.Table | None, joined: bytes, unknown: pa.BooleanArray | None, whole: KeptWhole | None
 ) -> Lines:
-    """The columns in the contract's order and types, and what is doubtful in them."""
+    """Return the columns in the contract's order and types, with a mask of the doubtful rows."""
     doubts = [whole.doubtful] if whole and whole.doubtful.true_count else []
     has_nul = _holds(joined, rb"\u0000")
     columns: dict[int, Column] = dict(zip(plan.whole, whole.columns if whole else (), strict=True))
@@ -100,7 +101,7 @@ def _finish(
 
 
 def _joined(values: pa.BinaryArray) -> bytes:
-    """The values, none of them null, with a newline after each."""
+    """Return the values, none of them null, with a newline after each."""
     if not len(values):
         return b""
     ended = pc.binary_replace_slice(values, _BEYOND, _BEYOND, b"\n")  # five times as fast as binary_join
@@ -158,7 +159,7 @@ def _read(joined: bytes, schema: pa.Schema, unexpected: Literal["error", "ignore
 
 
 def _unknown(shape: ObjectShape, values: pa.BinaryArray) -> pa.BooleanArray | None:
-    """Which of the values have a field that the contract does not know; None if one is not JSON to orjson (NaN)."""
+    """Return True for each value with a field unknown to the contract; None if one is not JSON to orjson (NaN)."""
     keys = shape.keys
     try:
         if shape.objects:

@@ -1,4 +1,4 @@
-"""What of a message a contract reads: the paths of its fields as a tree of the objects that are taken apart.
+"""The parts of a message that a contract reads: the paths of its fields as a tree of the objects that are taken apart.
 
 The root is the message itself. A key may lead to columns, into an object that is taken apart, or (a json column and
 columns of values within it) to both.
@@ -14,7 +14,7 @@ from platform_defs.contract.model.message_path import MessagePath
 
 @dataclass(frozen=True)
 class ObjectShape:
-    """An object that is taken apart: what its known keys lead to."""
+    """An object that is taken apart, and the targets of its known keys."""
 
     path: MessagePath = ()  # of the object; empty: the message
     columns: dict[str, list[int]] = field(default_factory=dict)  # positions in contract.fields, by key
@@ -39,7 +39,7 @@ class ObjectShape:
 
 
 def message_shape(contract: Contract) -> ObjectShape:
-    """The tree of `contract`'s fields."""
+    """Return the tree of `contract`'s fields."""
     root = ObjectShape()
     for position, item in enumerate(contract.fields):
         shape = root

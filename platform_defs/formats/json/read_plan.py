@@ -1,4 +1,4 @@
-"""How a contract's messages are read by `pyarrow.json`: its schema, a struct for each object that is taken apart."""
+"""The plan by which `pyarrow.json` reads a contract's messages: a schema with a struct for each object taken apart."""
 
 import re
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from platform_defs.formats.json.message_shape import ObjectShape, message_shape
 from platform_defs.formats.json.single import MAX_DEPTH
 
 # For RE2: a number with so many decimals, written out or by its exponent, that pyarrow shifts the digits by more than
-# its table of powers holds. It reads past the table's end: what it then takes for the number is garbage, or it crashes.
-# In a string it also takes for an exponent what JSON does not know as one: two signs, and hexadecimal.
+# its table of powers has. It then reads past the table's end, and returns garbage or crashes.
+# In a string it also accepts exponents that JSON does not know: with two signs, and hexadecimal.
 _EXPONENT = r"[eE](?:-[0-9]{2,}|[+-][+-]|[+-]*0[xX])"
 _FAR = rf'\s*"?[+-]?[0-9]*(?:\.[0-9]{{30,}}|[0-9.]*{_EXPONENT})[0-9a-zA-Z+-]*\s*[",}}\]]'
 _SHIFTED_FAR = rf"\s*:{_FAR}"
@@ -28,16 +28,16 @@ _MAX_HINTS = 3  # keys: each takes a pass of its own, a third as long as one for
 
 @dataclass
 class ReadPlan:
-    """What `pyarrow.json` is asked for, and where in its answer each field is."""
+    """The schema requested from `pyarrow.json`, and the place of each field in its result."""
 
     contract: Contract
     shape: ObjectShape
     schema: pa.Schema = field(init=False)  # json columns are not in it
     places: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by position: indexes in the schema, outer first
     whole: dict[int, MessagePath] = field(default_factory=dict)  # by position: the json columns
-    readable: bool = True  # whether one schema can ask for all of it
-    shifted_far: str | None = None  # what no decimal may look like where pyarrow is to read it; None without decimals
-    hints: Sequence[str] = ()  # whatever it matches, one of these matches: they are looked for first
+    readable: bool = True  # True if one schema can request all of it
+    shifted_far: str | None = None  # what a decimal that pyarrow is to read must not look like; None without decimals
+    hints: Sequence[str] = ()  # if `shifted_far` matches, one of these matches: they are searched first
 
     def __post_init__(self) -> None:
         self.whole = {n: item.path for n, item in enumerate(self.contract.fields) if item.type == JSON}
@@ -47,14 +47,14 @@ class ReadPlan:
         self.readable &= all(len(item.path) <= MAX_DEPTH for item in self.contract.fields)  # pyarrow reads any depth
 
     def finds_shifted_far(self, joined: bytes, values: pa.BinaryArray) -> bool:
-        """Return True if `shifted_far` matches one of the values, which `joined` holds one after another."""
+        """Return True if `shifted_far` matches one of the values; `joined` is all of them, one after another."""
         text = one_value(joined)
         if not any(pc.match_substring_regex(text, hint)[0].as_py() for hint in self.hints):
             return False
         return pc.any(pc.match_substring_regex(values, self.shifted_far)).as_py()
 
     def _fields(self, shape: ObjectShape, above: tuple[int, ...]) -> list[ArrowField]:
-        """The Arrow fields of an object at the indexes `above`; notes the place of each column in it."""
+        """Return the Arrow fields of an object at the indexes `above`; note the place of each column in it."""
         fields = list[ArrowField]()
         for key, positions in shape.columns.items():
             read = [position for position in positions if position not in self.whole]
@@ -69,7 +69,7 @@ class ReadPlan:
 
 
 def _shifted_far(fields: Sequence[Field]) -> str | None:
-    """The expression, with the keys of the decimals where each can be spelled in one way only (but for \\u escapes)."""
+    """Return the expression, with the keys of the decimals if each has one spelling only (but for \\u escapes)."""
     keys = _decimal_keys(fields)
     named = f'"(?:{"|".join(map(re.escape, keys))})"' if _plain(keys) and len(keys) <= _MAX_NAMED else '"'
     plain_ones = [named + _SHIFTED_FAR] if keys else []
@@ -77,7 +77,7 @@ def _shifted_far(fields: Sequence[Field]) -> str | None:
 
 
 def _hints(fields: Sequence[Field], shifted_far: str | None) -> list[str]:
-    """An expression for each key, without the quote before it. There are so many quotes that RE2 would look at every
+    """Return an expression for each key, without the quote before it. Quotes are so frequent that RE2 would check every
     byte; the first letter of a key lets it leap.
     """
     keys = _decimal_keys(fields)
@@ -96,10 +96,10 @@ def _in_arrays(fields: Sequence[Field]) -> bool:
 
 
 def _plain(keys: Sequence[str]) -> bool:
-    """Return True if each can be spelled in one way only, but for \\u escapes."""
+    """Return True if each key has one spelling only, but for \\u escapes."""
     return all(re.fullmatch("[A-Za-z0-9_.-]+", key) for key in keys)
 
 
 def read_plan(contract: Contract) -> ReadPlan:
-    """The plan of `contract`."""
+    """Return the plan of `contract`."""
     return ReadPlan(contract, message_shape(contract))

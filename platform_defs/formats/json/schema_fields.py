@@ -1,4 +1,4 @@
-"""The fields of a JSON Schema, for people. No message is read by it: the contract's rules judge JSON."""
+"""The fields of a JSON Schema, for people. No message is read by it: the contract's rules validate JSON."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from platform_defs.formats.json.schema_types import Node, column_of, kinds_of, m
 
 
 def json_fields(writer: WriterSchema) -> Iterator[WriterField]:
-    """See `writer_fields.fields_of`. What the schema says of its keys by condition is not among them."""
+    """See `writer_fields.fields_of`. Keys that the schema has by condition are not included."""
     try:
         root = node(json.loads(writer.document))
     except (ValueError, RecursionError) as wrong:
@@ -33,7 +33,7 @@ def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Itera
 
 
 def _words(raw: Node, found: Node | None, root: Node) -> str:
-    """`string (date-time)`, `integer or string`."""
+    """Format a type: `string (date-time)`, `integer or string`."""
     kinds = " or ".join(sorted((kinds_of(raw, root) or frozenset()) - {"null"})) or "any"
     written = found.get("format") if found else None
     return kinds + (f" ({written})" if isinstance(written, str) else "")

@@ -1,4 +1,4 @@
-"""How far a JSON Schema agrees with a contract. No message is read by it: the contract's rules judge each of them."""
+"""The fit of a JSON Schema to a contract. No message is read by it: the contract's rules validate each of them."""
 
 import json
 from collections.abc import Iterator
@@ -30,17 +30,17 @@ class JsonFit:
 
 @dataclass(frozen=True)
 class _Value:
-    """What the schema says of the value at a path."""
+    """The schema's rules for the value at a path."""
 
     kinds: frozenset[str] | None  # the types of JSON that it may have; None: the schema does not say
-    always: bool  # whether every message has it
-    blocked: str = ""  # what is on the way to it, and not an object
-    forbidden: bool = False  # whether no message has it: by additionalProperties
-    items: frozenset[str] | None = None  # the types of JSON that its items may have, where it is an array
+    always: bool  # True if every message has it
+    blocked: str = ""  # the value on the way to it that is not an object
+    forbidden: bool = False  # True if no message has it: by additionalProperties
+    items: frozenset[str] | None = None  # the types of JSON that its items may have, if it is an array
 
 
 def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
-    """Where the schema and the contract disagree. Never raises for what the schema holds."""
+    """Return the disagreements of the schema and the contract. Never raises for the content of the schema."""
     try:
         root = node(json.loads(writer.document))
         found = [one for item in contract.fields for one in _judged(item, root)]
@@ -52,7 +52,7 @@ def json_fit(contract: Contract, writer: WriterSchema) -> JsonFit:
 
 
 def _judged(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
-    """Whether what there is to say of a field is a misfit, and the sentence."""
+    """Yield each sentence about a field, with True if it is a misfit, False if it is a doubt."""
     values = [_at(path, root) for path in (item.path, *item.aliases)]
     named = [value for value in values if value and not value.forbidden]
     if named:
@@ -79,7 +79,7 @@ def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
 
 
 def _possible(kinds: frozenset[str]) -> frozenset[str]:
-    """A number may be an integer."""
+    """Return `kinds`, with integer if a number is among them."""
     return kinds | {"integer"} if "number" in kinds else kinds
 
 
@@ -88,7 +88,7 @@ def _words(kinds: frozenset[str]) -> str:
 
 
 def _at(path: MessagePath, root: Node) -> _Value | None:
-    """What the schema says of the value there; None where it does not name it."""
+    """Return the schema's rules for the value at `path`; None if the schema does not name it."""
     raw, always = root, True
     for depth, key in enumerate(path):
         kinds, (found, _) = kinds_of(raw, root), meant(raw, root)

@@ -1,5 +1,5 @@
-"""What a JSON Schema says of a value. `$ref` within the document, `anyOf` and `oneOf` are followed; `allOf`, conditions
-and references to other documents are not.
+"""The types that a JSON Schema gives to values. `$ref` within the document, `anyOf` and `oneOf` are followed; `allOf`,
+conditions and references to other documents are not.
 """
 
 import re
@@ -30,18 +30,18 @@ Node = Mapping[str, Any]
 
 
 def node(raw: Any) -> Node:
-    """The schema itself; an empty one for what is none, such as true."""
+    """Return the schema itself; an empty one for anything else, such as true."""
     return cast("Node", raw) if isinstance(raw, dict) else {}
 
 
 def required_by(of: Node) -> frozenset[str]:
-    """The keys that an object must have."""
+    """Return the keys that an object must have."""
     listed: Any = of.get("required")
     return frozenset(map(str, cast("list[Any]", listed))) if isinstance(listed, list) else frozenset()
 
 
 def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
-    """The one type that the schema says, without null, and whether null is allowed; None where it says several."""
+    """Return the one type of the schema, None if it has several, without null; and True if null is allowed."""
     nullable = False
     for _ in range(_MAX_STEPS):
         if not isinstance(raw, dict):
@@ -62,7 +62,7 @@ def meant(raw: Any, root: Node) -> tuple[Node | None, bool]:
 
 
 def kinds_of(raw: Any, root: Node) -> frozenset[str] | None:
-    """The types of JSON that a value may have, null among them; None where the schema does not say."""
+    """Return the types of JSON that a value may have, null among them; None if the schema does not say."""
     kinds, waiting = set[str](), [raw]
     for _ in range(_MAX_STEPS):
         if not waiting:
@@ -81,7 +81,7 @@ def kinds_of(raw: Any, root: Node) -> frozenset[str] | None:
 
 
 def column_of(of: Node, root: Node) -> ColumnType:
-    """The contract's type that takes every value of a schema of one type, as far as there is one; json for others."""
+    """Return the contract's type that takes every value of a schema of one type, if there is one; else json."""
     kind = of.get("type")
     if kind == "string" and (digits := _DECIMAL.fullmatch(str(of.get("pattern")))):
         before, behind = int(digits[1] or 0), int(digits[2] or 0)
@@ -98,14 +98,14 @@ def column_of(of: Node, root: Node) -> ColumnType:
 
 
 def item_kinds(of: Node, root: Node) -> frozenset[str] | None:
-    """The types of JSON that items of an array may have, as far as the schema says; None where it says nothing."""
+    """Return the types of JSON that items of an array may have, as far as the schema says; None if it says nothing."""
     known = [kinds for item in _items(of) if (kinds := kinds_of(item, root)) is not None]
     return frozenset[str]().union(*known) if known else None
 
 
 def _items(of: Node) -> list[Any]:
-    """The schemas of an array's items: of those at the front, one each, then that of the rest, which is anything
-    ({}) where none is given. Drafts before 2020-12 have a list of `items`, and `additionalItems` for the rest.
+    """Return the schemas of an array's items: one for each item at the front, then one for the rest, {} (anything) if
+    none is given. Drafts before 2020-12 have a list of `items`, and `additionalItems` for the rest.
     """
     front, rest = of.get("prefixItems"), of.get("items", {})
     if isinstance(rest, list):
@@ -115,7 +115,9 @@ def _items(of: Node) -> list[Any]:
 
 
 def _array(of: Node, root: Node) -> ColumnType:
-    """Of items of one type that are never null. Arrays of arrays are not looked into: one may contain itself."""
+    """Return an array type for items of one type that are never null, else json; json also for arrays of arrays, since
+    one may contain itself.
+    """
     columns = set[ColumnType]()
     for raw in _items(of):
         item, nullable = meant(raw, root)
@@ -139,7 +141,7 @@ def _of_one_type(here: Node, nullable: bool) -> tuple[Node | None, bool]:
 
 
 def _target(reference: str, root: Node) -> Any:
-    """What a reference within the document leads to; {} for any other."""
+    """Return the target of a reference within the document; {} for any other."""
     here: Any = root
     for step in reference.removeprefix("#").split("/")[1:] if reference.startswith("#") else ["", ""]:
         here = node(here).get(step.replace("~1", "/").replace("~0", "~"))

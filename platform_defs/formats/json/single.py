@@ -1,9 +1,9 @@
-"""One message at a time: slower than a block, and exact about what is wrong. Its answer is the truth.
+"""A reader of one message at a time: slower than a block, and exact about errors. Its result is authoritative.
 
-What JSON is: RFC 8259, with any whitespace around and within. Refused beyond that: NaN and Infinity, a byte-order mark,
-more than 100 levels of nesting. A key that the contract knows may appear once in its object; keys that it does not know
-are no fault, whatever they hold. A field inside objects is null where one of them is missing or null; where one of them
-is something else, that is a fault.
+JSON is RFC 8259, with any whitespace around and within. Also refused are a byte-order mark and more than 100 levels of
+nesting; NaN and Infinity are no numbers. A key that the contract knows may appear once in its object; unknown keys are
+no fault, whatever their values. A field inside objects is null if one of them is missing or null; if one of them is
+something else, that is a fault.
 """
 
 import re
@@ -55,7 +55,7 @@ class MessageReader:
         ]
 
     def read(self, value: bytes | None) -> Row | Reason:
-        """The row that the message holds, or the first reason why it holds none."""
+        """Return the row of the message, or the first reason why there is none."""
         document = _document(value)
         return document if isinstance(document, Reason) else self._row(document)
 
@@ -74,8 +74,8 @@ class MessageReader:
         return Row(found, unknown)
 
     def _take_apart(self, document: JsonObject, shape: ObjectShape, found: list[Any]) -> bool | Reason:
-        """Put what the object holds at its columns' positions in `found`: raw values, or a Reason for what is below
-        a value that is not an object. Returns whether a key is unknown; a Reason where a known one appears twice.
+        """Put the object's values at their columns' positions in `found`: raw values, or a Reason for fields below a
+        value that is not an object. Return True if a key is unknown; a Reason if a known key appears twice.
         """
         pairs = dict(document)
         if len(pairs) < len(document) and (twice := self._twice(document, shape)):
@@ -97,7 +97,7 @@ class MessageReader:
         return unknown
 
     def _twice(self, document: JsonObject, shape: ObjectShape) -> Reason | None:
-        """The first known key that appears again."""
+        """Return a Reason for the first known key that appears again; None if there is none."""
         seen = set[str]()
         for key, _ in document:
             if key in seen:
@@ -123,7 +123,7 @@ def too_deep(value: bytes) -> bool:
 
 
 def _document(value: bytes | None) -> JsonObject | Reason:
-    """The message as pairs; or what keeps it from being a JSON object."""
+    """Return the message as pairs, or the reason why it is not a JSON object."""
     document = parsed(value)
     if not isinstance(document, JsonObject | Reason):
         shown = excerpt((value or b"").decode().strip())
@@ -132,7 +132,7 @@ def _document(value: bytes | None) -> JsonObject | Reason:
 
 
 def parsed(value: bytes | None) -> Any:
-    """Any JSON: None, a bool, str, JsonNumber, list or JsonObject; or the Reason why it is none."""
+    """Return any parsed JSON: None, a bool, str, JsonNumber, list or JsonObject; or the Reason why it is not JSON."""
     if value is None:
         return Reason("NullValue", "the message has no value (a tombstone); only upsert tables accept those")
     if not value.strip():

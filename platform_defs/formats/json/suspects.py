@@ -1,7 +1,7 @@
-r"""Which values of a block probably keep it from being read at once: a guess, by regular expressions of RE2.
+r"""The values of a block that probably keep it from being read at once, found by regular expressions of RE2.
 
-A wrong guess costs time and changes nothing: suspects are read one by one, and so is what the guess lets through and
-the block reader does not take.
+An error costs time and changes nothing: suspects are read one by one, and so is any other value that the block reader
+does not take.
 """
 
 import re
@@ -28,7 +28,7 @@ _NAME_CHARACTER = r'[^"\\\x00-\x1f]'
 
 
 def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
-    """True for values that do not look like a message of the contract, or seem to have a field twice."""
+    """Return True for values that do not look like a message of the contract, or seem to have a field twice."""
     not_one = pa.array([False] * len(values), pa.bool_())
     shape = message_shape(contract)
     if len(contract.fields) > _MAX_FIELDS or max(map(len, _all_keys(shape))) > _MAX_KEY:
@@ -43,8 +43,8 @@ def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def _object(contract: Contract, shape: ObjectShape) -> str:
-    """An object with the contract's keys and any others. Within the message commas are not minded: the expression would
-    double with each level.
+    """Return an expression for an object with the contract's keys and any others. Below the message's own level it
+    ignores commas: it would double with each level.
     """
     known = [rf'{_spelt(key)}"\s*:\s*(?:null|{_of_key(contract, shape, key)})' for key in sorted(shape.keys)]
     other = _other_than(key for key in shape.keys if '"' not in key and "\\" not in key)
@@ -61,7 +61,7 @@ def _of_key(contract: Contract, shape: ObjectShape, key: str) -> str:
 
 
 def _twice(shape: ObjectShape) -> str:
-    """A key that the contract knows in one place, and that is there twice. Empty where there is no such key."""
+    """Return an expression for a repeated key, of those that the contract has in one place; empty if there is none."""
     counted = Counter(_all_keys(shape))
     once = [_spelt(key) for key, times in sorted(counted.items()) if times == 1]
     return "|".join(rf'(?s:"{key}"\s*:.*"{key}"\s*:)' for key in once)
@@ -74,12 +74,12 @@ def _all_keys(shape: ObjectShape) -> Iterator[str]:
 
 
 def _spelt(key: str) -> str:
-    """The key as a message usually spells it, for RE2."""
+    """Return the key as a message usually writes it, for RE2."""
     return re.escape(orjson.dumps(key).decode()[1:-1])
 
 
 def _other_than(names: Iterable[str]) -> str:
-    """A regular expression of every name except these (RE2 has no look-ahead): it leaves their tree at a character."""
+    """Return an expression for every name except these. RE2 has no lookahead: it leaves the tree of the names."""
     words = set(names)
     prefixes = {word[:end] for word in words for end in range(len(word) + 1)} - {""}
     below = defaultdict[str, dict[str, str]](dict)  # by prefix: the expressions after it, by the next character
@@ -89,7 +89,7 @@ def _other_than(names: Iterable[str]) -> str:
 
 
 def _leaving(below: dict[str, str], is_word: bool) -> str:
-    """What may follow a prefix of the words, so that the whole is none of them."""
+    """Return an expression for what may follow a prefix of the words, so that the whole is none of them."""
     characters = sorted(below)
     away = rf"[^\"\\\x00-\x1f{''.join(map(re.escape, characters))}]{_NAME_CHARACTER}*"
     after = [re.escape(character) + below[character] for character in characters]
@@ -97,7 +97,7 @@ def _leaving(below: dict[str, str], is_word: bool) -> str:
 
 
 def _usual(item: Field) -> str:
-    """What the field usually looks like; what is rare and right, such as 1e3 for a decimal, may be missing."""
+    """Return an expression for the field's usual values; rare valid ones, such as 1e3 for a decimal, may be missing."""
     of = item.type.arrow
     if item.type == JSON:
         return _ANY

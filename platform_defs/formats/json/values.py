@@ -1,21 +1,21 @@
-r"""What each type of a contract accepts in JSON, and how it becomes a Python value.
+r"""The JSON values that each contract type accepts, and their Python values.
 
-    string      a JSON string without \u0000 (Postgres' text cannot hold it) and without half a surrogate pair
+    string      a JSON string without \u0000 (Postgres' text cannot store it) and without half a surrogate pair
     integer     a JSON number written with digits alone (1, not 1.0 or 1e3) of 64 bits
-    double      a JSON number; NaN, Infinity and what is too large are refused
-    decimal     a JSON number, or a string holding one, such as "12.34": the exact value or nothing, never rounded
+    double      a JSON number; NaN, Infinity and numbers that are too large are refused
+    decimal     a JSON number, or a string with one, such as "12.34": the exact value or nothing, never rounded
     boolean     true or false
     date        a string such as "2026-11-01", years 0001 to 9999
     timestamp   a string such as "2026-11-01T10:00:00.123456Z": ISO 8601 with a zone (Z or +01:00), T or a space
-                between, at most six decimals, no leap second, years 0001 to 9999 in UTC; of a field with a unit an
+                between, at most six decimals, no leap second, years 0001 to 9999 in UTC; in a field with a unit an
                 integer of 64 bits, so many of them since 1970 in UTC: of the same years, and whole microseconds
-    json        any JSON value that Postgres' jsonb holds as it is: see json_text.py
+    json        any JSON value that Postgres' jsonb stores unchanged: see json_text.py
     uuid        a string such as "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60", in either case
     time        a string such as "10:00:00.123456": no zone or Z, at most six decimals, no leap second
     bytes       a string: base64 with its padding
     array       an array of such values, none of them null, at most 10,000: all of one type
 
-null is SQL's null for every type, json included; whether it is allowed is for the row rule `required`.
+null is SQL's null for every type, json included; the row rule `required` decides if it is allowed.
 """
 
 import re
@@ -49,7 +49,7 @@ class JsonInteger(JsonNumber):
 
 
 class LongInteger(str):
-    """A whole number that JSON writes as a string, as Protobuf's mapping does with those of 64 bits."""
+    """A whole number that JSON writes as a string, as Protobuf's mapping does for 64 bits."""
 
     __slots__ = ()
 
@@ -86,7 +86,7 @@ _surrogate = re.compile("[\ud800-\udfff]").search
 
 
 def reader_of(of: ColumnType) -> Reader:
-    """The function that reads a JSON value of this type."""
+    """Return the function that reads a JSON value of this type."""
     if of.item:
         return partial(_array, reader_of(of.item), of)
     if pa.types.is_decimal(of.arrow):
@@ -97,23 +97,23 @@ def reader_of(of: ColumnType) -> Reader:
 
 
 def epoch_limits(unit: Unit) -> tuple[int, int]:
-    """The first and the last number of this unit, of 64 bits, that is a timestamp."""
+    """Return the first and the last number of this unit, of 64 bits, that is a timestamp."""
     ticks = TICKS[unit]
     return max(_YEAR_1 * ticks, -(2**63)), min(_YEAR_10000 * ticks - 1, 2**63 - 1)
 
 
 def epoch_reader(unit: Unit) -> Reader:
-    """The function that reads a timestamp as a number of this unit since 1970."""
+    """Return the function that reads a timestamp as a number of this unit since 1970."""
     return partial(_epoch, unit)
 
 
 def wrong_type(raw: Any, wanted: str) -> Reason:
-    """The value is of another type than `wanted`, such as "a string"."""
+    """Return the reason for a value of another type than `wanted`, such as "a string"."""
     return Reason("WrongType", f"is {_spelt(raw)}; the contract requires {wanted}")
 
 
 def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
-    """A field cannot be reached: on the way to it, at `path`, is `raw` and not an object."""
+    """Return the reason for a field that cannot be reached: `raw`, on the way to it at `path`, is not an object."""
     message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract requires an object"
     return Reason("WrongType", message)
 
@@ -137,7 +137,7 @@ def _string(raw: Any) -> Any:
 
 
 def text_reason(raw: str, of: str) -> Reason | None:
-    """Why Postgres' type `of`, text or jsonb, cannot store this string; None where it can."""
+    """Return why Postgres' type `of`, text or jsonb, cannot store this string; None if it can."""
     if "\0" in raw:
         return Reason("NulCharacter", rf"holds \u0000, which Postgres' {of} cannot store: {excerpt(raw)}")
     if not raw.isascii() and _surrogate(raw):
@@ -234,7 +234,7 @@ def _epoch(unit: Unit, raw: Any) -> Any:
 
 
 def _of_text(kind: str, example: str) -> Reader:
-    """What reads a string that stands for something else."""
+    """Return the function that reads a string of this kind, such as a uuid."""
     read = plain_value("bytes" if kind == "base64" else kind)
     return lambda raw: read(raw) if type(raw) is str else wrong_type(raw, f"a {kind} in a string, such as {example}")
 

@@ -14,7 +14,7 @@ ItemReader = Callable[[FieldShape, Any], Any]  # the repeated field and one of i
 
 
 def items_reader(plan: ColumnPlan) -> ItemReader:
-    """What makes a value of an item."""
+    """Return the function that makes a value from an item."""
     read = reader(plan)
 
     def item(field: FieldShape, raw: Any) -> Any:
@@ -27,7 +27,7 @@ def items_reader(plan: ColumnPlan) -> ItemReader:
 
 
 def array_value(read: ItemReader, field: FieldShape, tree: Tree | None) -> list[Any] | Reason | None:
-    """The list that the field holds; None where the message that has it is missing."""
+    """Return the list of the field, or a Reason; None if the message that has the field is missing."""
     items: list[Any] | None = part_of(field, tree)
     if items is None:
         return None

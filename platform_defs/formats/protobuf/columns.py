@@ -1,4 +1,4 @@
-"""Columns of what a walk has found. What a column cannot be sure of is doubtful; its value there means nothing."""
+"""Columns from the result of a walk. A value that a column is not sure of is doubtful, and means nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,13 +22,13 @@ from platform_defs.formats.protobuf.tree import MAX_ITEMS as MAX_OF_A_MESSAGE
 from platform_defs.formats.protobuf.walk import Cell, Found
 from platform_defs.formats.wire.columns import binary_column, column_of, decimal_column, texts
 
-_MAX_DIGITS = 18  # of a decimal that is made of an integer of 64 bits
+_MAX_DIGITS = 18  # of a decimal that is made from an integer of 64 bits
 
 Maker = Callable[[ColumnPlan, list[Cell], Integers, Found], Any]
 
 
 def columns_of(program: Program, found: Found, budget: Budget) -> list[Column]:
-    """The contract's columns, in order; what they doubt is marked in `found`. Raises BlockTooLarge."""
+    """Return the contract's columns, in order; mark doubtful messages in `found`. Raises BlockTooLarge."""
     return [_column(plan, program, found, budget) for plan in program.columns]
 
 
@@ -49,7 +49,7 @@ def _column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
 
 
 def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
-    """Of each message a list; null where the message that holds the field is missing."""
+    """Return a list for each message; null if the message that has the field is missing."""
     assert plan.items  # noqa: S101  # the recipe is for arrays
     path = plan.parts[0]
     items = items_of(plan, ends_at(program.shape, path)[1], found)
@@ -116,7 +116,7 @@ def _text(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -
 
 
 def _strings(cell: Cell, found: Found) -> Column:
-    """Of each message the text that it has; null where it has none, or one that no text column can hold."""
+    """Return the text of each message; null if it has none, or one that no text column can store."""
     column, wrong = texts(_spans(cell, found))
     if wrong is not None:
         found.doubtful |= wrong
@@ -128,7 +128,7 @@ def _bytes(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) 
 
 
 def _spans(cell: Cell, found: Found) -> Column:
-    """Of each message the bytes that it has; null where it has none."""
+    """Return the bytes of each message; null if it has none."""
     rows = np.flatnonzero(cell.present & (cell.stops > cell.starts))
     starts, count = cell.starts[rows], len(found.doubtful)
     raw = binary_column(found.buffer, starts, cell.stops[rows] - starts, None if len(rows) == count else rows, count)
@@ -154,7 +154,7 @@ def _date_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Foun
 
 
 def _matching(strings: Any, shape: str, plan: ColumnPlan, found: Found) -> Any:
-    """The strings of that shape, as RE2 has it; the others are doubtful and null."""
+    """Return the strings of that shape, in RE2's syntax; the others are doubtful and null."""
     if plan.empty_is_null:
         strings = pc.if_else(pc.equal(strings, ""), pa.scalar(None, pa.string()), strings)
     right = pc.match_substring_regex(strings, shape)
@@ -187,7 +187,7 @@ def _decimal_integer(plan: ColumnPlan, cells: list[Cell], rows: Integers, found:
 
 
 def _decimal_bytes(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    """confluent.type.Decimal: up to eight bytes, the most significant first."""
+    """Convert confluent.type.Decimal: up to eight bytes, the most significant first."""
     starts, lengths = cells[0].starts[rows], cells[0].stops[rows] - cells[0].starts[rows]
     words = found.buffer.words[starts].byteswap().view(np.int64)
     found.doubtful[rows] |= lengths > 8
@@ -197,9 +197,9 @@ def _decimal_bytes(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: F
 
 
 def _decimals(values: Integers, scales: Integers, plan: ColumnPlan, rows: Integers, found: Found) -> Column:
-    """values times ten to the power of -scales, where 64 bits are enough for all of it; the others are doubtful."""
+    """Return values * 10**-scales. A value for which 64 bits are not enough is doubtful."""
     of = plan.item.type
-    up = of.scale - scales  # of so many decimals zeros are added
+    up = of.scale - scales  # zeros to append
     wrong = (up < 0) | (up > _MAX_DIGITS)
     factors = 10 ** np.where(wrong, 0, up)
     most = 10 ** min(of.precision, _MAX_DIGITS) - 1

@@ -1,7 +1,7 @@
-"""From a block of Protobuf messages to rows: all at once where possible, single messages where not.
+"""Decodes a block of Protobuf messages into rows: all at once if possible, single messages otherwise.
 
-The result never depends on which way a message took: the single reader (`single.py`) says what is a row, the walk
-(`walk.py`) is only faster, and whatever it doubts goes to the single reader.
+The result never depends on the path that a message took: the single reader (`single.py`) defines what is a row. The
+walk (`walk.py`) is only faster; whatever it doubts goes to the single reader.
 """
 
 from typing import Any
@@ -24,9 +24,9 @@ from platform_defs.formats.protobuf.resolve import Program, resolve
 from platform_defs.formats.protobuf.single import MessageReader, Row
 from platform_defs.formats.protobuf.walk import walk
 
-_FEW = 64  # messages: less are as soon read one by one
-_numpy: Any = np  # the stubs type what it finds by what is asked for
-_AT_ONCE = 16 << 20  # bytes; what is noted of the items of repeated fields takes up to twenty times as many
+_FEW = 64  # messages: fewer are as fast read one by one
+_numpy: Any = np  # the stubs type its result by its arguments
+_AT_ONCE = 16 << 20  # bytes; the notes on items of repeated fields take up to twenty times as many
 _WORD = 8  # bytes
 
 
@@ -48,7 +48,7 @@ class ProtobufReader:
         ]
 
     def _resolved(self) -> Program | None:
-        """How the contract's message is read; None where it is not in the file, and messages say which they are."""
+        """Return the program for the contract's message; None if the file lacks it and each message names its type."""
         of = next((of for types in self._types.values() for of in types if of.full_name == self._record), None)
         if of is None and not self._framed:
             raise SchemaNotCompatible([f"the schema does not define the message {self._record}"])
@@ -56,17 +56,17 @@ class ProtobufReader:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The messages of the schema, where the contract's is not among them: each payload is of another record."""
+        """The messages of the schema, if the contract's is not among them: each payload is of another record."""
         return () if self._program else tuple({of.full_name: of for types in self._types.values() for of in types})
 
     def _is_meant(self, types: list[Descriptor]) -> bool:
         return [of.full_name for of in types] == [self._record]
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
-        """The rows and faults of the payloads data[starts[i]:stops[i]], which ascend and do not overlap.
+        """Return the rows and faults of the payloads data[starts[i]:stops[i]], which ascend and do not overlap.
 
-        data: uint8 array, bytes or pa.Buffer; copied once unless 16 bytes lie behind the last payload. starts, stops:
-        int64. An index in the answer is that of a payload, i. Pure; never raises for what a payload holds, save
+        data: uint8 array, bytes or pa.Buffer; copied once unless 16 bytes follow the last payload. starts, stops:
+        int64. Indexes in the result are the payloads', i. Pure; never raises for the content of a payload, except
         BlockTooLarge for several.
         """
         found = _Rows(self._contract, Budget(len(starts)))
@@ -75,7 +75,7 @@ class ProtobufReader:
         return found.decoded()
 
     def _read_part(self, data: Any, starts: Integers, stops: Integers, first: int, found: "_Rows") -> None:
-        """Add the rows and faults of payloads, of which the first has the index `first`."""
+        """Add the rows and faults of payloads; the first one has the index `first`."""
         base = int(starts[0])
         part = np.frombuffer(data, np.uint8)[base:]
         starts, stops = starts - base, stops - base
@@ -88,7 +88,7 @@ class ProtobufReader:
     def _read_block(
         self, program: Program, buffer: Buffer, starts: Integers, stops: Integers, first: int, found: "_Rows"
     ) -> Integers:
-        """Add the rows beyond doubt; returns the places of the others."""
+        """Add the rows beyond doubt; return the places of the other messages."""
         begins, mine = self._behind_indexes(buffer, starts, stops)
         chosen = np.flatnonzero(mine)
         seen = walk(program, buffer, begins[chosen], stops[chosen])
@@ -99,7 +99,7 @@ class ProtobufReader:
         return np.flatnonzero(~mine)
 
     def _behind_indexes(self, buffer: Buffer, starts: Integers, stops: Integers) -> tuple[Integers, Mask]:
-        """Where the messages begin, and which are the contract's for sure."""
+        """Return where the messages begin, and True for each that is certainly the contract's."""
         if not self._framed:
             return starts, np.ones(len(starts), np.bool_)
         begins, mine = starts.copy(), np.zeros(len(starts), np.bool_)
@@ -113,7 +113,7 @@ class ProtobufReader:
         return begins, mine
 
     def read_alone(self, payload: bytes) -> Row | Reason:
-        """The row that one payload holds, or why it holds none: what `read` answers, found more slowly."""
+        """Return the row of one payload, or why there is none: the same as `read`, found more slowly."""
         if not self._framed:
             return self._of_contract(payload, 0)
         found = message_at(payload, self._types, self._deepest)
@@ -140,14 +140,14 @@ class _Rows:
         self._alone: tuple[list[list[Any]], list[int]] = ([], [])
 
     def add_block(self, columns: list[Column], sure: Mask, indexes: Integers, unknown: int) -> None:
-        """The rows that `sure` picks; `indexes` are of those."""
+        """Add the rows that `sure` picks; `indexes` are theirs."""
         rows = record_batch(columns, self._contract.arrow_schema)
         picked: Any = pa.array(indexes)
         self._pieces.append((rows if sure.all() else rows.filter(pa.array(sure)), picked))
         self._unknown += unknown
 
     def add(self, index: int, found: Row | Reason) -> None:
-        """What a single message was read to."""
+        """Add the result of a single message."""
         if isinstance(found, Reason):
             self._faults.append(Fault(index, "decode", found.error_class, found.message, found.field))
             return
@@ -157,7 +157,7 @@ class _Rows:
         self._unknown += found.unknown
 
     def decoded(self) -> Decoded:
-        """All of it, in the order of the payloads."""
+        """Return all rows and faults, in the order of the payloads."""
         schema, (rows, indexes) = self._contract.arrow_schema, self._alone
         if rows:
             columns: list[Column] = [
@@ -170,7 +170,7 @@ class _Rows:
 
 
 def _parts(starts: Integers, stops: Integers) -> list[tuple[int, int]]:
-    """Ranges of payloads, each of at most `_AT_ONCE` bytes, or of one payload."""
+    """Return ranges of payloads, each of at most `_AT_ONCE` bytes, or of one payload."""
     parts, first = list[tuple[int, int]](), 0
     while first < len(starts):
         reached = int(_numpy.searchsorted(stops, starts[first] + _AT_ONCE, "right"))

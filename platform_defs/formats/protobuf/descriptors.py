@@ -1,4 +1,5 @@
-"""From a registered Protobuf schema, text or descriptor, to descriptors: by Google's own compiler, in a process apart.
+"""Compiles a registered Protobuf schema, text or descriptor, to descriptors: by Google's own compiler, in a process of
+its own.
 
 Each schema gets a pool of its own: two versions of a schema define the same names, which the default pool refuses.
 """
@@ -28,7 +29,7 @@ _MAX_NAME, _MAX_PART, _MAX_PARTS = 2_000, 255, 50  # bytes; a file system takes 
 _FROM_OUTSIDE = (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
 _files = SchemaCache[FileDescriptor]()  # of a process: compiling one takes longer than reading ten thousand messages
 _of_the_log = re.compile(r"[EF]\d{4} [^]]*\] ").match  # what the compiler's own log has before a message
-MAIN = "schema.proto"  # the name of the schema itself, which the registry does not say
+MAIN = "schema.proto"  # the name of the schema itself, which the registry does not give
 _BUILT_IN = "google/protobuf/"  # always the compiler's own, so that a Timestamp is what its name says
 # What a schema may import without a reference, as with Confluent's serializers; google/protobuf is the compiler's.
 _KNOWN = (
@@ -38,8 +39,8 @@ _KNOWN = (
 
 
 def file_of(writer: WriterSchema) -> FileDescriptor:
-    """The descriptor of the schema's file. Raises SchemaNotCompatible, with what the compiler says, for a schema that
-    is none, or that lacks a reference; Retryable where the compiler could not run.
+    """Return the descriptor of the schema's file. Raises SchemaNotCompatible, with the compiler's message, for an
+    invalid schema or one that lacks a reference; Retryable if the compiler could not run.
     """
     return _files.get(writer) or _files.put(writer, _loaded(writer), writer.size)
 
@@ -56,7 +57,7 @@ def _loaded(writer: WriterSchema) -> FileDescriptor:
 
 
 def _compiled(writer: WriterSchema) -> FileDescriptorSet:
-    """The schema and all that it imports, each after what it needs."""
+    """Return the schema and all that it imports, each after its dependencies."""
     with TemporaryDirectory(prefix="tidegate-proto-") as name:
         folder = Path(name)
         given = FileDescriptorSet()
@@ -69,7 +70,7 @@ def _compiled(writer: WriterSchema) -> FileDescriptorSet:
 
 
 def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> None:
-    """Text becomes a file of the folder, a descriptor goes into `given`."""
+    """Write a text to a file in the folder; add a descriptor to `given`."""
     descriptor = _descriptor(document)
     if not _is_name(path):
         raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a name that an import can have"])
@@ -87,9 +88,7 @@ def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> No
 
 
 def _is_name(path: str) -> bool:
-    """Return True if a file below a folder can have that name. (Errors of the file system are to be those of the
-    system.)
-    """
+    """Return True if a file below a folder can have that name: other errors are then the system's."""
     if "\\" in path or not path.isprintable() or len(path.encode()) > _MAX_NAME:
         return False
     parts = path.split("/")
@@ -98,7 +97,7 @@ def _is_name(path: str) -> bool:
 
 
 def _descriptor(document: str) -> FileDescriptorProto | None:
-    """What a base64 document holds; None for text, which always has characters that base64 has not."""
+    """Return the descriptor in a base64 document; None for text, which always has characters that base64 lacks."""
     try:
         return FileDescriptorProto.FromString(base64.b64decode("".join(document.split()), validate=True))
     except (binascii.Error, ValueError, DecodeError):
@@ -106,7 +105,7 @@ def _descriptor(document: str) -> FileDescriptorProto | None:
 
 
 def _main(writer: WriterSchema) -> str:
-    """MAIN, or longer where a reference is called that."""
+    """Return MAIN, or a longer name if a reference has that one."""
     name, taken = MAIN, {path for path, _ in writer.references}
     while name in taken:
         name = f"_{name}"
@@ -126,9 +125,7 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
 
 
 def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
-    """Return True if the compiler could not write its answer, or not open what it was given: then it says nothing
-    else.
-    """
+    """Return True if the compiler could not write its output, or not open its input: it then reports nothing else."""
     if f"{folder / 'compiled'}: " in stderr:
         return True
     said = [line for line in stderr.splitlines() if ": warning: " not in line]
@@ -137,8 +134,8 @@ def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
 
 
 def _failure(status: int, stderr: str, is_read: bool) -> SchemaNotCompatible | Retryable:
-    """Whose fault it is: the schema's, if the compiler refuses it, crashes on it or reaches a limit; otherwise the
-    system's, as where the compiler cannot read what it was given (`is_read`).
+    """Return the error: the schema's, if the compiler refuses it, crashes on it or reaches a limit; otherwise the
+    system's, also if the compiler could not read its input (not `is_read`).
     """
     if limit := compiler.limit_reached(status, stderr):
         return SchemaNotCompatible([f"the schema does not compile: the compiler needs more than {limit}"])
@@ -149,7 +146,7 @@ def _failure(status: int, stderr: str, is_read: bool) -> SchemaNotCompatible | R
 
 
 def _first_error(stderr: str) -> str:
-    """The first line that names a file of the schema, or that the compiler logs; the last one where none does."""
+    """Return the first line that names a schema file or is from the compiler's log; the last line if there is none."""
     lines = [line for line in stderr.splitlines() if ": warning: " not in line]
     if named := next((line for line in lines if ".proto:" in line), None):
         return named

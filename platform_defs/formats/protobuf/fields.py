@@ -63,7 +63,7 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
 
 
 def _taken_apart(item: FieldDescriptor) -> Descriptor | None:
-    """The type of one message of the schema's own; None for one that stands for a single value, and for all else."""
+    """Return the type of a single message of the schema's own; None if it represents one value, and for all else."""
     of = item.message_type
     if of is None or item.is_repeated or not of.fields:
         return None

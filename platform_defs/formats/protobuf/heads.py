@@ -1,6 +1,6 @@
 """The cursors of a walk: each is at a tag of its message, or at its stop.
 
-A cursor moves only within its own message: what would pass the stop marks the message as doubtful and ends its cursor.
+A cursor moves only within its own message: a value beyond the stop marks the message as doubtful and ends its cursor.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ _LONGEST = 5  # bytes of a varint that is a tag or a length
 
 @dataclass(frozen=True)
 class Values:
-    """What follows a tag in some messages."""
+    """The values after a tag in some messages."""
 
     rows: Integers  # ascending: the messages
     tags: Integers  # where the tags begin
-    raw: Words  # numbers; of what has a length, the length
+    raw: Words  # numbers; the length of a value that has one
     starts: Integers  # of the values, behind tag and length
     stops: Integers
 
@@ -36,12 +36,12 @@ class Heads:
         self._tags, self._sizes = self._peek(starts, stops)
 
     def lowest(self) -> int | None:
-        """The lowest tag under a cursor; None where all are at their stops."""
+        """Return the lowest tag under a cursor; None if all are at their stops."""
         tag = int(self._tags.min(initial=_NO_TAG))
         return None if tag == _NO_TAG else tag
 
     def take(self, tag: int) -> Values:
-        """What all cursors that are at this tag have there; they move behind it. Those that cannot are left out."""
+        """Return the values of all cursors at this tag and move these behind it; one that cannot move is doubtful."""
         self._forget_ended()
         picked = np.flatnonzero(self._tags == tag)
         tags, stops, sizes = (_at(picked, values) for values in (self._at, self._stops, self._sizes))
@@ -61,11 +61,11 @@ class Heads:
         if len(picked) == len(self._at):
             self._at, self._tags, self._sizes = after, tags, sizes
             return
-        self._at = self._at.copy()  # values handed out before may hold on to the old positions
+        self._at = self._at.copy()  # values returned before may share the old positions
         self._at[picked], self._tags[picked], self._sizes[picked] = after, tags, sizes
 
     def doubt_all(self) -> None:
-        """Give up on the messages that are not at their stops."""
+        """Mark the messages that are not at their stops as doubtful."""
         self._doubt(np.flatnonzero(self._tags != _NO_TAG))
 
     def _doubt(self, picked: Integers) -> None:
@@ -73,14 +73,14 @@ class Heads:
         self._tags[picked] = _NO_TAG
 
     def _forget_ended(self) -> None:
-        """A round costs as much as there are cursors."""
+        """Drop the cursors that have ended: a round costs as much as there are cursors."""
         left = np.flatnonzero(self._tags != _NO_TAG)
         if 2 * len(left) < len(self._tags):
             self._rows, self._at, self._stops = self._rows[left], self._at[left], self._stops[left]
             self._tags, self._sizes = self._tags[left], self._sizes[left]
 
     def _peek(self, at: Integers, stops: Integers) -> tuple[Integers, Integers]:
-        """The tags at these positions, and their lengths; 0 is no tag: of something that is too long for one."""
+        """Return the tags at these positions, and their lengths; tag 0 is invalid, as it is too long for a tag."""
         tags = self._buffer.raw[at].astype(np.int64)
         sizes = np.ones(len(at), np.int64)
         if (long := np.flatnonzero(tags >= 0x80)).size:
@@ -91,7 +91,7 @@ class Heads:
         return tags, sizes
 
     def _read(self, tag: int, at: Integers, stops: Integers) -> tuple[Words, Integers, Integers, Mask]:
-        """The raw values, where they begin, where they end, and which are not to be trusted."""
+        """Return the raw values, their starts, their stops, and a mask of the invalid ones."""
         wire_type, right = tag & 7, np.zeros(len(at), np.bool_)
         if tag >> 3 and wire_type == VARINT:
             raw, sizes = self._varints(at)
@@ -109,7 +109,7 @@ class Heads:
         return np.zeros(len(at), np.uint64), at, at, ~right
 
     def _varints(self, at: Integers) -> tuple[Words, Integers]:
-        """The varints at these positions, and their lengths; 0 where one is not of 64 bits."""
+        """Return the varints at these positions, and their lengths; 0 if one is not of 64 bits."""
         values = self._buffer.raw[at].astype(np.uint64)
         sizes = np.ones(len(at), np.int64)
         if (long := np.flatnonzero(values >= 0x80)).size:
@@ -125,5 +125,5 @@ class Heads:
 
 
 def _at(picked: Integers, values: Integers) -> Integers:
-    """The picked ones, which are not copied where that is all of them."""
+    """Return the picked values, without a copy if all are picked."""
     return values if len(picked) == len(values) else values[picked]

@@ -1,4 +1,4 @@
-"""The items of a repeated field, of all messages of a block at once: each is read as if it was a message of its own."""
+"""The items of a repeated field, of all messages of a block at once: each is read like a message of its own."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class Items:
     alone: Found  # the items as messages
 
     def lists(self, column: Column, most: int, path: Path, found: Found) -> Column:
-        """A column of the items as a list for each message of `found`; doubtful are those with a doubtful item, with a
-        null one, or with more than `most`.
+        """Return a column with a list of items for each message of `found`. A message with a doubtful or null item, or
+        more than `most` items, is doubtful.
         """
         doubt_arrays(found.doubtful, column, self.rows, self.alone.doubtful, most)
         absent = ~found.cell(path[:-1]).present if len(path) > 1 else np.zeros(len(found.doubtful), np.bool_)
@@ -35,7 +35,7 @@ class Items:
 
 
 def items_of(plan: ColumnPlan, field: FieldShape, found: Found) -> Items:
-    """The items of the repeated field `field`, at the end of the plan's path."""
+    """Return the items of the repeated field `field`, at the end of the plan's path."""
     assert plan.items  # noqa: S101  # the recipe is for arrays
     rounds = [one for values in found.wholes.get(plan.parts[0], ()) for one in _rounds(field, values, found)]
     rows = _joined([one.rows for one in rounds])
@@ -56,7 +56,7 @@ def _joined(parts: list[Integers]) -> Integers:
 
 
 def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]:
-    """In each an item of some messages; there are several where the values are packed."""
+    """Yield rounds, each with one item of some messages; there are several if the values are packed."""
     if _is_packed(field, values, found):
         yield from _unpacked(field, Cursors(found.buffer, values.starts, values.stops, found.doubtful, values.rows))
     else:
@@ -64,7 +64,7 @@ def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]
 
 
 def _is_packed(field: FieldShape, values: Values, found: Found) -> bool:
-    """Return True if each value is several numbers: it has a length, as the field's type has not."""
+    """Return True if each value is several numbers: it has a length, unlike the field's type."""
     if field.wire_type == LENGTH or not len(values.rows):
         return False
     wire_type = int(found.buffer.raw[values.tags[0]]) & 7  # the same tag in all of them
@@ -80,12 +80,12 @@ def _unpacked(field: FieldShape, cursors: Cursors) -> Iterator[Values]:
                 some.doubt_all()
                 return
             at, raw = some.at, _number(field.wire_type, some)
-            assert some.rows is not None  # noqa: S101  # those of the values
+            assert some.rows is not None  # noqa: S101  # as in `values`
             yield Values(some.rows, at, raw, at, some.at)
 
 
 def _number(wire_type: int, cursors: Cursors) -> Words:
-    """A number of each, consumed."""
+    """Return a number of each message, consumed."""
     if wire_type not in (FIXED32, FIXED64):
         return cursors.varints()
     raw = cursors.words()

@@ -1,4 +1,4 @@
-"""The json columns of a block: of each message the bytes of one field, read as the single reader reads them."""
+"""The json columns of a block: the bytes of one field of each message, read as the single reader does."""
 
 from collections import defaultdict
 from typing import Any
@@ -17,7 +17,7 @@ from platform_defs.formats.protobuf.walk import Found
 
 
 def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
-    """The column; null where there is none, or where the single reader must judge. Raises BlockTooLarge."""
+    """Return the column; null for no value, or a value for the single reader. Raises BlockTooLarge."""
     path = plan.parts[0]
     holder, item = ends_at(program.shape, path)
     alone = MessageShape(holder.of, {item.number: item})
@@ -35,7 +35,7 @@ def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget
 
 
 def ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
-    """The message that holds the field at the end of the path, and the field."""
+    """Return the message that has the field at the end of the path, and the field."""
     for number in path[:-1]:
         inner = shape.fields[number].message
         assert inner is not None  # noqa: S101  # resolve.py goes through messages only
@@ -44,7 +44,7 @@ def ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
 
 
 def _rows(path: Path, found: Found) -> list[int]:
-    """The messages that have what holds the field."""
+    """Return the messages that have the parent of the field."""
     present = ~found.doubtful
     if len(path) > 1:
         present &= found.cell(path[:-1]).present
@@ -52,7 +52,7 @@ def _rows(path: Path, found: Found) -> list[int]:
 
 
 def _bytes_of(path: Path, found: Found) -> dict[int, bytes]:
-    """By message all that it has of the field, tags included, in its order: again a message, of this field alone."""
+    """Return all bytes of the field by message, tags included, in order: again a message, with this field alone."""
     pieces: defaultdict[int, bytearray] = defaultdict(bytearray)
     raw: Any = found.buffer.raw
     for values in found.wholes.get(path, ()):

@@ -1,8 +1,8 @@
-"""What a json column holds of a Protobuf field: its value in Protobuf's own mapping to JSON, by the schema's names.
+"""The value of a Protobuf field in a json column: Protobuf's own mapping to JSON, with the schema's names.
 
 https://protobuf.dev/programming-guides/json/: integers of 64 bits are strings, bytes are base64, an enum is its name,
-wrappers are what they wrap, Struct and Value are what they stand for; a field without presence that has its default is
-left out. Apart from the mapping, field names are those of the schema; Any and FieldMask are their fields; NaN and
+wrappers are what they wrap, Struct and Value are the JSON that they represent; a field without presence is omitted if
+it has its default. Unlike in the mapping, field names are the schema's; Any and FieldMask are their fields; NaN and
 Infinity are refused, as in all of Tidegate.
 """
 
@@ -27,30 +27,30 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | None:
-    """The text of a json column; None where the field is missing or null. `tree` is of the message that holds it."""
+    """Return the text of a json column; None if the field is missing or null. `tree`: of the field's message."""
     value = part_of(field, tree)
     found = None if value is None else _measured(partial(json_of, field, value))
     return found if found is None or isinstance(found, Reason) else json_text(found)
 
 
 def json_of_message(shape: MessageShape, tree: Tree) -> Any:
-    """A whole message as parsed JSON, or a Reason."""
+    """Return a whole message as parsed JSON, or a Reason."""
     return _measured(partial(_object, shape, tree))
 
 
 def _measured(make: Callable[[], Any]) -> Any:
-    """What is made; a Reason where that cannot be, or would be too large."""
+    """Return the result of `make`; a Reason if it refuses, or the result would be too large."""
     try:
         found = make()
     except RefusedMessage as refused:
         return refused.reason
-    if (least := _least_size(found)) > MAX_BYTES:  # before it is spelt: names may be much longer than their numbers
+    if (least := _least_size(found)) > MAX_BYTES:  # before it is formatted: names may be much longer than their numbers
         return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MAX_BYTES:,}")
     return found
 
 
 def _least_size(found: Any) -> int:
-    """Characters that the JSON takes at least."""
+    """Return the number of characters that the JSON takes at least."""
     if isinstance(found, JsonObject):
         return sum(len(name) + _least_size(inner) for name, inner in found)
     if isinstance(found, list):
@@ -59,7 +59,7 @@ def _least_size(found: Any) -> int:
 
 
 def json_of(field: FieldShape, value: Any) -> Any:
-    """The value of a field, repeated or not, as parsed JSON (json/single.py has it so). Raises RefusedMessage."""
+    """Return the value of a field, repeated or not, as parsed JSON (see json/single.py). Raises RefusedMessage."""
     if field.message is not None and field.message.is_map_entry:
         return _map(field.message, value)
     return [_single(field, item) for item in value] if field.repeated else _single(field, value)
@@ -85,7 +85,7 @@ def _object(shape: MessageShape, tree: Tree) -> JsonObject:
 
 
 def _map(entry: MessageShape, entries: list[Tree]) -> JsonObject:
-    """By key the last entry; what an entry lacks has its default."""
+    """Return the last entry of each key; a part that an entry lacks has its default."""
     key, value = entry.fields[1], entry.fields[2]
     return JsonObject({_key(key, found): _single(value, _of(found, value)) for found in entries}.items())
 
@@ -98,7 +98,7 @@ def _key(field: FieldShape, entry: Tree) -> str:
 
 
 def _of(tree: Tree, field: FieldShape) -> Any:
-    """A field of a message that has it or its default."""
+    """Return a field of a message, or its default."""
     if field.message is not None:
         return tree.get(field.number, {})
     return tree.get(field.number, field.default)
@@ -118,7 +118,7 @@ def _real(value: float) -> JsonNumber:
 
 
 def _narrow(value: float) -> JsonNumber:
-    """As many digits as 32 bits need."""
+    """Format a float with as many digits as 32 bits need."""
     return _real(float(str(np.float32(value))))
 
 
@@ -151,7 +151,7 @@ def _duration(_shape: MessageShape, tree: Tree) -> str:
 
 
 def _fraction(nanos: int) -> str:
-    """Nothing, or three, six or nine decimals."""
+    """Format a fraction of a second: nothing, or three, six or nine decimals."""
     digits = f"{nanos:09}"
     while digits.endswith("000"):
         digits = digits[:-3]
@@ -172,7 +172,7 @@ def _list(shape: MessageShape, tree: Tree) -> list[Any]:
 
 
 def _value(shape: MessageShape, tree: Tree) -> Any:
-    """google.protobuf.Value: the one member that is set; null where none is."""
+    """Convert google.protobuf.Value to the one member that is set; null if none is."""
     return next((_single(field, tree[number]) for number, field in shape.fields.items() if number in tree), None)
 
 

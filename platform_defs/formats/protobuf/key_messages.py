@@ -1,4 +1,4 @@
-"""Keys that Protobuf's serializers write: whichever message of its schema a key says it is, whole, as parsed JSON."""
+"""Keys that Protobuf's serializers write: a whole message, of any type of its schema, as parsed JSON."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ class KeyMessages:
         if not self._types:
             raise SchemaNotCompatible(["the schema defines no message"])
         self._deepest = max(map(len, self._types))
-        self._shapes = dict[str, MessageShape]()  # they keep what they were asked for
+        self._shapes = dict[str, MessageShape]()  # they cache their fields
 
     def read(self, key: bytes) -> Any:
-        """The document of one key, in Protobuf's own mapping to JSON (json_tree.py); a Reason where it has none."""
+        """Return the document of one key, in Protobuf's own mapping to JSON (json_tree.py), or a Reason."""
         found = message_at(key, self._types, self._deepest) if self._framed else (self._types[0,][0], 0)
         if isinstance(found, Reason):
             return found

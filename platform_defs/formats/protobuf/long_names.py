@@ -1,4 +1,4 @@
-"""Names that would be spelled again and again, for a byte or two of a message each time."""
+"""Names that would be repeated again and again, for a byte or two of a message each time."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible
 
 
 def refuse_long_names(file: FileDescriptorProto) -> None:
-    """Raises SchemaNotCompatible where a field, or a value of an enum, has a longer name than MAX_NAME."""
+    """Raise SchemaNotCompatible if a field, or a value of an enum, has a longer name than MAX_NAME."""
     for name in (*_of_enums(file.enum_type), *_of_messages(file.message_type)):
         if why := too_long(name):
             raise SchemaNotCompatible([f"the schema cannot be read: {why}"])

@@ -1,12 +1,12 @@
-"""Which message of its file a payload holds: the numbers in front of it, as Confluent's serializers write them.
+"""The index of a message type in its file: the numbers in front of a payload, as Confluent's serializers write them.
 
-A count and as many indexes, all zigzag varints: the place of the type among the file's messages, then among those
-nested in it, and so on; a count of 0 is short for the first message of the file.
+A count and as many indexes, all zigzag varints: the place of the type among the file's messages, then among the
+messages nested in it, and so on; a count of 0 is short for the first message of the file.
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format
 
-A map's entry is a nested message too, though no schema spells it. Confluent's serializer for Python counts it; one that
-goes by the text of the schema, as Java's, does not. Indexes of messages nested behind a map may so mean either of two,
-and which is not guessed.
+A map's entry is a nested message too, though it is not in the schema's text. Confluent's serializer for Python counts
+it; one that goes by the text, as Java's does, does not. So the index of a message nested behind a map may mean either
+of two types, and Tidegate does not choose one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ Indexes = tuple[int, ...]
 
 
 def types_of(file: FileDescriptor) -> dict[Indexes, list[Descriptor]]:
-    """The message types that indexes may mean, nested ones included: one, or two where serializers do not agree."""
+    """Return the message types that indexes may mean, nested ones included: one, or two if serializers do not agree."""
     found = dict[Indexes, list[Descriptor]]()
     top = list(file.message_types_by_name.values())
     for counts_entries in (True, False):
@@ -43,13 +43,13 @@ def _is_entry(of: Descriptor) -> bool:
 
 
 def spellings(indexes: Indexes) -> tuple[bytes, ...]:
-    """How the indexes are written: the usual way first."""
+    """Return the encodings of the indexes, the usual one first."""
     written = b"".join(map(_zigzag, (len(indexes), *indexes)))
     return (b"\0", written) if indexes == (0,) else (written,)
 
 
 def read_indexes(payload: bytes, deepest: int) -> tuple[Indexes, int] | None:
-    """The indexes in front of a message, and where it begins; None where there are none, or more than `deepest`."""
+    """Return the indexes in front of a message, and its start; None if there are none, or more than `deepest`."""
     count, at = _varint(payload, 0)
     if not 0 <= count <= deepest:
         return None
@@ -63,7 +63,7 @@ def read_indexes(payload: bytes, deepest: int) -> tuple[Indexes, int] | None:
 def message_at(
     payload: bytes, types: Mapping[Indexes, Sequence[Descriptor]], deepest: int
 ) -> tuple[Descriptor, int] | Reason:
-    """The type of the message that the payload holds, and where in it the message begins."""
+    """Return the type of the message in the payload, and the position at which the message begins."""
     found = read_indexes(payload, deepest)
     if found is None:
         shown = payload[:8].hex(" ")
@@ -77,7 +77,7 @@ def message_at(
 
 
 def _varint(payload: bytes, at: int) -> tuple[int, int]:
-    """A number and the position behind it; -1 for one that is cut off, too long, or negative."""
+    """Return a number and the position behind it; -1 if it is cut off, too long, or negative."""
     value = 0
     for place, byte in enumerate(payload[at : at + 5]):
         value |= (byte & 0x7F) << 7 * place

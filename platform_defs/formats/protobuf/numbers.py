@@ -1,4 +1,4 @@
-"""Numbers as they are on the wire, many at once, and what they stand for."""
+"""Conversions of numbers on the wire, for many messages at once."""
 
 from collections.abc import Callable
 
@@ -31,8 +31,8 @@ def _float(raw: Words) -> npt.NDArray[np.float64]:
         return raw.astype(np.uint32).view(np.float32).astype(np.float64)
 
 
-# By kind, of raw values. Numbers are cut to their width, as Google's parsers do. Of uint64 and fixed64 those that int64
-# cannot hold become negative.
+# By kind, of raw values. Numbers are cut to their width, as Google's parsers do. A uint64 or fixed64 that int64
+# cannot represent becomes negative.
 INTEGERS: dict[str, Callable[[Words], Integers]] = {
     "int32": _signed_32,
     "sfixed32": _signed_32,
@@ -56,21 +56,21 @@ REALS: dict[str, Callable[[Words], npt.NDArray[np.float64]]] = {
 
 
 def enum_places(of: EnumShape, numbers: Integers) -> tuple[Integers, Mask]:
-    """Where in the ascending list of the enum's numbers each is; and which of them the enum does not name."""
+    """Return each number's place in the ascending list of the enum's numbers, and a mask of numbers without a name."""
     known = np.array(sorted(of.names), np.int64)
     places = np.minimum(np.searchsorted(known, numbers), len(known) - 1)
     return places, known[places] != numbers
 
 
 def timestamp_micros(seconds: Integers, nanos: Integers) -> tuple[Integers, Mask]:
-    """Microseconds from 1970, and which are not exact or not of the years 1 to 9999."""
+    """Return microseconds from 1970, and a mask of values that are not exact or not of the years 1 to 9999."""
     wrong = (seconds < FIRST_SECOND) | (seconds > LAST_SECOND)
     wrong |= (nanos < 0) | (nanos >= _NANOS) | (nanos % 1_000 != 0)
     return np.where(wrong, 0, seconds) * _MICROS + nanos // 1_000, wrong
 
 
 def date_days(years: Integers, months: Integers, days: Integers) -> tuple[npt.NDArray[np.int32], Mask]:
-    """Days from 1970, and which are not dates of the years 1 to 9999."""
+    """Return days from 1970, and a mask of values that are not dates of the years 1 to 9999."""
     wrong = (years < 1) | (years > 9999) | (months < 1) | (months > 12) | (days < 1) | (days > 31)
     month = np.where(wrong, 0, (years - 1970) * 12 + months - 1).astype("datetime64[M]")
     day = month.astype("datetime64[D]") + np.where(wrong, 0, days - 1)

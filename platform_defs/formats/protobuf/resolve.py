@@ -1,4 +1,4 @@
-"""Whether messages of a type can become rows of a contract, and how: decided once, before a byte is read.
+"""The plan by which messages of a type become rows of a contract: made once, before a byte is read.
 
     contract        Protobuf
     string          string; an enum's name
@@ -10,12 +10,12 @@
     timestamp       google.protobuf.Timestamp
     uuid, time      string
     bytes           bytes
-    array<type>     repeated, of what the type is read from, wrappers apart
+    array<type>     repeated, of a type that its items are read from, except wrappers
     json            any field
 
-A wrapper (google.protobuf.Int64Value and the like) is as what it wraps. A decimal, date, uuid or time in a string
-without presence (proto3 without `optional`) is null where the string is empty: that is how such a field is missing. A
-field of the contract that the type does not have is null where that is allowed.
+A wrapper (google.protobuf.Int64Value and the like) is read as the type that it wraps. A decimal, date, uuid or time in
+a string without presence (proto3 without `optional`) is null if the string is empty: that is how such a field is
+missing. A field of the contract that the type does not have is null if that is allowed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,7 +33,7 @@ Path = tuple[int, ...]  # the numbers of the fields that lead to a value, outerm
 
 _INTEGERS_32 = ("int32", "uint32", "sint32", "fixed32", "sfixed32")
 _INTEGERS = (*_INTEGERS_32, "int64", "uint64", "sint64", "fixed64", "sfixed64")
-_SCALARS: dict[str, dict[str, str]] = {  # by the contract's type: how each kind is read
+_SCALARS: dict[str, dict[str, str]] = {  # by the contract's type: the recipe for each kind
     "string": {"string": "text", "enum": "enum_name"},
     "integer": dict.fromkeys(_INTEGERS, "integer"),
     "double": dict.fromkeys(("double", "float", *_INTEGERS_32), "double"),
@@ -63,17 +63,17 @@ _WRAPPERS = frozenset(
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """How a column is made: by `recipe`, of what is at the ends of `parts`. Recipe `missing`: it is always null."""
+    """The plan of a column: `recipe`, applied to the values at the ends of `parts`. Recipe `missing`: always null."""
 
     item: Field
     recipe: str
     parts: tuple[Path, ...] = ()
-    shape: FieldShape | None = None  # of what is at the end of the first part
-    items: "ColumnPlan | None" = None  # of an array: how each item is made; its parts begin within the item
+    shape: FieldShape | None = None  # of the value at the end of the first part
+    items: "ColumnPlan | None" = None  # of an array: the plan of each item; its parts begin within the item
 
     @property
     def is_whole(self) -> bool:
-        """True if it is made of all that the message has of a field."""
+        """True if the column takes all that the message has of a field."""
         return self.recipe in ("json", "array")
 
     @property
@@ -83,22 +83,22 @@ class ColumnPlan:
 
     @property
     def empty_is_null(self) -> bool:
-        """True if an empty text is no value: of a field that cannot be missing, and whose type has no empty value."""
+        """True if an empty text is null: the field cannot be missing, and its type has no empty value."""
         implicit = self.shape is not None and not self.shape.explicit
         return implicit and self.recipe in ("decimal_text", "date_text", "spelled_text")
 
 
 @dataclass(frozen=True)
 class Program:
-    """How messages of one type become rows."""
+    """The plan by which messages of one type become rows."""
 
-    shape: MessageShape  # what of the message is read
+    shape: MessageShape  # the fields that are read
     columns: tuple[ColumnPlan, ...]  # in the order of the contract
 
 
 def resolve(of: Descriptor, contract: Contract) -> Program:
-    """How messages of the type `of` become rows of `contract`. Raises SchemaNotCompatible, with a reason for each field
-    that cannot be read.
+    """Return the program for messages of the type `of` and rows of `contract`. Raises SchemaNotCompatible, with a
+    reason for each field that cannot be read.
     """
     picked, columns, reasons = _Picked(of), list[ColumnPlan](), list[str]()
     for item in contract.fields:
@@ -112,7 +112,7 @@ def resolve(of: Descriptor, contract: Contract) -> Program:
 
 
 class _DoesNotFitError(Exception):
-    """Why a field cannot be read."""
+    """The reason why a field cannot be read."""
 
 
 def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
@@ -138,7 +138,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
 
 
 def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDescriptor]] | None:
-    """How a value is read, and the parts of its message, if it is one; None where it is no value of the type."""
+    """Return the recipe of a value, and the parts of its message, if it is one; None if the types do not match."""
     message = found.message_type
     if message is None:
         recipe = _SCALARS.get(of.kind, {}).get(KINDS[found.type])
@@ -150,7 +150,7 @@ def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDesc
 
 
 def _items(of: Descriptor, item: Field, type_of_items: ColumnType, found: FieldDescriptor) -> ColumnPlan:
-    """How the items of an array are made."""
+    """Return the plan of an array's items."""
     read = _recipe(type_of_items, found) if found.is_repeated else None
     if read is None:
         raise _DoesNotFitError(f"is {spelt(found)} in {of.full_name}, which is not read as {item.type.name}")
@@ -169,7 +169,7 @@ def _planned(
 
 
 def _find(of: Descriptor, item: Field) -> list[FieldDescriptor] | None:
-    """The fields that lead to the value, by the first of the names that the type has."""
+    """Return the fields that lead to the value, by the first name that the type has; None if it has none."""
     for path in (item.path, *item.aliases):
         if found := _along(of, path, item.number):
             return found
@@ -177,7 +177,7 @@ def _find(of: Descriptor, item: Field) -> list[FieldDescriptor] | None:
 
 
 def _along(of: Descriptor, path: MessagePath, number: int | None) -> list[FieldDescriptor] | None:
-    """The fields on the path; the last one by its number, where that is given. None: the type has no such field."""
+    """Return the fields on the path, the last one by its number if given; None if the type has no such field."""
     fields = list[FieldDescriptor]()
     for depth, name in enumerate(path, 1):
         found = of.fields_by_number.get(number) if number and depth == len(path) else _named(of, name)
@@ -190,7 +190,7 @@ def _along(of: Descriptor, path: MessagePath, number: int | None) -> list[FieldD
 
 
 def _named(of: Descriptor, name: str) -> FieldDescriptor | None:
-    """By the name in the schema, or as it is spelled in JSON."""
+    """Return the field of this name, in the schema or in JSON; None if there is none."""
     return of.fields_by_name.get(name) or next((found for found in of.fields if found.json_name == name), None)
 
 
@@ -221,7 +221,7 @@ def spelt(found: FieldDescriptor) -> str:
 
 @dataclass
 class _Picked:
-    """The fields of a message type that are read, on the way to being its shape."""
+    """The fields of a message type that are read; `shape` makes its shape from them."""
 
     of: Descriptor
     below: dict[int, "_Picked | None"] = field(default_factory=dict[int, "_Picked | None"])
@@ -244,7 +244,7 @@ class _Picked:
         return MessageShape(self.of, chosen)
 
     def _rivals(self, chosen: dict[int, FieldShape]) -> Iterator[FieldShape]:
-        """The other members of the oneofs: where one comes last, it is the only one."""
+        """Yield the other members of the oneofs: if one of them comes last, only that one counts."""
         oneofs = {found.oneof for found in chosen.values()} - {""}
         for other in self.of.fields:
             if other.number not in chosen and (shape := field_shape(other, wanted=False)).oneof in oneofs:

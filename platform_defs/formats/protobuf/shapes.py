@@ -1,4 +1,4 @@
-"""What a reader has to know of a Protobuf message type: its fields by number, and how each is on the wire.
+"""The shape of a Protobuf message type, for readers: its fields by number, and their form on the wire.
 
 https://protobuf.dev/programming-guides/encoding/
 """
@@ -44,7 +44,7 @@ _DEFAULTS: dict[str, Any] = {"string": b"", "bytes": b"", "bool": False, "double
 
 @dataclass(frozen=True, eq=False)
 class EnumShape:
-    """The names of an enum's numbers; of several names of a number the first."""
+    """The names of an enum's numbers; if a number has several, the first."""
 
     name: str
     names: Mapping[int, str]
@@ -64,26 +64,26 @@ class FieldShape:
     name: str
     kind: str  # a value of KINDS
     repeated: bool = False
-    explicit: bool = True  # whether the message says if it has the field; where not, a missing one is its default
-    oneof: str = ""  # of whose members the last on the wire is the only one that counts; empty: of none
+    explicit: bool = True  # True if the message shows that it has the field; otherwise a missing one is its default
+    oneof: str = ""  # only the member of it that is last on the wire counts; empty: in no oneof
     enum: EnumShape | None = None
     message: "MessageShape | None" = None
     wanted: bool = True  # False: it only matters as a member of its oneof
 
     @property
     def default(self) -> Any:
-        """What the field is where the message does not have it."""
+        """The value of the field if the message does not have it."""
         if self.repeated:
             return []
         return _DEFAULTS.get(self.kind, 0)
 
     @property
     def wire_type(self) -> int:
-        """Of one value."""
+        """The wire type of one value."""
         return _WIRE_TYPES.get(self.kind, VARINT)
 
     def takes(self, wire_type: int) -> bool:
-        """Return True if what the wire has under the field's number is the field; otherwise it is an unknown one."""
+        """Return True if a value of this wire type, with the field's number, is the field, not an unknown one."""
         packed = self.repeated and wire_type == LENGTH and self.wire_type in PACKABLE
         return wire_type == self.wire_type or packed
 
@@ -111,14 +111,14 @@ class MessageShape:
 
     @cached_property
     def fields(self) -> Mapping[int, FieldShape]:
-        """By number. Types may contain themselves: those of a whole message are made when they are first looked at."""
+        """The fields by number. Types may contain themselves: a whole message makes its fields on first access."""
         if self._chosen is not None:
             return self._chosen
         return {field.number: field_shape(field) for field in self.of.fields}
 
     @cached_property
     def rivals(self) -> Mapping[int, tuple[int, ...]]:
-        """Of each member of a oneof the others: what they had does not count once it follows."""
+        """The other members of the oneof, by member: their values do not count once it follows."""
         members = dict[str, list[int]]()
         for number, field in self.fields.items():
             members.setdefault(field.oneof, []).append(number)
@@ -134,7 +134,7 @@ class MessageShape:
 
 
 def field_shape(field: FieldDescriptor, message: MessageShape | None = None, *, wanted: bool = True) -> FieldShape:
-    """The shape of a field; of its message, if it has one, the whole, unless `message` says how much of it."""
+    """Return the shape of a field, with all of its message, if it has one, unless `message` limits that."""
     if field.message_type is not None and message is None:
         message = MessageShape(field.message_type)
     return FieldShape(

@@ -1,4 +1,4 @@
-"""One Protobuf message at a time: slower than a block, and exact about what is wrong. Its answer is the truth."""
+"""A reader of one Protobuf message at a time: slower than a block, exact about errors. Its result is authoritative."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class MessageReader:
         self._readers = [_column_reader(plan) for plan in program.columns]
 
     def read(self, message: bytes, at: int = 0) -> Row | Reason:
-        """The row that the message, from the byte `at` on, holds; or the first reason why it holds none."""
+        """Return the row of the message, which begins at the byte `at`; or the first reason why there is none."""
         found = TreeReader(message)
         try:
             tree = found.read(self._program.shape, at)
@@ -45,7 +45,7 @@ class MessageReader:
 
 
 def _column_reader(plan: ColumnPlan) -> Callable[[MessageShape, Tree], Any]:
-    """A function from a message's shape and tree to the column's value, None or a Reason."""
+    """Return a function from a message's shape and tree to the column's value, None or a Reason."""
     if plan.recipe == "missing":
         return lambda _shape, _tree: None
     if plan.recipe == "json":
@@ -64,7 +64,7 @@ def _column_reader(plan: ColumnPlan) -> Callable[[MessageShape, Tree], Any]:
 
 
 def _end(shape: MessageShape, tree: Tree | None, path: Path) -> tuple[FieldShape, Tree | None]:
-    """The field at the end of the path, and the message that should hold it; None where there is none."""
+    """Return the field at the end of the path, and the message that should have it; None if that is missing."""
     for number in path[:-1]:
         tree = None if tree is None else tree.get(number)
         shape = _message(shape.fields[number])

@@ -1,8 +1,8 @@
-"""One Protobuf message, field by field: what is on the wire becomes a tree of values, or is refused, naming the byte.
+"""One Protobuf message, field by field: the bytes become a tree of values, or are refused, naming the byte.
 
-As Google's parsers have it: of a field that is repeated where it is not to be, the last value counts, and messages are
-merged; of a oneof, the member that comes last; what is under a number that is not known, or is of another wire type, is
-skipped; numbers are cut to the width of their field. https://protobuf.dev/programming-guides/encoding/
+As in Google's parsers: if a field that is not repeated comes again, the last value counts, and messages are merged; in
+a oneof, the member that comes last counts; a field with an unknown number or another wire type is skipped; numbers are
+cut to the width of their field. https://protobuf.dev/programming-guides/encoding/
 """
 
 import struct
@@ -23,7 +23,7 @@ from platform_defs.formats.protobuf.shapes import (
     MessageShape,
 )
 
-Tree = dict[int, Any]  # by number: an int, float, bool, bytes (string, bytes) or Tree; a list of those where repeated
+Tree = dict[int, Any]  # by number: an int, float, bool, bytes (string, bytes) or Tree; a list if repeated
 
 MAX_DEPTH = 100  # messages within messages, the outermost not counted
 MAX_ITEMS = 1_000_000  # of repeated fields: a million booleans are a megabyte on the wire, and many more as values
@@ -41,19 +41,19 @@ class RefusedMessage(Exception):
 
     @property
     def reason(self) -> Reason:
-        """The reason as a dead letter has it."""
+        """The reason for the dead letter, with the names of the fields."""
         of = f", in {excerpt('.'.join(self.within))}" if self.within else ""
         return Reason(self._error_class, f"{self._message}{of}")
 
 
-@dataclass(slots=True)  # not frozen: one is made of each message within a message, which takes longer then
+@dataclass(slots=True)  # not frozen, which is slower: one is made for each message within a message
 class _Message:
-    """A message that is being read: what is known of it before its first byte."""
+    """The state of a message that is being read."""
 
     shape: MessageShape
     tree: Tree  # into which it is read
-    stop: int  # where it ends at the latest; a group ends before, at its mark
-    depth: int  # how many others it is in
+    stop: int  # its end at the latest; a group ends before, at its end tag
+    depth: int  # the number of messages that it is in
     group: int | None = None  # the number of the group that it is
 
     def drop_rivals(self, field: FieldShape) -> None:
@@ -63,14 +63,14 @@ class _Message:
 
 
 class TreeReader:
-    """Reads one message; `unknown` then tells whether it held fields that the contract does not know."""
+    """Reads one message; `unknown` is then True if it has fields that the contract does not know."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._items, self.unknown = data, 0, False
         self._path: list[str] = []  # the names of the fields in which the reader is
 
     def read(self, shape: MessageShape, at: int, depth: int = 0) -> Tree:
-        """The message from the byte `at` on, which is in `depth` others. Raises RefusedMessage."""
+        """Return the message from the byte `at` on, which is in `depth` others. Raises RefusedMessage."""
         tree: Tree = {}
         try:
             self._read(_Message(shape, tree, len(self._data), depth), at)
@@ -80,7 +80,7 @@ class TreeReader:
         return tree
 
     def _read(self, message: _Message, at: int) -> int:
-        """Read the message to its end; returns the position behind it."""
+        """Read the message to its end; return the position behind it."""
         if message.depth > MAX_DEPTH:
             raise RefusedMessage("TooDeep", f"messages nest deeper than {MAX_DEPTH} levels at byte {at}")
         shape, stop = message.shape, message.stop
@@ -116,7 +116,7 @@ class TreeReader:
         return at
 
     def _rival(self, message: _Message, field: FieldShape, wire_type: int, at: int) -> int:
-        """Skip a member of a oneof that is not read; those that are read do not count any longer."""
+        """Skip a member of a oneof that is not read, and drop the others: they no longer count."""
         self.unknown = True
         after = self._skip(message, field.number, wire_type, at)
         enum = field.enum
@@ -165,7 +165,7 @@ class TreeReader:
         return form.unpack_from(self._data, at)[0], end
 
     def _skip(self, message: _Message, number: int, wire_type: int, at: int) -> int:
-        """The position behind a value that is not read."""
+        """Return the position behind a value that is not read."""
         if wire_type == VARINT:
             return self._number(at, message.stop)[1]
         if wire_type == LENGTH:
@@ -175,7 +175,7 @@ class TreeReader:
         return self._after(at, 8 if wire_type == FIXED64 else 4, message.stop)
 
     def _tag(self, at: int, stop: int) -> tuple[int, int, int]:
-        """A field's number, its wire type, and the position behind them."""
+        """Return a field's number, its wire type, and the position behind them."""
         tag, after = self._number(at, stop)
         number, wire_type = tag >> 3, tag & 7
         if after - at > _MAX_BYTES_OF_TAG or tag >= 2**32 or number == 0:
@@ -185,7 +185,7 @@ class TreeReader:
         return number, wire_type, after
 
     def _length(self, at: int, stop: int) -> tuple[int, int]:
-        """Where what has a length in front of it begins and ends."""
+        """Return the start and the end of a value with a length in front of it."""
         length, after = self._number(at, stop)
         if after - at > _MAX_BYTES_OF_TAG or length > _LONGEST:
             raise _malformed(f"gives a length of {length:,} bytes", at)
@@ -197,7 +197,7 @@ class TreeReader:
         return at + length
 
     def _number(self, at: int, stop: int) -> tuple[int, int]:
-        """A varint, cut to 64 bits, and the position behind it."""
+        """Return a varint, cut to 64 bits, and the position behind it."""
         value = 0
         for place in range(_MAX_BYTES_OF_NUMBER):
             if at + place >= stop:
@@ -210,8 +210,8 @@ class TreeReader:
 
 
 def part_of(field: FieldShape, tree: Tree | None, *, has_default: bool = False) -> Any:
-    """What a message has in a field, None where that is missing: the message itself (no tree), or the field, if it can
-    be missing and has no default.
+    """Return the value of a field in a message; None if the message is missing (no tree), or the field, if it can be
+    missing and has no default.
     """
     if tree is None or (field.number not in tree and field.explicit and not has_default):
         return None
@@ -219,14 +219,14 @@ def part_of(field: FieldShape, tree: Tree | None, *, has_default: bool = False) 
 
 
 class _Nothing(MessageShape):
-    """Of which no field is read: what a group holds that is skipped."""
+    """The shape of a group that is skipped: no field is read."""
 
     def __init__(self) -> None:
         self._chosen = {}
 
     @property
     def is_whole(self) -> bool:
-        return True  # whoever skips the group has counted it
+        return True  # the caller that skips the group has counted it
 
 
 def _malformed(what: str, at: int) -> RefusedMessage:

@@ -1,4 +1,4 @@
-"""What each recipe of a column makes of the values in a message: a Python value of the column's type, or a Reason."""
+"""The readers of all recipes: from the values in a message to a Python value of the column's type, or a Reason."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def reader(plan: ColumnPlan) -> Reader:
-    """The function that makes a value of the column's parts."""
+    """Return the function that makes a value from the column's parts."""
     of = plan.item.type
     if plan.recipe == "enum_name":
         return lambda parts: enum_name(plan, parts[0])
@@ -39,7 +39,7 @@ def reader(plan: ColumnPlan) -> Reader:
 
 
 def text(raw: bytes) -> str | Reason:
-    """A string that Postgres' text can hold."""
+    """Return the string, or a Reason if Postgres' text cannot store it."""
     try:
         found = raw.decode()
     except UnicodeDecodeError as wrong:
@@ -49,7 +49,7 @@ def text(raw: bytes) -> str | Reason:
 
 
 def enum_name(plan: ColumnPlan, number: int) -> str | Reason:
-    """The name of an enum's number."""
+    """Return the name of an enum's number, or a Reason."""
     of = plan.shape.enum if plan.shape else None
     assert of is not None  # noqa: S101  # the recipe is for enums
     name = of.names.get(number)
@@ -57,7 +57,7 @@ def enum_name(plan: ColumnPlan, number: int) -> str | Reason:
 
 
 def scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
-    """unscaled times ten to the power of -scale: exactly, or not at all."""
+    """Return unscaled * 10**-scale exactly, or a Reason."""
     if not unscaled:
         return Decimal(0)
     spelt = f"{unscaled}e{-scale}" if scale else str(unscaled)

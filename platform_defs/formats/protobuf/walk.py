@@ -1,9 +1,9 @@
-"""Many messages of one type at once: what each has under each field that is read.
+"""A walk through many messages of one type at once: it finds the values of each field that is read.
 
-Every message has a cursor of its own, between its own start and stop. In a round the lowest tag under any cursor is
-taken, and what follows it is read in all messages that have it there. Protobuf's writers write fields in the order of
-their numbers, so there are about as many rounds as there are fields. What is rare (groups, a message that comes twice,
-two members of a oneof, odd lengths) marks the message as doubtful, and the single reader judges it.
+Each message has a cursor of its own, between its own start and stop. A round takes the lowest tag under any cursor, and
+reads the value after it in all messages that have it there. Protobuf's writers write fields in the order of their
+numbers, so there are about as many rounds as fields. A rare case (groups, a message that comes twice, two members of a
+oneof, odd lengths) marks the message as doubtful, for the single reader.
 """
 
 from collections.abc import Collection
@@ -22,17 +22,17 @@ MAX_THIN_ROUNDS = 64  # ... so only so many of those are made
 
 @dataclass
 class Cell:
-    """What the messages of a block have in one field."""
+    """The values of one field in the messages of a block."""
 
     present: Mask
     raw: Words  # a number as it is on the wire
-    starts: Integers  # of what has a length
+    starts: Integers  # of a value with a length
     stops: Integers
 
 
 @dataclass
 class Found:
-    """What has been found in the messages of a block."""
+    """The values found in the messages of a block."""
 
     buffer: Buffer
     doubtful: Mask
@@ -41,7 +41,7 @@ class Found:
     wholes: dict[Path, list[Values]] = field(default_factory=dict[Path, list[Values]])  # in the order of the messages
 
     def cell(self, path: Path) -> Cell:
-        """The cell of a field: empty, if no message has had it yet."""
+        """Return the cell of a field: empty, if no message has had it yet."""
         if path not in self.cells:
             count = len(self.doubtful)
             self.cells[path] = Cell(
@@ -54,7 +54,7 @@ class Found:
 
 
 def walk(program: Program, buffer: Buffer, starts: Integers, stops: Integers) -> Found:
-    """What the messages data[starts[i]:stops[i]] hold; starts and stops ascend, and no two messages overlap."""
+    """Return the values in the messages data[starts[i]:stops[i]]; both ascend, and no two messages overlap."""
     found = Found(buffer, np.zeros(len(starts), np.bool_), np.zeros(len(starts), np.bool_))
     _Walk(program, found).message(program.shape, (), np.arange(len(starts)), starts, stops)
     return found
@@ -84,7 +84,7 @@ class _Walk:
             self._below(message, below)
 
     def _expect(self, shape: MessageShape, path: Path, rows: Integers) -> Collection[tuple[Path, MessageShape]]:
-        """Fields without presence are there, as soon as their message is; returns the messages to go into."""
+        """Mark fields without presence as present, since their message is; return the messages to go into."""
         inner = list[tuple[Path, MessageShape]]()
         for number, item in shape.fields.items():
             here = (*path, number)
@@ -106,7 +106,7 @@ class _Walk:
             self._found.unknown[values.rows] = True
 
     def _case(self, item: FieldShape, values: Values, cases: dict[str, Integers]) -> None:
-        """Which member of a oneof it is. Two of them, or one that may count as none: the single reader judges."""
+        """Note the member of a oneof. Two of them, or one that may not count, are doubtful."""
         case = cases.setdefault(item.oneof, np.zeros(len(self._found.doubtful), np.int64))
         before = case[values.rows]
         unsure = item.enum is not None and item.enum.closed and not item.wanted

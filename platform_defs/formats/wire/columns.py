@@ -1,6 +1,6 @@
-"""Columns of what cursors have passed, with a null for each message that the cursors are not of.
+"""Columns of the values that cursors have passed, with a null for each message without a cursor.
 
-rows: the messages' numbers, ascending; None: all. count: how many messages there are.
+rows: the messages' numbers, ascending; None: all. count: the number of messages.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ _BITS_128 = pa.decimal128(38, 0)
 
 
 def column_of(values: npt.NDArray[Any], kind: pa.DataType, rows: Integers | None, count: int) -> Column:
-    """Numbers of the width of `kind`, or booleans."""
+    """Return a column of numbers of the width of `kind`, or booleans."""
     if rows is None:
         return pa.array(values).view(kind)
     full = np.zeros(count, values.dtype)
@@ -28,7 +28,7 @@ def column_of(values: npt.NDArray[Any], kind: pa.DataType, rows: Integers | None
 
 
 def binary_column(buffer: Buffer, starts: Integers, lengths: Integers, rows: Integers | None, count: int) -> Column:
-    """What the spans hold, as binary; starts ascend and spans do not overlap."""
+    """Return the bytes in the spans as a binary column; starts ascend and spans do not overlap."""
     offsets = np.zeros(2 * len(starts) + 1, np.int32)  # the gap before each span, and the span, in turn
     offsets[1::2], offsets[2::2] = starts, starts + lengths
     parts: Any = pa.Array.from_buffers(pa.binary(), 2 * len(starts), [None, pa.py_buffer(offsets.data), buffer.arrow])
@@ -41,7 +41,7 @@ def binary_column(buffer: Buffer, starts: Integers, lengths: Integers, rows: Int
 
 
 def spread(column: Column, rows: Integers | None, count: int) -> Column:
-    """Values that are there already, those of `rows`, at their places."""
+    """Return a column with the values at the places `rows`."""
     if rows is None:
         return column
     places = np.zeros(count, np.int64)
@@ -51,7 +51,7 @@ def spread(column: Column, rows: Integers | None, count: int) -> Column:
 
 
 def uuid_texts(buffer: Buffer, starts: Integers) -> Column:
-    """The sixteen bytes from each position on as a uuid's text."""
+    """Return the sixteen bytes from each position on as a uuid's text."""
     octets = buffer.raw[np.minimum(starts, len(buffer.raw) - 16)[:, None] + np.arange(16)]
     written = np.full((len(starts), 36), ord("-"), np.uint8)
     written[:, _HEX_PLACES[::2]], written[:, _HEX_PLACES[1::2]] = _HEX[octets >> 4], _HEX[octets & 15]
@@ -62,7 +62,7 @@ def uuid_texts(buffer: Buffer, starts: Integers) -> Column:
 
 
 def decimal_column(high: Integers, low: Integers, rows: Integers | None, count: int) -> Column:
-    """Integers of 128 bits, two's complement in two halves, as decimal128(38,0). They may have more than 38 digits."""
+    """Return integers of 128 bits, two's complement in two halves, as decimal128(38,0), even beyond 38 digits."""
     pairs = np.zeros((count, 2), np.int64)
     pairs[slice(None) if rows is None else rows] = np.column_stack([low, high])
     valid = None if rows is None else pa.py_buffer(np.packbits(~_absent(rows, count), bitorder="little").data)
@@ -70,8 +70,8 @@ def decimal_column(high: Integers, low: Integers, rows: Integers | None, count: 
 
 
 def texts(column: Column) -> tuple[Column, Mask | None]:
-    """A column of bytes as strings, and which of its values no text column can hold: not UTF-8, or with a NUL; None:
-    none of them. Those are null.
+    """Return a column of bytes as strings, and a mask of the values that no text column can store (not UTF-8, or with a
+    NUL), which are null; None if there are none.
     """
     try:
         found: Any = column.cast(pa.string())

@@ -1,8 +1,8 @@
-"""A cursor in each of many messages: every step is taken in all of them at once, by numpy.
+"""A cursor in each of many messages: numpy takes every step in all of them at once.
 
-Each message has its own position and its own stop, and a cursor never passes its stop. So whatever a message holds, it
-cannot touch its neighbours. A message that breaks a rule is marked doubtful; its cursor stays within its bounds, and
-what is read there means nothing: a reader of single messages must judge it.
+Each message has its own position and its own stop, and a cursor never passes its stop. So a message cannot affect its
+neighbours, whatever its content. A message that breaks a rule is marked doubtful; its cursor stays within its bounds,
+and the values read there mean nothing: a reader of single messages must read it.
 """
 
 from collections.abc import Generator
@@ -15,7 +15,7 @@ from platform_defs.formats.wire.varint import ninth_and_tenth, unsigned
 
 
 class Cursors:
-    """The positions of some messages of a buffer: of all, or of those that `among` picks.
+    """The positions in some messages of a buffer: in all, or in the ones that `among` picks.
 
     at, stops: int64, positions in the buffer, at <= stops. rows: int64, ascending, the messages' numbers; None: all.
     doubtful: a mask over all messages of the buffer, shared by all cursors of it.
@@ -28,28 +28,28 @@ class Cursors:
         return len(self.at)
 
     def doubt(self, wrong: Mask) -> None:
-        """Mark those of these messages."""
+        """Mark the `wrong` messages, a mask over these, as doubtful."""
         if self.rows is None:
             self.doubtful |= wrong
         elif wrong.any():
             self.doubtful[self.rows[wrong]] = True
 
     def doubt_all(self) -> None:
-        """Mark all of these messages."""
+        """Mark all of these messages as doubtful."""
         self.doubtful[slice(None) if self.rows is None else self.rows] = True
 
     @property
     def doubts(self) -> Mask:
-        """Which of these messages are doubtful by now."""
+        """A mask of these messages: True if doubtful by now."""
         return self.doubtful if self.rows is None else self.doubtful[self.rows]
 
     @property
     def left(self) -> Integers:
-        """How many bytes are left in each message."""
+        """The number of bytes left in each message."""
         return self.stops - self.at
 
     def step(self, lengths: Integers | int) -> None:
-        """Move on by `lengths` bytes (none negative); what would pass its stop ends there and is doubtful."""
+        """Move on by `lengths` bytes (none negative). A cursor that would pass its stop ends there and is doubtful."""
         moved = self.at + lengths
         if (moved > self.stops).any():
             self.doubt(moved > self.stops)
@@ -57,17 +57,17 @@ class Cursors:
         self.at = moved
 
     def words(self) -> Words:
-        """The next eight bytes of each, little-endian, not consumed; what lies behind the stop means nothing."""
+        """Return the next eight bytes of each, little-endian, not consumed; the bytes behind the stop mean nothing."""
         return self.buffer.words[self.at]
 
     def octets(self) -> Integers:
-        """One byte of each, consumed: 0 to 255."""
+        """Return one byte of each, consumed: 0 to 255."""
         found = self.buffer.raw[self.at].astype(np.int64)
         self.step(1)
         return found
 
     def varints(self) -> Words:
-        """A varint of each, consumed. One of more than 64 bits is doubtful."""
+        """Return a varint of each, consumed. One of more than 64 bits is doubtful."""
         first = self.buffer.raw[self.at]
         if first.max(initial=0) < 0x80:  # lengths, branches and tags mostly have one byte
             self.step(1)
@@ -81,7 +81,7 @@ class Cursors:
         return values
 
     def spans(self, lengths: Integers) -> tuple[Integers, Integers]:
-        """Where the next `lengths` bytes of each begin and how many they are, consumed. A length that is negative or
+        """Return the start and the length of the next `lengths` bytes of each, consumed. A length that is negative or
         beyond the message is doubtful, and 0.
         """
         wrong = (lengths < 0) | (lengths > self.stops - self.at)
@@ -94,7 +94,7 @@ class Cursors:
 
     @contextmanager
     def among(self, picked: Mask) -> Generator["Cursors"]:
-        """Cursors of the messages that `picked` marks; when they have been moved, these here go on from there."""
+        """Yield cursors of the messages that `picked` marks; these here then go on from their positions."""
         if picked.all():
             yield self
             return
@@ -102,13 +102,13 @@ class Cursors:
         rows = places if self.rows is None else self.rows[places]
         inner = Cursors(self.buffer, self.at[places], self.stops[places], self.doubtful, rows)
         yield inner
-        self.at = self.at.copy()  # spans handed out before hold on to the old positions
+        self.at = self.at.copy()  # spans returned before share the old positions
         self.at[places] = inner.at
 
     @contextmanager
     def within(self, lengths: Integers) -> Generator["Cursors"]:
-        """Cursors that stop after the next `lengths` bytes. Those that do not get there are doubtful; these go on
-        behind them.
+        """Yield cursors that stop after the next `lengths` bytes; these here go on behind them. A cursor that does not
+        get to its stop is doubtful.
         """
         starts, lengths = self.spans(lengths)
         inner = Cursors(self.buffer, starts, starts + lengths, self.doubtful, self.rows)
@@ -116,10 +116,10 @@ class Cursors:
         inner.finish()
 
     def finish(self) -> None:
-        """What has not come to its stop is doubtful."""
+        """Mark each cursor that is not at its stop as doubtful."""
         self.doubt(self.at != self.stops)
 
 
 def cursors_of(buffer: Buffer, starts: Integers, stops: Integers) -> Cursors:
-    """Cursors at the start of each message; starts and stops ascend, and no two messages overlap."""
+    """Return cursors at the start of each message; starts and stops ascend, and no two messages overlap."""
     return Cursors(buffer, starts, stops, np.zeros(len(starts), np.bool_), None)

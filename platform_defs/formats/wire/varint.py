@@ -10,7 +10,7 @@ from platform_defs.formats.blocks.buffer import Integers, Words
 
 _U = np.uint64
 _TOP_BITS = _U(0x8080808080808080)
-# Groups of seven bits are joined in pairs, then those of 14, then those of 28: the lower half stays, the upper moves.
+# Groups of seven bits are joined in pairs, then groups of 14, then of 28: the lower half stays, the upper moves.
 _FOLDS = (
     (_U(0x007F007F007F007F), _U(0x7F007F007F007F00), _U(1)),
     (_U(0x00003FFF00003FFF), _U(0x3FFF00003FFF0000), _U(2)),
@@ -19,8 +19,8 @@ _FOLDS = (
 
 
 def unsigned(words: Words) -> tuple[Words, Integers]:
-    """The varint that each word (eight bytes, little-endian) begins with, and its length in bytes; length 0 where no
-    byte of the eight is its last.
+    """Return the varint at the start of each word (eight bytes, little-endian), and its length in bytes; 0 if no byte
+    of the eight is its last.
     """
     last = ~words & _TOP_BITS
     lowest = last & (~last + _U(1))  # the top bit of the varint's last byte
@@ -34,8 +34,8 @@ def unsigned(words: Words) -> tuple[Words, Integers]:
 
 
 def ninth_and_tenth(values: Words, next_words: Words) -> tuple[Words, Integers]:
-    """The same for varints of which `unsigned` has read the first eight bytes, and a word from the ninth byte on.
-    Length 0 where the tenth byte is not the last, or holds more than the one bit that 64 bits leave for it.
+    """Return the same for varints whose first eight bytes `unsigned` has read, with a word from the ninth byte on.
+    Length 0 if the tenth byte is not the last, or has more than the one bit that 64 bits leave for it.
     """
     ninth, tenth = next_words & _U(0xFF), (next_words >> _U(8)) & _U(0xFF)
     is_tenth = ninth >= _U(0x80)
@@ -44,5 +44,5 @@ def ninth_and_tenth(values: Words, next_words: Words) -> tuple[Words, Integers]:
 
 
 def zigzag(values: Words) -> Integers:
-    """Signed integers, which alternate from zero: 0, -1, 1, -2, ..."""
+    """Return signed integers, which alternate from zero: 0, -1, 1, -2, ..."""
     return ((values >> _U(1)) ^ (_U(0) - (values & _U(1)))).view(np.int64)
