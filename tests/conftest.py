@@ -1,8 +1,8 @@
 """The real broker, database and Spark, started once for each worker; a fresh topic and schema for each test.
 
 Tests run in parallel workers (pytest-xdist), each with a stack, a Spark session and a TIDEGATE_HOME of its own, so no
-test meets another worker's. What shares something expensive shares a worker: the tests of a file that has a fixture of
-the file's own, and those of an `xdist_group`.
+test meets another worker's. Tests that share something expensive share a worker: those of a file that has a fixture of
+its own, and those of an `xdist_group`.
 """
 
 import gc
@@ -29,23 +29,23 @@ from tests.order import GroupScheduling, first_the_longest, folder_mark, is_left
 from tests.support.kafka.secured_kafka import SecuredKafka, secured_kafka
 from tests.support.world import World
 
-# Every process that a test starts inherits it; one that outlives the tests is found by it.
+# Every process that a test starts inherits this variable; it marks those that outlive the tests.
 SESSION = "TIDEGATES_TEST_SESSION"
-# C1 alone: a JVM that lives for seconds spends half of its CPU on compiling what it then hardly uses.
+# C1 alone: a JVM that lives for seconds spends half of its CPU on compiling code that it then hardly uses.
 JAVA = "-XX:TieredStopAtLevel=1"
-# The share of a property's examples that is tried; `make test` tries a quarter.
+# The share of a property's examples that are tried; `make test` tries a quarter.
 EXAMPLES = float(os.environ.get("TIDEGATES_TEST_EXAMPLES", "1"))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """`-n auto`: one worker more than there are cores, since tests wait half of the time; unit tests hardly do."""
+    """Return one worker more than cores for `-n auto`, since tests wait half of the time; unit tests hardly do."""
     return (os.cpu_count() or 1) + (0 if config.option.markexpr.startswith("unit") else 1)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Examples of property tests are the same each time, unless --hypothesis-seed asks for others."""
+    """Make property tests try the same examples each time, unless --hypothesis-seed asks for others."""
     seeded = config.getoption("--hypothesis-seed") is not None
     hypothesis_settings.register_profile("tests", deadline=None, derandomize=not seeded)
     hypothesis_settings.load_profile("tests")
@@ -58,7 +58,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is imported and collected stays to the end: Python's collector of cycles need not look through it, ever."""
+    """Freeze what is imported and collected: it stays to the end, so Python's collector need never look through it."""
     gc.disable()
     yield
     gc.freeze()
@@ -66,7 +66,7 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks each test with its folder and what it shares a worker with; the longest come first."""
+    """Mark each test with its folder and its group, and put the longest first."""
     for item in items:
         item.add_marker(folder_mark(item))
         if is_left_to_test_long(item):
@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """A worker lets the scheduler know which tests belong together, before xdist tells it what there is."""
+    """Write which tests belong together, before xdist gives the scheduler a worker's tests."""
     if _is_worker(session.config):
         write_groups(Path(session.config.option.basetemp).parent, session.items)
 
@@ -90,7 +90,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """Nothing is left running, even of a worker that was killed; files only where a test has failed."""
+    """End what is left running, even by a worker that was killed; keep files only if a test has failed."""
     if _is_worker(session.config):
         return
     processes.end(_left_running(within=10.0), signal.SIGKILL, within=5.0)
@@ -99,7 +99,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 
 def _try_a_share_of_the_examples(test: Any) -> None:
-    """Of a property test; of any other, nothing changes."""
+    """Change a property test to try a share of its examples; leave any other test as it is."""
     given = getattr(test, "_hypothesis_internal_use_settings", None)  # hypothesis has no public name for it
     if given is not None:
         most = max(1, round(given.max_examples * EXAMPLES))
@@ -111,7 +111,7 @@ def _is_worker(config: pytest.Config) -> bool:
 
 
 def _left_running(within: float) -> Sequence[psutil.Process]:
-    """What the tests have started and is still there after so many seconds."""
+    """Return the processes that the tests started and that are still there after so many seconds."""
     mine, until = os.environ[SESSION], time.monotonic() + within
 
     def is_left(process: psutil.Process) -> bool:
@@ -124,7 +124,7 @@ def _left_running(within: float) -> Sequence[psutil.Process]:
 
 @pytest.fixture(scope="session")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A TIDEGATE_HOME of this worker's own, in the environment of every process that a test starts."""
+    """Return this worker's TIDEGATE_HOME, and set it for every process that a test starts."""
     path = tmp_path_factory.mktemp("tidegate")
     os.environ["TIDEGATE_HOME"] = str(path)
     addresses = ("POSTGRES_URL", "DAGSTER_URL", "KAFKA_BOOTSTRAP_SERVERS", "REGISTRY_URL")
@@ -135,7 +135,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def endpoints(home: Path) -> Iterator[Endpoints]:
-    """Where the worker's Kafka and Postgres are; started here, stopped at the end."""
+    """Yield the addresses of the worker's Kafka and Postgres; started here, stopped at the end."""
     stack.up()
     yield connection()
     stack.down()
@@ -143,7 +143,7 @@ def endpoints(home: Path) -> Iterator[Endpoints]:
 
 @pytest.fixture(scope="session")
 def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
-    """Gives the worker's Spark session, started by the first test that asks."""
+    """Yield a function that returns the worker's Spark session, started by the first test that calls it."""
     from resources.spark.session import spark_config, start_session
 
     yield lambda: start_session(spark_config())
@@ -153,24 +153,24 @@ def spark(endpoints: Endpoints) -> Iterator[Callable[[], SparkSession]]:
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A broker with TLS, passwords and ACLs. Tests that use it have the `xdist_group` secured: one is enough."""
+    """Yield a broker with TLS, passwords and ACLs. Tests that use it have the `xdist_group` secured: one is enough."""
     with secured_kafka(tmp_path_factory.mktemp("secured")) as running:
         yield running
 
 
 @pytest.fixture
 def world(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> World:
-    """The worker's systems, with what a test does to them."""
+    """Return the worker's systems, with a test's actions on them."""
     return World(endpoints, spark)
 
 
 @pytest.fixture
 def new_pipeline(world: World) -> Callable[..., Pipeline]:
-    """Makes a pipeline with a topic and schema of its own out of a shipped one (`World.new_pipeline`)."""
+    """Return `World.new_pipeline`: it makes a pipeline with its own topic and schema from a shipped one."""
     return world.new_pipeline
 
 
 @pytest.fixture
 def drain_all(world: World) -> Callable[[Pipeline], list[Published]]:
-    """Runs a pipeline until it is caught up, as a run of its own (`World.drain`)."""
+    """Return `World.drain`: it runs a pipeline until it is caught up, as a run of its own."""
     return world.drain

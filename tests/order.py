@@ -1,6 +1,6 @@
-"""The order in which tests are given to the workers, and what keeps some of them together.
+"""The order in which workers get the tests, and the groups that stay together.
 
-What is last must be short, or one worker works while the others have nothing left to do.
+The last tests must be short, or one worker works while the others have nothing left to do.
 """
 
 import json
@@ -17,7 +17,7 @@ TESTS = Path(__file__).parent
 GROUPS = "groups.json"
 FOLDERS = ("docs", "chaos", "model", "integration", "suites", "unit")  # the folders of tests, the longest tests first
 MARKS = {folder: folder for folder in FOLDERS} | {"chaos": "scenario"}
-# What takes longest of all: it begins first, whatever folder it is in. Parts of test ids.
+# Parts of the ids of the longest tests: they begin first, whatever folder they are in.
 LONGEST = (
     "test_tutorial",
     "test_commands",
@@ -33,7 +33,7 @@ LONGEST = (
 
 
 def folder_mark(item: pytest.Item) -> pytest.MarkDecorator:
-    """The mark of the folder that the test is in."""
+    """Return the mark of the folder that the test is in."""
     return getattr(pytest.mark, MARKS[_folder(item)])
 
 
@@ -44,7 +44,7 @@ def is_left_to_test_long(item: pytest.Item) -> bool:
 
 
 def first_the_longest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The tests, the longest first; each file that has a fixture of its own becomes a group."""
+    """Return the tests, the longest first; each file that has a fixture of its own becomes a group."""
     found = list(items)
     for item in found:
         if _shares_its_file(item) and item.get_closest_marker("xdist_group") is None:
@@ -53,16 +53,16 @@ def first_the_longest(items: Iterable[pytest.Item]) -> list[pytest.Item]:
 
 
 def groups_of(items: Iterable[pytest.Item]) -> dict[str, str]:
-    """The group of each test that has one, by its id."""
+    """Return the group of each test that has one, by test id."""
     marked = ((item.nodeid, item.get_closest_marker("xdist_group")) for item in items)
     return {name: str(mark.args[0]) for name, mark in marked if mark is not None}
 
 
 class GroupScheduling(LoadScopeScheduling):
-    """Gives a worker all tests of a group, and any other test by itself, in their order.
+    """A scheduler that gives a worker all tests of a group, and any other test by itself, in their order.
 
-    Not xdist's own loadgroup: it renames the tests of a group, which pytest 9.2 ignores. Workers, which alone have seen
-    the tests' marks, write the groups down in `folder`.
+    It is not xdist's own loadgroup: that renames the tests of a group, which pytest 9.2 ignores. Workers, which alone
+    have seen the tests' marks, write the groups to `folder`.
     """
 
     def __init__(self, config: pytest.Config, log: Any, folder: Path) -> None:
@@ -78,7 +78,7 @@ class GroupScheduling(LoadScopeScheduling):
 
 
 def write_groups(folder: Path, items: Iterable[pytest.Item]) -> None:
-    """For `GroupScheduling`; every worker writes the same."""
+    """Write the groups for `GroupScheduling`; every worker writes the same."""
     written = folder / f"{GROUPS}.{os.getpid()}"
     written.write_text(json.dumps(groups_of(items)))
     written.replace(folder / GROUPS)
@@ -95,6 +95,6 @@ def _folder(item: pytest.Item) -> str:
 
 
 def _shares_its_file(item: pytest.Item) -> bool:
-    """Return True if it uses a fixture of its file's, which every worker with a test of that file would make again."""
+    """Return True if it uses a fixture of its file, which every worker with a test of that file would make again."""
     used = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009  # pytest has no public name for it
     return any(definition.scope == "module" for definitions in used.values() for definition in definitions)

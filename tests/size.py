@@ -44,12 +44,12 @@ class Checkout:
         return sum(len(text.splitlines()) for path, text in self.files.items() if path.parts[0] in folders)
 
     def crowded(self) -> str:
-        """The number of folders with more than twenty Python files, and the largest."""
+        """Return the number of folders with more than twenty Python files, and the largest count."""
         counts = Counter(path.parent for path in self.files)
         return f"{sum(count > 20 for count in counts.values())} (largest: {max(counts.values())})"
 
     def cycles(self) -> int:
-        """1 if the packages of the shipped code import each other in a cycle, else 0; a package is a folder."""
+        """Return 1 if the packages of the shipped code import each other in a cycle, else 0; a package is a folder."""
         modules = {_module(path): path for path in self.shipped}
         graph: dict[Path, set[Path]] = {path.parent: set() for path in self.shipped}
         for path, tree in self.shipped.items():
@@ -64,7 +64,7 @@ class Checkout:
         return 0
 
     def function_lengths(self) -> str:
-        """Median, 90th percentile and maximum of the lines of a function."""
+        """Return the median, 90th percentile and maximum of the lines of a function."""
         lengths = [(node.end_lineno or node.lineno) - node.lineno + 1 for node in self.functions]
         return f"{median(lengths):.0f} / {quantiles(lengths, n=10)[-1]:.0f} / {max(lengths)}"
 
@@ -73,7 +73,7 @@ class Checkout:
         return f"{median(lengths):.0f} / {quantiles(lengths, n=10)[-1]:.0f} / {max(lengths)}"
 
     def with_one_caller(self) -> str:
-        """The share of private functions whose name is used once in their file, beside the definition."""
+        """Return the share of private functions whose name is used once in their file, beside the definition."""
         private, once = 0, 0
         for tree in self.shipped.values():
             nodes = list(ast.walk(tree))
@@ -94,7 +94,7 @@ class Checkout:
         return sum(len(re.findall(r"\S+", page.read_text())) for page in pages)
 
     def tests(self) -> int:
-        """Test functions; a parametrized one counts once."""
+        """Return the number of test functions; a parametrized one counts once."""
         found = (text for path, text in self.files.items() if path.name.startswith("test_"))
         return sum(len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE)) for text in found)
 

@@ -1,7 +1,7 @@
-"""What the pages of docs/reference take from the code: `python -m tests.docs.reference` writes it into them.
+"""The parts of docs/reference that come from the code: `python -m tests.docs.reference` writes them into the pages.
 
-A page is written by hand, except for what is between `<!-- generated: name -->` and `<!-- end generated -->`: there
-`name` is one of PARTS. tests/docs/test_reference.py fails where a page differs from what the code says.
+A page is written by hand, except between `<!-- generated: name -->` and `<!-- end generated -->`: there `name` is one
+of PARTS. tests/docs/test_reference.py fails if a page differs from the code.
 """
 
 import inspect
@@ -47,7 +47,7 @@ PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end generated -->)", r
 
 
 def contract_keys() -> str:
-    """Every section of a contract with its keys."""
+    """Return every section of a contract with its keys."""
     return "\n".join(_section(section) for section in SECTIONS)
 
 
@@ -67,7 +67,7 @@ def _default(key: Key) -> str:
 
 
 def contract_types() -> str:
-    """The types: how each is written, and which row rules it takes."""
+    """Return the types: how each is written, and the row rules that it takes."""
     heads = ("type", "logicalType", "physicalType", "in the message", "in Postgres", "row rules besides `required`")
     rows = [
         (
@@ -84,18 +84,18 @@ def contract_types() -> str:
 
 
 def contract_sources() -> str:
-    """The sources of fields, with the types of each."""
+    """Return the sources of fields, with the types of each."""
     rows = ((code(name), ", ".join(map(code, one.kinds)), one.meaning) for name, one in SOURCES.items())
     return table(("source", "types", "what the field holds"), rows)
 
 
 def contract_expectations() -> str:
-    """The expectations that a batch rule may name."""
+    """Return the expectations that a batch rule may name."""
     return textwrap.fill(", ".join(map(code, EXPECTATIONS)) + ".", 120, break_on_hyphens=False) + "\n"
 
 
 def exported_types() -> str:
-    """What each type is in a schema that a contract exports."""
+    """Return each column type as the types in an exported schema."""
     kinds = [column_type(name) for name in (*FIXED, "decimal(18,2)", "array<string>")]
     return table(("type", "Avro", "Protobuf", "JSON Schema"), ((code(of.name), *_exported(of)) for of in kinds))
 
@@ -111,7 +111,7 @@ def _exported(of: ColumnType) -> Iterator[str]:
 
 
 def contract_errors() -> str:
-    """What the reader answers to each mistake of tests/unit/contract/contract_mistakes.py, without the file's name."""
+    """Return the reader's error for each of tests/unit/contract/contract_mistakes.py, without the file's name."""
     with tempfile.TemporaryDirectory() as folder:
         rows = [_refused(Path(folder) / "orders.odcs.yaml", right, wrong) for right, wrong, *_ in MISTAKES]
     return table(("instead of", "the contract says", "error"), rows)
@@ -132,13 +132,13 @@ def _one_line(text: str) -> str:
 
 
 def settings() -> str:
-    """The TIDEGATE_* variables."""
+    """Return the TIDEGATE_* variables."""
     heads = ("variable", "meaning", "default", "example")
     return table(heads, ((code(s.variable), s.description, s.default or "", code(s.example or "")) for s in SETTINGS))
 
 
 def error_tree() -> str:
-    """Every error that Tidegate raises on purpose, indented below the one that it is a kind of."""
+    """Return every error that Tidegate raises on purpose, indented below its parent class."""
     return "".join(_error(kind, "  " * depth) for depth, kind in _kinds())
 
 
@@ -148,7 +148,7 @@ def _error(kind: type[TidegateError], indent: str) -> str:
 
 
 def _kinds(kind: type[TidegateError] = TidegateError, depth: int = 0) -> Iterator[tuple[int, type[TidegateError]]]:
-    """Those of platform_defs/errors/, in the order in which its docstring draws them."""
+    """Yield the errors of platform_defs/errors/ and their depths, in the order of its docstring's tree."""
     tree = errors.__doc__ or ""
     yield depth, kind
     below = [one for one in kind.__subclasses__() if one.__module__.startswith(errors.__name__)]
@@ -161,7 +161,7 @@ def _first_paragraph(kind: type) -> str:
 
 
 def ledger() -> dict[str, list[tuple[str, str]]]:
-    """The tables of the schema tidegate that the migrations create, each with its columns: (name, type)."""
+    """Return the tables that the migrations create in the schema tidegate, each with its columns: (name, type)."""
     script = "\n".join(path.read_text() for path in sorted(MIGRATIONS.glob("*.sql")))
     created = re.findall(r"^CREATE TABLE tidegate\.(\w+) \(\n(.*?)^\);", script, re.DOTALL | re.MULTILINE)
     found = {name: list(_columns(body)) for name, body in created}
@@ -187,19 +187,19 @@ def _columns(body: str) -> Iterator[tuple[str, str]]:
 
 
 def _type_of(kind: str) -> str:
-    """`bigint NOT NULL`, of everything behind a column's name."""
+    """Return a type, such as `bigint NOT NULL`, from everything behind a column's name."""
     name = kind.split()[0].rstrip(",")
     return f"{name} NOT NULL" if re.search(r"NOT NULL|PRIMARY KEY|IDENTITY", kind) else name
 
 
 def commands() -> str:
-    """Every command with its arguments and options, as typer knows them."""
+    """Return every command with its arguments and options, as typer knows them."""
     found = [each for name in COMMANDS for each in _commands(f"tidegate {name}", tidegate.load(name))]
     return "\n".join(_command(name, command) for name, command in found)
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """A command, or a group's own and those below it, with their full names. (Any: typer keeps its click private.)"""
+    """Yield a command, or a group's own and those below it, with full names. (Any: typer keeps its click private.)"""
     if not hasattr(command, "list_commands"):
         yield name, command
         return
@@ -219,7 +219,7 @@ def _command(name: str, command: Any) -> str:
 
 
 def _help(text: str) -> str:
-    """The docstring of a command; what `\\b` keeps as it is becomes a block."""
+    """Return a command's docstring as Markdown; text that `\\b` keeps as it is becomes a block."""
     first, kept, rest = inspect.cleandoc(text).partition("\b\n")
     said = "\n".join(textwrap.fill(part, 120) + "\n" for part in first.strip().split("\n\n"))
     return said + (f"\n```text\n{rest.rstrip()}\n```\n" if kept else "")
@@ -248,7 +248,7 @@ def _default_of(item: Any) -> str:
 
 
 def producer_options() -> str:
-    """The options of producers, as they may be written."""
+    """Return the options of producers, as they may be written."""
     heads = ("option", "values", "librdkafka's default", "other names")
     rows = (
         (code(one.name), one.values, code(str(one.default).lower()) or "none", ", ".join(map(code, one.aliases)))
@@ -258,7 +258,7 @@ def producer_options() -> str:
 
 
 def java_options() -> str:
-    """What options of Java's producer are called here."""
+    """Return the options of Java's producer with their names here."""
     return table(("in Java", "here", "unit", "note"), map(_java_option, JAVA.values()))
 
 
@@ -293,7 +293,7 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def written(page: str) -> str:
-    """The page with every generated part as the code has it now."""
+    """Return the page with every generated part as the code has it now."""
     return PART.sub(lambda match: f"{match[1]}\n{PARTS[match[2]]()}\n{match[3]}", page)
 
 
@@ -302,7 +302,7 @@ def pages() -> list[Path]:
 
 
 def main() -> int:
-    """Rewrite the pages; say which of them changed."""
+    """Rewrite the pages, and print which of them changed."""
     for path in pages():
         before = path.read_text()
         if (after := written(before)) != before:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A Markdown table; a `|` in a cell is escaped."""
+    """Return a Markdown table; a `|` in a cell is escaped."""
     lines = [list(heads), *map(list, rows)]
     cells = [[cell.replace("|", r"\|").replace("\n", " ").strip() for cell in line] for line in lines]
     written = [f"| {' | '.join(line)} |\n" for line in cells]
@@ -12,6 +12,6 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def code(text: str) -> str:
-    """`text` as code, whatever backticks it holds; nothing where there is none."""
+    """Return `text` as code, whatever backticks it contains; an empty text for an empty one."""
     fence = "``" if "`" in text else "`"
     return f"{fence}{text}{fence}" if text else ""

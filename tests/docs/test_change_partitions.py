@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs" / "how-to" / "change-partitions.md").read_text()
 
 
 def changed(block: Block, text: str) -> str:
-    """The text after the diff, which has to fit."""
+    """Return the text with the diff applied, which has to fit."""
     lines = block.text.splitlines(keepends=True)
     before, behind = ("".join(line[1:] for line in lines if line[0] in f" {sign}") for sign in "-+")
     assert text.count(before) == 1

@@ -1,8 +1,8 @@
 """Every command in README.md and docs/ is run, in a TIDEGATE_HOME of its own, as a newcomer would.
 
-A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or needs other servers;
-its `tidegate` commands and options have to exist all the same. test_tutorial.py walks docs/tutorial.md, and others walk
-the pages of ELSEWHERE.
+A ```sh block is run, line by line. A ```sh example block is not, since it has a placeholder or needs other servers; its
+`tidegate` commands and options must exist all the same. test_tutorial.py walks docs/tutorial.md, and others walk the
+pages of ELSEWHERE.
 """
 
 import json
@@ -23,19 +23,19 @@ TUTORIAL = ROOT / "docs" / "tutorial.md"
 ELSEWHERE = ("from-a-schema.md", "json-to-avro.md", "change-partitions.md", "production.md")
 WALKED = {TUTORIAL, *(ROOT / "docs" / "how-to" / name for name in ELSEWHERE)}
 PAGES = [ROOT / "README.md", *sorted({*(ROOT / "docs").rglob("*.md")} - WALKED)]
-# Run by the tests below, in their order, or (make test) what runs this.
+# Run by the tests below, in their order; `make test` runs the tests themselves.
 BY_NAME = {"make demo", "make test", "make up", "make down"}
 
 
 def commands(info: str = "sh") -> list[str]:
-    """The lines of every block of that kind, each once."""
+    """Return the lines of every block of that kind, each once."""
     blocks = [block for page in PAGES for block in re.findall(rf"```{info}\n(.*?)```", page.read_text(), re.DOTALL)]
     return list(dict.fromkeys(line.strip() for block in blocks for line in block.splitlines() if line.strip()))
 
 
 @pytest.fixture(scope="module")
 def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of somebody who has just typed `make demo`; in the end, `make down`."""
+    """Yield the environment of a user who has just typed `make demo`; in the end, `make down`."""
     environment = environment_of(tmp_path_factory.mktemp("newcomer"))
     try:
         said = run_command("make demo", environment)
@@ -49,7 +49,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
 
 
 def environment_of(home: Path) -> dict[str, str]:
-    """The environment of somebody who has set nothing, but for their TIDEGATE_HOME."""
+    """Return the environment of a user who has set nothing but TIDEGATE_HOME."""
     chosen = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_"))}
     return chosen | {"TIDEGATE_HOME": str(home)}
 
@@ -122,7 +122,7 @@ def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newc
 
 
 def run_command(command: str, environment: dict[str, str]) -> str:
-    """What `command` prints on stdout. It has to end with 0."""
+    """Return the stdout of `command`, which has to end with 0."""
     done = subprocess.run(
         ["bash", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280, check=False
     )
@@ -131,7 +131,7 @@ def run_command(command: str, environment: dict[str, str]) -> str:
 
 
 def left_running(environment: dict[str, str]) -> list[psutil.Process]:
-    """Processes that live for this TIDEGATE_HOME, by their environment or their command line."""
+    """Return the processes of this TIDEGATE_HOME, by their environment or their command line."""
     home, found = environment["TIDEGATE_HOME"], list[psutil.Process]()
     for process in psutil.process_iter():
         try:

@@ -21,7 +21,7 @@ DAGSTER = ("dagster-webserver", "dagster-daemon")
 
 @pytest.mark.parametrize("service", DAGSTER)
 def test_what_is_passed_on_are_settings_each_given_in_one_way(service: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Compose puts both files together: by name, the last one counts."""
+    """Compose merges both files by name: the last value counts."""
     shown = OVERRIDE["services"][service]
     for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
         monkeypatch.delenv(name)

@@ -28,7 +28,7 @@ select (select (count(*), sum(amount)) from shop.orders)::text,
 
 @pytest.fixture
 def newcomer(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """The environment of somebody who has typed nothing yet; in the end, `make down`."""
+    """Yield the environment of a user who has typed nothing yet; in the end, `make down`."""
     environment = environment_of(tmp_path)
     try:
         yield environment
@@ -62,7 +62,7 @@ def test_the_contract_of_each_example_reads_what_its_schema_writes() -> None:
 
 
 def test_messages_of_each_example_can_be_made_up() -> None:
-    """Also where their schema requires what the contract does not read: the country of an order."""
+    """Also if their schema requires what the contract does not read: the country of an order."""
     for contract in (item.contract for item in find_all(EXAMPLES).pipelines):
         writer = WriterSchema("1", contract.format, SCHEMAS[contract.pipeline].read_text())
         assert len([*EncodedSamples(contract, MessageSchemas(writer), 1).good(200)]) == 200

@@ -25,7 +25,7 @@ with psycopg.connect(connection().postgres_url) as session:
 
 
 def changed(block: Block, text: str) -> str:
-    """The text with each line that a diff takes out replaced by the one behind it."""
+    """Return the text with each line that a diff removes replaced by the one behind it."""
     pairs = re.findall(r"^-(.*)\n\+(.*)$", block.text, re.MULTILINE)
     assert len(pairs) == 3
     for old, new in pairs:

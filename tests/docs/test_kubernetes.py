@@ -1,6 +1,6 @@
-"""docs/examples/kubernetes and kubernetes-executors: each manifest, and a run's Job, as Kubernetes' schemas have it.
+"""docs/examples/kubernetes and kubernetes-executors: each manifest, and a run's Job, against Kubernetes' schemas.
 
-There is no cluster here: what only a cluster would show (images, networks, rights, probes) is not tried.
+There is no cluster here: what only a cluster would show (images, networks, rights, probes) is not tested.
 """
 
 import shutil
@@ -37,14 +37,14 @@ pytestmark = pytest.mark.slow
 
 
 def manifests() -> list[tuple[str, dict[str, Any]]]:
-    """Each, with the name of its file, apart from what only kustomize reads. Patches come last."""
+    """Return each manifest with its file's name, except what only kustomize reads. Patches come last."""
     found = [*sorted(FOLDER.glob("*.yaml")), *sorted(EXECUTORS.glob("*.yaml"))]
     files = [path for path in found if path.name != "kustomization.yaml"]
     return [(path.name, item) for path in files for item in yaml.safe_load_all(path.read_text())]
 
 
 def data(name: str) -> dict[str, str]:
-    """What a ConfigMap or a Secret of this name holds, by key, with what the executors add."""
+    """Return the data of each ConfigMap or Secret of this name, by key, with what the executors add."""
     return {
         key: value
         for _, item in manifests()
@@ -54,7 +54,7 @@ def data(name: str) -> dict[str, str]:
 
 
 def named(item: Any, key: str) -> Iterator[Any]:
-    """Every value of this key, however deep."""
+    """Yield every value of this key, however deep."""
     for name, value in item.items() if isinstance(item, dict) else enumerate(item) if isinstance(item, list) else ():
         if name == key:
             yield value
@@ -78,7 +78,7 @@ def test_every_file_is_applied(folder: Path) -> None:
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not a package of Python's")
 @pytest.mark.parametrize("folder", [FOLDER, EXECUTORS], ids=lambda folder: folder.name)
 def test_kustomize_builds_it(folder: Path) -> None:
-    """Without a cluster: bases, patches and images fit together."""
+    """Bases, patches and images fit together; this needs no cluster."""
     built = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=True).stdout
     items = list(yaml.safe_load_all(built))
     assert set(named(items, "image")) == {"registry.example.com/tidegate:0.2.0"}
@@ -106,7 +106,7 @@ def test_the_settings_are_settings_and_each_secret_is_a_file_that_is_mounted(mon
 
 
 def launcher(folder: Path) -> K8sRunLauncher:
-    """The one of the manifests, which would ask a cluster that is not there."""
+    """Return the launcher of the manifests, with a cluster that is not there."""
     config = yaml.safe_load(data("tidegate-dagster")["dagster.yaml"])["run_launcher"]["config"]
     checked = process_config(K8sRunLauncher.config_type(), config)
     assert checked.success, checked.errors
@@ -141,7 +141,7 @@ def test_the_job_of_a_run_is_as_kubernetes_has_it_and_has_its_secrets(version: s
 
 
 def templates() -> Iterator[tuple[str, Any]]:
-    """The spec of each Deployment, with its file."""
+    """Yield the spec of each Deployment, with its file."""
     for file, item in manifests():
         yield from ((file, spec) for spec in named(item, "spec") if "template" in spec)
 

@@ -1,4 +1,4 @@
-"""What the pages point at is there: files, functions, tests, halts."""
+"""Files, functions, tests and halts that the pages point at exist."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What pages list by hand is what there is: files to touch, error classes."""
+"""Lists that pages keep by hand agree with the code: files to touch, error classes."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ def test_every_file_that_contributing_names_is_there() -> None:
 
 
 def test_every_page_that_code_and_tests_name_is_there() -> None:
-    """In a comment, a docstring, a message or a test: docs/how-to/halts.md, for one."""
+    """A comment, a docstring, a message or a test may name a page: docs/how-to/halts.md, for one."""
     tracked = subprocess.run(["git", "ls-files", *NAMING], cwd=ROOT, capture_output=True, check=True, text=True)
     found = {
         (page, file)
@@ -39,7 +39,7 @@ def test_every_page_that_code_and_tests_name_is_there() -> None:
 
 
 def test_every_error_class_of_decoding_is_in_the_page_about_dead_letters() -> None:
-    """A class is a text of two capitalized words or more; of these there are a few others."""
+    """A class is a text of two capitalized words or more; OTHER_TEXTS are not classes."""
     keys = ROOT / "platform_defs" / "engine" / "task" / "message_keys.py"
     source = [*(ROOT / "platform_defs" / "formats").rglob("*.py"), keys]
     words = re.compile(r'"([A-Z][a-z]+(?:[A-Z]\w+)+)"')

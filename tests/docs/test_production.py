@@ -1,6 +1,6 @@
-"""docs/how-to/production.md is walked: every block of it, in order, against real servers with TLS, logins and ACLs.
+"""Every block of docs/how-to/production.md is run, in order, against real servers with TLS, logins and ACLs.
 
-What the reader of the page has, its variables say; there is nothing else of TIDEGATE_* or libpq's in the environment.
+The environment has the variables of the page's reader, and nothing else of TIDEGATE_* or libpq's.
 """
 
 import os
@@ -35,15 +35,15 @@ ssl.truststore.location={authority}
 
 @dataclass(frozen=True)
 class Walked:
-    """What each block of the page printed, and the server that it was walked with."""
+    """The output of each block of the page, and the server that it was run with."""
 
     said: list[str]
     postgres: TlsPostgres
-    arguments: str  # of Kafka's scripts
+    arguments: str  # for Kafka's scripts
     passwords: list[str]
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        """As the administrator, in the page's database."""
+        """Return a query's rows, as the administrator, in the page's database."""
         with psycopg.connect(self.postgres.url().replace(f"/{DATABASE}?", "/warehouse?")) as session:
             return session.execute(query.encode()).fetchall()
 
@@ -55,7 +55,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
     home = tmp_path_factory.mktemp("production")
     with tls_postgres(tmp_path_factory.mktemp("postgres")) as postgres, secured_kafka(home) as kafka:
         environment = _environment(home, postgres, kafka)
-        # One shell, as a reader has it: a later block uses what an earlier one has set.
+        # One shell, as a reader has it: later blocks use what earlier ones have set.
         script = "\n".join(["set -eu -o pipefail", *(f"echo '{_mark(n)}'\n{text}" for n, text in enumerate(BLOCKS))])
         done = subprocess.run(
             ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=420, check=False
@@ -73,7 +73,7 @@ def _mark(number: int) -> str:
 
 
 def _environment(home: Path, postgres: TlsPostgres, kafka: SecuredKafka) -> dict[str, str]:
-    """What the page calls its names, and Kafka's scripts on the PATH."""
+    """Return the environment: the names that the page uses, and Kafka's scripts on the PATH."""
     secrets, scripts = home / "secrets", home / "scripts"
     secrets.mkdir(mode=0o700)
     scripts.mkdir()

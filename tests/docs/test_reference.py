@@ -1,4 +1,4 @@
-"""The reference pages say what the code does."""
+"""The reference pages agree with the code."""
 
 import re
 from pathlib import Path

@@ -27,7 +27,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_no_line_of_a_page_is_longer_than_120_characters() -> None:
-    """Tables excepted, which Markdown cannot write in another way, and commands, which are copied line by line."""
+    """Except tables, which Markdown cannot write in another way, and commands, which are copied line by line."""
     lines = [(page, n, line) for page in PAGES for n, line in enumerate(page.read_text().splitlines(), 1)]
     assert [
         (page.name, n) for page, n, line in lines if len(line) > 120 and not line.startswith(("|", "tidegate "))

@@ -1,7 +1,7 @@
 """docs/tutorial.md, walked from top to bottom in a copy of the project, as a newcomer would type it.
 
 A `<!-- file: path -->` before a block writes it to that file. A ```sh block is run, and has to succeed unless it is
-marked `sh fails`; the lines of a ```text block behind it have to be in what it printed, one after the other.
+marked `sh fails`; the lines of a ```text block behind it must be in its output, one after the other.
 """
 
 import os
@@ -18,7 +18,7 @@ from platform_defs.cli.main import COMMANDS
 
 ROOT = Path(__file__).parent.parent.parent
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
-# What the environment of these tests is already the result of.
+# The environment of these tests is already the result of this.
 DONE = ("make install",)
 
 
@@ -38,7 +38,7 @@ def blocks(page: str = TUTORIAL) -> list[Block]:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Iterator[Path]:
-    """A copy of the project's files beside a TIDEGATE_HOME of its own, with this environment; stopped in the end."""
+    """Yield a copy of the project beside a TIDEGATE_HOME of its own, with this environment; stop it in the end."""
     folder = tmp_path / "tidegate"
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True
@@ -99,7 +99,7 @@ def test_the_commands_of_the_tutorial_are_there() -> None:
 
 
 def _assert_in_order(wanted: str, printed: str) -> None:
-    """Every line of `wanted` is in `printed`, each behind the one before, however wide the columns are."""
+    """Assert that every line of `wanted` is in `printed`, in this order, however wide the columns are."""
     rest = " ".join(printed.split())
     for line in wanted.splitlines():
         before, found, rest = rest.partition(" ".join(line.split()))
@@ -108,7 +108,7 @@ def _assert_in_order(wanted: str, printed: str) -> None:
 
 
 def _run(commands: str, clone: Path) -> subprocess.CompletedProcess[str]:
-    """The commands in one shell of the clone, which keeps what earlier ones exported."""
+    """Run the commands in one shell of the clone, which keeps the variables that earlier ones exported."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("TIDEGATE_", "DAGSTER_", "VIRTUAL_ENV"))}
     given = {
         "TIDEGATE_HOME": str(clone.parent / "home"),

@@ -19,12 +19,12 @@ MEANINGS = {
 
 
 def verdict_kinds() -> str:
-    """The verdicts."""
+    """Return the classifications, and what follows from each."""
     return table(("verdict", "what follows"), ((code(kind), MEANINGS[kind]) for kind in Verdict))
 
 
 def verdicts_of_postgres() -> str:
-    """By SQLSTATE, for each place."""
+    """Return the classification of each SQLSTATE, for each place."""
     rows = (
         (_codes(item), *(item.at(place) for place in ("ledger", "staging", "table")), item.why)
         for item in error_policy.SQLSTATES
@@ -33,22 +33,22 @@ def verdicts_of_postgres() -> str:
 
 
 def verdicts_of_kafka() -> str:
-    """By the name of the code."""
+    """Return the classification of each Kafka code, by its name."""
     return _of(error_policy.KAFKA, "code")
 
 
 def verdicts_of_registry() -> str:
-    """By HTTP status."""
+    """Return the classification of each HTTP status."""
     return _of(error_policy.REGISTRY, "HTTP status")
 
 
 def verdicts_of_spark() -> str:
-    """By condition, class or SQLSTATE."""
+    """Return the classification of each condition, class or SQLSTATE."""
     return _of(error_policy.SPARK, "condition, class or SQLSTATE")
 
 
 def verdicts_of_errors() -> str:
-    """By class; one that is not listed has the verdict of the class above it."""
+    """Return the classification of each error class; a class that is not listed has its parent's."""
     return table(("error", "verdict"), ((code(kind.__name__), verdict) for kind, verdict in error_policy.OWN.items()))
 
 

@@ -33,7 +33,7 @@ class Child:
         end.close()
 
     def ask(self, request: Any) -> Any:
-        """The answer. Raises DiedError where the process ended over it; the next request has a new process."""
+        """Return the answer. Raise DiedError if the process ended over it; the next request has a new process."""
         try:
             self._pipe.send(request)
             if self._pipe.poll(PATIENCE):
@@ -57,7 +57,7 @@ class Child:
 
 @contextmanager
 def child(answer: Answer) -> Iterator[Child]:
-    """A child that is ended in the end."""
+    """Yield a child, and end it afterwards."""
     process = Child(answer)
     try:
         yield process

@@ -1,4 +1,4 @@
-"""How the cases of a suite end, and the page that says it: docs/reference/conformance.md."""
+"""The results of a suite's cases, and the page with their totals: docs/reference/conformance.md."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,25 +15,25 @@ _TOTALS = ("suite", "cases", "agree", "documented differences", "faults")
 
 @dataclass(frozen=True)
 class Difference:
-    """Where Tidegate departs from a suite on purpose."""
+    """A difference from a suite that Tidegate has on purpose."""
 
     what: str
-    page: str  # of docs/reference that describes it
-    word: str  # that the page has of it
+    page: str  # the page of docs/reference that describes it
+    word: str  # the page's word for it
 
 
 @dataclass
 class Counted:
-    """The cases of a suite, as they end."""
+    """The results of a suite's cases."""
 
     suite: str
-    differences: Mapping[str, Difference]  # those that there may be, by name
+    differences: Mapping[str, Difference]  # the permitted ones, by name
     agree: int = 0
     documented: Counter[str] = field(default_factory=Counter[str])
     faults: list[str] = field(default_factory=list[str])
 
     def add(self, case: str, wrong: str | None, difference: str | None = None) -> None:
-        """Count a case: `wrong` says what is, where all is not as it should be; `difference` names a documented one."""
+        """Count a case: `wrong` is its fault, None if there is none; `difference` names a documented one."""
         if wrong is not None:
             self.faults.append(f"{case}: {wrong}")
         elif difference is not None:
@@ -48,7 +48,7 @@ class Counted:
         return (self.suite, *(f"{count:,}" for count in (sum(counts), *counts)))
 
     def check(self) -> None:
-        """Fail where there is a fault, where a difference is not described, or where the page has other totals."""
+        """Raise AssertionError for a fault, for a difference that is not described, or for other totals on the page."""
         shown = "\n".join(self.faults[:_SHOWN])
         assert not self.faults, f"{self.row}: {len(self.faults):,} faults, such as\n{shown}"
         for name in self.documented:

@@ -17,15 +17,15 @@ from platform_defs.verification.judge.judge import Judge
 from platform_defs.verification.source.messages import Chunk
 
 Outcome = tuple[Any, ...] | str  # the values of a row, in one spelling; or the class of a fault
-Columns = tuple[tuple[str, str], ...]  # of a contract: names and types
+Columns = tuple[tuple[str, str], ...]  # names and types of a contract's columns
 Read = Callable[[Contract, bytes], Outcome]
 
-GOOD = b"{}"  # a message beside the one that is looked at: a row of nulls
+GOOD = b"{}"  # a message beside the one under test: a row of nulls
 _EXACT = Context(prec=100)
 
 
 def answer(request: tuple[Columns, Sequence[bytes], Sequence[str]]) -> list[dict[str, Outcome]]:
-    """For each message what each of the readers named makes of it."""
+    """Return, for each message, the result of each of the readers named."""
     columns, values, names = request
     contract = _contract(columns)
     return [{name: _tried(READERS[name], contract, value) for name in names} for value in values]
@@ -56,7 +56,7 @@ def _judge(contract: Contract) -> ChunkJudge:
 
 
 def _read_block(contract: Contract, value: bytes) -> Outcome:
-    """Between good messages, which stay rows."""
+    """Return the outcome of reading it between good messages, which stay rows."""
     found = decode(contract, pa.array([GOOD, value, GOOD], pa.binary()))
     rows: Any = zip(found.indexes.to_pylist(), found.rows.to_pylist(), strict=True)
     outcomes: dict[int, Outcome] = {index: tuple(row.values()) for index, row in rows}
@@ -85,7 +85,7 @@ def _in_the_middle(found: Mapping[int, Outcome], contract: Contract) -> Outcome:
 
 
 def plain(value: Any) -> Any:
-    """One spelling for each value, so that what is equal is the same: of decimals, JSON texts and the sign of zero."""
+    """Return one form for values that are equal: decimals, JSON texts and the sign of zero."""
     if isinstance(value, Decimal):
         return str(value.normalize(_EXACT)) if value else "0"
     if isinstance(value, float):

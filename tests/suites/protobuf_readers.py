@@ -1,6 +1,6 @@
-"""A Protobuf message through the block reader, the single reader and verify's reader; and what Google's upb has in it.
+"""A Protobuf message through the block reader, the single reader and verify's reader, and through Google's upb.
 
-upb is what the package `protobuf` for Python reads with.
+upb is the parser of the package `protobuf` for Python.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from tests.suites.protobuf_cases import tag, varint
 from tests.suites.protobuf_schema import contract, number, proto
 from tests.unit.formats.protobuf.protobuf_messages import decoded, schema, type_of
 
-GOOD = tag(number("single", "int32"), 0) + varint(7)  # a message beside those that are looked at
+GOOD = tag(number("single", "int32"), 0) + varint(7)  # a message beside those under test
 _LARGEST = 2**63 - 1
 
 
@@ -34,11 +34,11 @@ class Upb:
 
     refused: bool
     values: dict[str, Any] = field(default_factory=dict[str, Any])  # by column; json as parsed JSON
-    departures: set[str] = field(default_factory=set[str])  # what in it Tidegate takes otherwise on purpose
+    departures: set[str] = field(default_factory=set[str])  # contents that Tidegate treats otherwise on purpose
 
 
 def answer(request: tuple[str, Sequence[bytes], Sequence[str]]) -> list[tuple[Upb, dict[str, Outcome]]]:
-    """For each message of a syntax what upb and each of the readers named make of it."""
+    """Return, for each message of a syntax, the results of upb and of each of the readers named."""
     syntax, values, names = request
     found = [READERS[name](syntax, values) for name in names]
     return [
@@ -58,7 +58,7 @@ def _judge(syntax: str) -> ProtobufJudge:
 
 
 def _read_block(syntax: str, values: Sequence[bytes]) -> list[Outcome]:
-    """All in one block, each between good messages, which stay rows."""
+    """Return the outcomes of one block with each value between good messages, which stay rows."""
     found = decoded(_reader(syntax), [payload for value in values for payload in (value, GOOD)] + [GOOD] * 64)
     columns = [column.to_pylist() for column in found.rows.columns]
     rows: Any = zip(found.indexes.to_pylist(), zip(*columns, strict=True), strict=True)
@@ -89,7 +89,7 @@ READERS = {"block": _read_block, "single": _read_single, "verify": _read_verify}
 
 
 def upb(syntax: str, payload: bytes) -> Upb:
-    """Parse the message, and say what of it is to be in the columns."""
+    """Parse the message, and return the values that the columns are to have."""
     try:
         message = GetMessageClass(type_of(proto(syntax), "M")).FromString(payload)
         found = Upb(refused=False, departures=set(_departures(message)))
@@ -127,7 +127,7 @@ def _single(of: FieldDescriptor, value: Any) -> Any:
 
 
 def _departures(message: Any, inside: bool = False) -> Iterator[str]:
-    """Return what a value holds that no column takes, and what upb sets aside as unknown though the schema has it."""
+    """Yield what a value has that no column takes, and what upb treats as unknown though the schema has it."""
     for one in UnknownFieldSet(message):
         if (of := message.DESCRIPTOR.fields_by_number.get(one.field_number)) is not None:
             yield from _set_aside(of, one)
@@ -158,13 +158,13 @@ def _of_map(of: FieldDescriptor, entries: Any) -> Iterator[str]:
 
 
 def _of_scalar(of: FieldDescriptor, value: Any, *, inside: bool) -> Iterator[str]:
-    """`inside`: in a json column, where integers of 64 bits are texts."""
+    """Yield a scalar's departures. `inside`: in a json column, where integers of 64 bits are texts."""
     if of.enum_type is not None:
         if value not in of.enum_type.values_by_number:
             yield "InvalidEnum"
     elif isinstance(value, str) and "\0" in value:
         yield "NulCharacter"
-    elif isinstance(value, bytes) and of.type == FieldDescriptor.TYPE_STRING:  # how upb gives what is not UTF-8
+    elif isinstance(value, bytes) and of.type == FieldDescriptor.TYPE_STRING:  # upb's form of a text that is not UTF-8
         yield "InvalidUtf8"
     elif isinstance(value, float) and not isfinite(value):
         yield "NotFinite"
@@ -173,7 +173,7 @@ def _of_scalar(of: FieldDescriptor, value: Any, *, inside: bool) -> Iterator[str
 
 
 def _set_aside(of: FieldDescriptor, one: Any) -> Iterator[str]:
-    """A number that a closed enum does not name; an entry of a map with such a number, or with unknown fields."""
+    """Yield a closed enum's number without a name; a map entry with such a number, or with unknown fields."""
     is_map = of.message_type is not None and of.message_type.GetOptions().map_entry
     if is_map and one.wire_type == 2:
         yield "MapEntry"

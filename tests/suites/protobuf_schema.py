@@ -27,7 +27,7 @@ _COLUMNS = {
 
 
 def number(position: str, kind: str) -> int:
-    """The number of the field; that of a map is its place behind 600."""
+    """Return the number of a field; for maps, see map_number."""
     return 100 * POSITIONS.index(position) + KINDS.index(kind) + 1
 
 
@@ -37,7 +37,7 @@ def map_number(key: str, value: str) -> int:
 
 @cache
 def proto(syntax: str) -> str:
-    """The text of the schema: proto2 has a group, extensions and a closed enum, proto3 fields without presence."""
+    """Return the schema's text: proto2 has a group, extensions and a closed enum, proto3 fields without presence."""
     is_old = syntax == "proto2"
     zero, label = ("NEW = 0; DONE = 1; LATE = -1; LAST = 2;", "optional " if is_old else "")
     fields = "\n".join(_fields(label))
@@ -77,7 +77,7 @@ def _fields(label: str) -> Iterator[str]:
 
 @cache
 def contract(syntax: str) -> Contract:
-    """A column for each field: arrays of what can be one, json for messages, maps and the group; some within these."""
+    """Return a contract of all fields: arrays if possible, json for messages, maps and the group; some within these."""
     found = {f"{position}_{kind}": _COLUMNS[kind] for position in ("single", "optional", "one") for kind in KINDS}
     found |= {f"many_{kind}": f"array<{_COLUMNS[kind]}>" for kind in KINDS if kind != "message"}
     found |= {

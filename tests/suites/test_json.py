@@ -1,8 +1,8 @@
 """JSONTestSuite, and its numbers in other spellings against every type of number, through the three JSON readers.
 
-Each document is read as a message, as a key that the contract does not know, in a json column, in an array of strings,
-and what an array of one item holds by columns of every type. RFC 8259 says what is JSON; docs/reference/json.md, which
-JSON is a value of which type.
+Each document is read as a message, under a key that the contract does not know, in a json column and in an array of
+strings; the item of an array of one is also read by columns of every type. RFC 8259 defines JSON;
+docs/reference/json.md defines which JSON is a value of which type.
 """
 
 import json
@@ -46,7 +46,7 @@ AT_ONCE = 100  # messages in a request
 
 @dataclass(frozen=True)
 class Case:
-    """A message, and what is right for it."""
+    """A message and its right outcome."""
 
     name: str
     columns: Columns
@@ -69,7 +69,7 @@ class Case:
 
 
 def counted(suite: str, cases: Iterator[Case]) -> Counted:
-    """Every case, read in a child process."""
+    """Return the results of every case, read in a child process."""
     found = Counted(suite, DIFFERENCES)
     by_contract = dict[Columns, list[Case]]()
     for case in cases:
@@ -95,7 +95,7 @@ def _alone(process: Child, columns: Columns, case: Case, name: str) -> Outcome:
 
 
 def of_documents() -> Iterator[Case]:
-    """Each document of the suite, in each place where a message may have it."""
+    """Yield each document of the suite, in each place where a message may have it."""
     for name, text in documents().items():
         yield _whole(name, text)
         yield from _inside(name, text)
@@ -132,7 +132,7 @@ def _inside(name: str, text: bytes) -> Iterator[Case]:
 
 @dataclass(frozen=True)
 class JsonCase(Case):
-    """A json column: `right` is the text that the message has, and the row's means the same."""
+    """A case with a json column: `right` is the message's text, and the row must mean the same."""
 
     def ended(self, found: dict[str, Outcome]) -> tuple[str | None, str | None]:
         wrong, difference = Case.ended(Case(*self._but_for_right()), found)
@@ -164,11 +164,11 @@ class Number(str):
     __slots__ = ()
 
 
-_OWN_TEXT = ("date", "timestamp", "uuid", "time", "bytes")  # of which the suite has no value
+_OWN_TEXT = ("date", "timestamp", "uuid", "time", "bytes")  # the suite has no values of these
 
 
 def expected(raw: Any, of: str) -> Outcome | None:
-    """The row or fault that docs/reference/json.md promises for a value; None where it is a text of its own kind."""
+    """Return the row or fault that docs/reference/json.md promises; None for a text of the type's own kind."""
     if raw is None:
         return (None,)
     if of.startswith("decimal"):
@@ -193,7 +193,7 @@ _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def decimal_of(raw: str, precision: int, scale: int) -> Outcome:
-    """By the exact value: never rounded, and zero whatever its exponent is."""
+    """Return the exact value, never rounded, zero whatever its exponent is; or the class of its fault."""
     if not _DECIMAL.fullmatch(raw):
         return "WrongType"
     mantissa, _, exponent = raw.lower().partition("e")
@@ -231,7 +231,7 @@ def numbers() -> list[str]:
 
 
 def spellings() -> list[str]:
-    """The numbers with other signs, lengths and exponents."""
+    """Return the numbers with other signs, lengths and exponents."""
     found = set(numbers())
     for number in numbers():
         if not (parts := re.fullmatch(r"-?([0-9]+)(\.[0-9]+)?(?:[eE].*)?", number)):
@@ -243,8 +243,8 @@ def spellings() -> list[str]:
 
 
 def of_numbers(every: int) -> Iterator[Case]:
-    """The suite's own numbers against each type; every spelling, or one of so many, against one of them, and every
-    decimal that there is against dozens of spellings.
+    """Yield the suite's own numbers against each type; every spelling, or one of so many, against one of them, and
+    every decimal type against dozens of spellings.
     """
     pairs = [*product(numbers(), TYPES_OF_NUMBERS)]
     for place, number in enumerate(spellings()[::every]):

@@ -1,5 +1,5 @@
-"""Protobuf's binary conformance cases through the three Protobuf readers: what upb takes is a row of the same values,
-what it refuses a dead letter.
+"""Protobuf's binary conformance cases through the three Protobuf readers: a message that upb takes is a row of the same
+values, and one that it refuses is a dead letter.
 """
 
 import json
@@ -87,7 +87,7 @@ def _narrow(reals: Any) -> Any:
 
 
 def _spelt(value: object) -> object:
-    """As `json_readers.plain` has it."""
+    """Return the value in the form of `json_readers.plain`."""
     if isinstance(value, list):
         return [_spelt(item) for item in value]
     return repr(value) if isinstance(value, float) else value

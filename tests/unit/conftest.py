@@ -1,4 +1,4 @@
-"""What the unit tests share."""
+"""Fixtures of the unit tests."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def no_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Of the variables of Tidegate only TIDEGATE_HOME, an empty folder."""
+    """Remove Tidegate's variables, and set TIDEGATE_HOME to an empty folder."""
     for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))

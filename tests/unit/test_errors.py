@@ -11,7 +11,7 @@ from platform_defs.contract.model.contract import CheckResult
 from platform_defs.errors import BadInput, Halt, TidegateError
 from platform_defs.errors.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
 
-SAMPLE: dict[str, dict[str, Any]] = {  # as ledgers hold them since the first version
+SAMPLE: dict[str, dict[str, Any]] = {  # as in ledgers since the first version
     "topic_recreated": {"was": "id 1", "is": "id 2"},
     "cluster_switched": {"was": "here", "is": "there"},
     "topic_changed": {"was": "orders", "is": "orders.v2"},
@@ -78,7 +78,7 @@ def tree(kind: type[TidegateError] = TidegateError) -> Iterator[type[TidegateErr
 
 
 def example(kind: type[TidegateError]) -> list[TidegateError]:
-    """Those above, or, of an error that is nothing but its sentence, that."""
+    """Return the examples of this class, or an error with nothing but a sentence."""
     return [item for item in EXAMPLES if type(item) is kind] or [kind("a sentence")]
 
 

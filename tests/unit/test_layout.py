@@ -1,4 +1,4 @@
-"""The code as text: lines that fit a screen, folders that one can read."""
+"""The code as text: lines that fit a screen, folders that are not crowded."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,7 @@ FILES = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
 
 
 def test_no_line_of_the_code_is_longer_than_120_characters() -> None:
-    """Ruff lets a line through that is long by its pragma or its string."""
+    """Ruff allows a line that is long because of its pragma or its string."""
     lines = [(path, n, line) for path in FILES for n, line in enumerate(path.read_text().splitlines(), 1)]
     assert len(FILES) > 100
     assert [f"{path.relative_to(ROOT)}:{n}" for path, n, line in lines if len(line) > 120] == []

@@ -1,4 +1,4 @@
-"""What to read next, decided from what the ledger and the broker said: no message skipped, none read twice."""
+"""The offsets to read next, from the ledger and the broker: no message skipped, none read twice."""
 
 from dataclasses import replace
 
@@ -133,7 +133,7 @@ def test_another_topic_or_cluster_halts_wherever_the_offsets_lie(places: list[Pl
 
 
 def test_an_answer_without_a_partition_that_was_read_is_stale_and_no_halt() -> None:
-    """Within one topic id Kafka takes no partition away."""
+    """Kafka removes no partition within one topic id."""
     read, view = positions_of([(0, 1, 2), (0, 1, 2)]), view_of([(0, 1, 2)])
     assert outdated(read, view) == "it has no partition 1 of t, which was read"
     with pytest.raises(BrokerAway, match="no partition 1"):
@@ -184,7 +184,7 @@ def test_a_partition_added_later_is_read_from_zero(old: list[Place], new: list[P
     [
         (3, 9, 9, [0]),
         (8, 9, 12, [0]),
-        (9, 9, 12, [0, 1]),  # what came later need not be waited for: it never ends
+        (9, 9, 12, [0, 1]),  # later messages need not be waited for: they never end
         (3, 9, 3, [0, 1]),  # the log was cut meanwhile
         (3, None, 9, [0, 1]),  # a new pipeline, or one that never saw a partition added
     ],
@@ -253,7 +253,7 @@ def test_a_range_is_marked_where_the_partition_got_a_leader_since_it_was_last_re
     }
     marked = mark_new_leaders(ranges, replace(view, partitions=held))
     assert [item.new_leader for item in marked] == [False, True, False]
-    assert [item.end_epoch for item in marked] == [3, 4, 4]  # with what has been read, the positions will get these
+    assert [item.end_epoch for item in marked] == [3, 4, 4]  # the positions get these once the ranges have been read
 
 
 def test_a_planned_batch_of_another_topic_is_not_readable() -> None:
@@ -303,5 +303,5 @@ def test_small_ranges_share_a_task_and_large_ones_do_not() -> None:
     assert tasks_for(sized(*[3] * 10)) == 1
     assert tasks_for(sized(worth, 1)) == 2
     assert tasks_for(sized(worth, worth, worth, worth)) == 4
-    assert tasks_for(sized(9 * worth)) == 1  # a range is never read by two
-    assert tasks_for(sized(*[3] * 2 * RANGES_WORTH_A_TASK, 3)) == 3  # each takes some time to begin
+    assert tasks_for(sized(9 * worth)) == 1  # a range is never read by two tasks
+    assert tasks_for(sized(*[3] * 2 * RANGES_WORTH_A_TASK, 3)) == 3  # each task takes time to begin

@@ -1,4 +1,4 @@
-"""What `python -m bench` compares, and what it prints."""
+"""`python -m bench`: its comparisons and its output."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def test_the_plots_show_each_path_and_each_figure() -> None:
 
 
 def texts(drawn: str) -> list[str]:
-    """What a plot says below its title."""
+    """Return the texts below a plot's title."""
     return re.findall(r"<text[^>]*>([^<]*)", drawn)[1:]
 
 

@@ -1,4 +1,4 @@
-"""What `python -m bench.decode` measures, and what it prints."""
+"""`python -m bench.decode`: its measurements and its output."""
 
 import pytest
 

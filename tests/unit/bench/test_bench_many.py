@@ -1,4 +1,4 @@
-"""What `python -m bench.many` plans, counts and writes."""
+"""`python -m bench.many`: its plan, its counts and its report."""
 
 from array import array
 from pathlib import Path

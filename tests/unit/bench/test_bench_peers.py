@@ -1,4 +1,4 @@
-"""How `python -m bench.peers` talks with a peer, and ends it."""
+"""`python -m bench.peers`: its conversation with a peer."""
 
 import sys
 from pathlib import Path

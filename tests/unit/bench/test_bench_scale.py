@@ -1,4 +1,4 @@
-"""The benchmarks of docs/explanation/scale.md: what they carry, and what they make of the numbers."""
+"""The benchmarks of docs/explanation/scale.md: their messages, and the model fitted to their numbers."""
 
 import json
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def test_the_line_is_that_of_the_points() -> None:
 
 
 def test_the_model_says_by_what_factor_it_misses() -> None:
-    """A step that grows with the square of n is at ten thousand far from the line through fewer."""
+    """A step that grows with the square of n is, at ten thousand, far from the line through smaller n."""
     assert "| 1.00 | 1.00 |" in model_table(_seen(lambda n: 0.002 + 3e-6 * n))
     last = model_table(_seen(lambda n: 0.002 + 1e-8 * n * n)).splitlines()[-1].split("|")
     assert float(last[-2]) > 2
@@ -37,7 +37,7 @@ def test_each_has_a_place_in_the_page(name: str) -> None:
 
 
 def _seen(seconds: Callable[[int], float]) -> dict[int, dict[str, float]]:
-    """Every step took so long, by the number of partitions."""
+    """Return `seconds(n)` as the time of every step, by the number of partitions."""
     return {n: {str(step): seconds(n) for step in (*LEDGER, TASK, RANGE)} for n in (*FEW, *MANY)}
 
 

@@ -1,4 +1,4 @@
-"""`tidegate lag` and a contract that cannot be used."""
+"""`tidegate lag` with contracts that cannot be used, missing topics and unsent lineage events."""
 
 import json
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ NONE: Mapping[str, LineageBacklog] = MappingProxyType({})
 
 @pytest.fixture
 def broken_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of contracts of which the only one has a mistake in it, and systems that are never asked."""
+    """Return the broken contract, alone in its folder; no system is ever reached."""
     good = (assets.ASSETS / "web" / "page_views.odcs.yaml").read_text()
     (tmp_path / "web").mkdir()
     path = tmp_path / "web" / "page_views.odcs.yaml"
@@ -92,7 +92,7 @@ def test_lineage_events_that_have_not_left_are_shown(
 
 @dataclass(frozen=True)
 class Refusing:
-    """A broker that answers every question with `error`."""
+    """A broker that raises `error` for every request."""
 
     error: BadInput
 
@@ -103,9 +103,7 @@ class Refusing:
 def lag_with(
     monkeypatch: pytest.MonkeyPatch, error: BadInput, *arguments: str, found: Mapping[str, LineageBacklog] = NONE
 ) -> Result:
-    """The command, where no pipeline has run, the ledger has `found` that many lineage events, and the broker's answer
-    about a topic is `error`.
-    """
+    """Run lag: no pipeline has run, `found` is the ledger's lineage backlog, the broker raises `error`."""
     status, nothing = PipelineStatus, lambda *_: {}
     ledger = SimpleNamespace(status=status, progress=nothing, lineage_backlog=lambda _: found)
     systems = SimpleNamespace(ledger=ledger, broker=Refusing(error))

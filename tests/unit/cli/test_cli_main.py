@@ -1,4 +1,4 @@
-"""How `tidegate` ends."""
+"""The end of `tidegate`: by an error, by a signal and by its child's exit."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ main.main()
 
 
 def ended(before: str) -> "subprocess.CompletedProcess[str]":
-    """The command, with what it does before its client raises an error."""
+    """Run the command; it executes `before`, then its client raises an error."""
     return subprocess.run(
         [sys.executable, "-c", STARTS.format(before=before)], capture_output=True, text=True, check=False
     )
@@ -65,7 +65,7 @@ main.main()
 
 
 def verified(then: str, *options: str) -> "subprocess.CompletedProcess[str]":
-    """`tidegate verify`, with what it does once it reads."""
+    """Run `tidegate verify`; it executes `then` once it reads."""
     text = VERIFIES.format(then=then, options=options)
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
 
@@ -102,7 +102,7 @@ STAYS = "print(os.getpid(), flush=True); signal.pause()"
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_what_ends_the_command_ends_its_child(number: signal.Signals) -> None:
     listens = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # also where its parent ignores
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # even if its parent ignores it
     )
     text = listens + VERIFIES.format(then=STAYS, options=())
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -117,7 +117,7 @@ def test_what_ends_the_command_ends_its_child(number: signal.Signals) -> None:
 def test_what_stops_the_command_stops_its_child_and_both_go_on() -> None:
     text = VERIFIES.format(then="print(os.getpid(), flush=True); sys.exit(int(sys.stdin.readline()))", options=())
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    # A process group of its own, as a shell starts it: the system stops no group that nobody could continue.
+    # Its own process group, as in a shell: the system does not stop an orphaned group.
     with subprocess.Popen([sys.executable, "-c", text], text=True, process_group=0, **pipes) as process:
         try:
             assert process.stdout is not None

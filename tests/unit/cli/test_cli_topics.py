@@ -1,4 +1,4 @@
-"""`tidegate topics`, called wrongly."""
+"""`tidegate topics` with wrong arguments."""
 
 from typer.testing import CliRunner
 

@@ -1,4 +1,4 @@
-"""What the demos of delivery and of consumer groups choose and conclude, without a server."""
+"""The demos of delivery and of consumer groups, without a server: their choices and conclusions."""
 
 from collections import Counter
 from decimal import Decimal
@@ -28,7 +28,7 @@ SEEDS = st.integers(0, 2**40)
 
 @given(seed=SEEDS)
 def test_what_a_crash_may_lose_is_over_before_the_next_crash(seed: int) -> None:
-    """At most once, it loses the rest of its batch: up to BATCH - 1 transfers."""
+    """With at-most-once delivery, a crash loses the rest of its batch: up to BATCH - 1 transfers."""
     chosen = [crash.transfer for crash in crashes(seed)]
     assert len(chosen) == CRASHES
     assert all(later - earlier > BATCH for earlier, later in pairwise(chosen))

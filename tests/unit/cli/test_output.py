@@ -1,4 +1,4 @@
-"""What a person is shown may quote a message: nothing in it breaks a command or runs in a terminal."""
+"""Output may quote a message: nothing in it breaks a command or runs in a terminal."""
 
 import re
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def test_neither_markup_nor_an_escape_sequence_passes(
 
 
 def test_progress_shows_markup_as_it_is(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
     with output.progress() as show:
         show("[/x]\x1b]52;c;QQ==\x07")
     assert r"[/x]\x1b]52;c;QQ==\x07" in capfd.readouterr().err
@@ -72,7 +72,7 @@ def test_a_table_that_goes_into_a_pipe_is_not_cut(
 def test_a_table_that_does_not_fit_into_a_terminal_is_folded(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, to rich
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
     monkeypatch.setenv("COLUMNS", "40")
     output.print_table(["a"], [["x" * 100]])
     shown = capfd.readouterr().out

@@ -1,4 +1,4 @@
-"""`tidegate produce` where it cannot produce: one sentence, soon, and nothing imported that it can do without."""
+"""`tidegate produce` if it cannot produce: one sentence, soon, and no needless import."""
 
 import shutil
 import subprocess
@@ -29,7 +29,7 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the shipped contracts, which produce reads instead."""
+    """Return a copy of the shipped contracts, which produce reads instead."""
     for path in assets.ASSETS.glob("*/*.odcs.yaml"):
         (tmp_path / path.parent.name).mkdir(exist_ok=True)
         shutil.copy(path, tmp_path / path.parent.name)

@@ -1,4 +1,4 @@
-"""What is said of a cluster, from what was seen of it."""
+"""The findings about a cluster, from its observed state."""
 
 from dataclasses import replace
 from typing import Any
@@ -132,7 +132,7 @@ def test_an_internal_topic_with_too_few_replicas_is_named() -> None:
     (finding,) = health(observed, embedded=False).findings
     assert not finding.unhealthy
     assert finding.command == "tidegate cluster reassign plan __consumer_offsets --replication-factor 3"
-    assert codes(replace(observed, brokers=BROKERS[:1])) == []  # one broker holds one replica
+    assert codes(replace(observed, brokers=BROKERS[:1])) == []  # one broker has one replica
 
 
 def test_as_many_replicas_as_must_be_in_sync_are_warned_of() -> None:

@@ -1,4 +1,4 @@
-"""The planner of a reassignment: by hand, as rules that always hold, and against every assignment there is."""
+"""The planner of a reassignment: by examples, by rules that always hold, and against every possible assignment."""
 
 from collections import Counter
 from itertools import combinations, product

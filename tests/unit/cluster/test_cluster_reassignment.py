@@ -1,4 +1,4 @@
-"""The plan of a reassignment: when it may be applied, what is left of it, what is throttled, and its file."""
+"""The plan of a reassignment: its preconditions, its remaining moves, its throttles and its file."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Skew by CMAK's formulas: assignments made by hand, with the numbers worked out, and what always holds."""
+"""Skew by CMAK's formulas: worked examples, and rules that always hold."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ def topic(*assigned: tuple[int, ...]) -> list[Partition]:
 
 @dataclass(frozen=True)
 class Worked:
-    """An assignment in a cluster of so many brokers, and CMAK's four numbers."""
+    """An assignment in a cluster of `brokers` brokers, and CMAK's four numbers."""
 
     partitions: list[Partition]
     brokers: int
@@ -44,7 +44,7 @@ WORKED = {
     "three of four on one": Worked(topic((1,), (1,), (1,), (2,)), 3, 50, 50, 66, 100),
     # B=3, share ceil(3/3*2)=2: 1 has 3, 2 has 2, 3 has 1; leaders ceil(1)=1: 1 leads 3. One of three: 33.
     "led by one": Worked(topic((1, 2), (1, 3), (1, 2)), 3, 33, 33, 100, 100),
-    # B=3, RF 3: each has 3 = ceil(3/3*3); broker 1 leads all three > 1. None of the leaders 2 and 3 would prefer.
+    # B=3, RF 3: each has 3 = ceil(3/3*3); broker 1 leads all three > 1, two of them for brokers 2 and 3.
     "leaders moved": Worked(
         [partition(0, 1, 2, 3), partition(1, 2, 3, 1, leader=1), partition(2, 3, 1, 2, leader=1)], 3, 0, 33, 100, 33
     ),

@@ -1,4 +1,4 @@
-"""A contract that is right, and what may be wrong in one. docs/reference/errors.md shows the answers to it."""
+"""A correct contract, and mistakes to make in it. docs/reference/errors.md shows the error for each."""
 
 GOOD = """\
 apiVersion: v3.1.0
@@ -66,7 +66,7 @@ schema:
 FIELD = "customProperties: [{property: "
 
 MISTAKES = [
-    # (what a text is replaced with, part of the field's name, part of the message)
+    # (text, its replacement, part of the field's name, part of the message)
     ("version: 1.0.0", "versoin: 1.0.0", "versoin", "did you mean 'version'"),
     ("version: 1.0.0", "version: 1.0", "version", "a string: put 1.0 in quotes"),
     ("domain: shop", "domain: ''", "domain", "missing"),

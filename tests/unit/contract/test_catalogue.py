@@ -1,4 +1,4 @@
-"""What one file under assets/ holds never keeps another from being used, and what is wrong with it is said."""
+"""A mistake in one file under assets/ is reported, and never keeps another file from being used."""
 
 import os
 from pathlib import Path
@@ -35,7 +35,7 @@ TRANSFORM = "def transform(messages):\n    return messages\n"
 
 
 def add(folder: Path, name: str, text: str | bytes | None = None, *, domain: str = "shop", **names: str) -> Path:
-    """A contract called `name` in the domain's folder; its id, topic and table are called like it if not given."""
+    """Write a contract `name` into the domain's folder; id, topic and table are named after it by default."""
     known = {"id": name, "domain": domain, "topic": f"{domain}.{name}", "table": f"{domain}.{name}"} | names
     path = folder / domain / f"{name}{SUFFIX}"
     path.parent.mkdir(exist_ok=True)
@@ -51,7 +51,7 @@ def transform(contract: Path, text: str) -> Path:
 
 
 def only_broken(found: Catalogue, path: Path) -> BadInput:
-    """The error of the one file that cannot be used, where `good` is the one that can."""
+    """Return the error of the one file that cannot be used; `good` is the only pipeline."""
     assert [pipeline.name for pipeline in found.pipelines] == ["good"]
     (item,) = found.broken
     assert item.path == path
@@ -60,7 +60,7 @@ def only_broken(found: Catalogue, path: Path) -> BadInput:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An assets folder with one good pipeline."""
+    """Return an assets folder with one good pipeline."""
     add(tmp_path, "good")
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""The tables of contract/keys/keys.py, which the reference is printed from, say what the reader does."""
+"""The tables of contract/keys/keys.py, which the reference is printed from, agree with the reader."""
 
 from dataclasses import fields
 from typing import get_args

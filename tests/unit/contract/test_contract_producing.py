@@ -1,4 +1,4 @@
-"""What a contract says of its topic's producers, and that it changes nothing about rows."""
+"""A contract's settings for its topic's producers, which change nothing about rows."""
 
 from pathlib import Path
 
@@ -17,11 +17,11 @@ HERE = Path("orders.odcs.yaml")
 PLACE = (
     "    physicalName: shop.orders\n    properties:\n      - name: order_id\n        logicalType: string\n        req"
 )
-LINE = GOOD[: GOOD.index(PLACE)].count("\n") + 3  # of what is put into PLACE first
+LINE = GOOD[: GOOD.index(PLACE)].count("\n") + 3  # the first line put into PLACE
 
 
 def saying(producer: str, *options: str) -> Contract:
-    """The good contract, with a preset and options of its own."""
+    """Return the good contract, with a preset and options of its own."""
     lines = [f"      - {{property: producer, value: {producer}}}"]
     if options:
         lines += ["      - property: producerOptions", "        value:", *(f"          {one}" for one in options)]

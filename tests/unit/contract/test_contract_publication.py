@@ -1,4 +1,4 @@
-"""What publication: direct carries, and what it is refused for, with the place in the file."""
+"""`publication: direct`: the contracts it takes, and those it refuses, with the place in the file."""
 
 from pathlib import Path
 

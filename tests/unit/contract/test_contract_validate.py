@@ -46,7 +46,7 @@ def test_all_mistakes_are_reported_at_once_by_line(tmp_path: Path) -> None:
 
 
 def test_parts_that_depend_on_a_mistake_are_not_reported_as_well(tmp_path: Path) -> None:
-    """An accumulate of a column whose type is wrong, and a batch rule on it, are not mistakes of their own."""
+    """An accumulate or a batch rule on a column with a wrong type is not a mistake of its own."""
     text = (Path(__file__).parents[3] / "assets/bank/transfers.odcs.yaml").read_text()
     wrong = text.replace("physicalType: decimal(18,2)", "physicalType: decimal(99,2)")
     with pytest.raises(BadInput) as refused:

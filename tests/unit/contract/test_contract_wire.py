@@ -1,4 +1,4 @@
-"""What a contract says of formats and schemas: what is read, and what does not go together."""
+"""A contract's formats and schemas: the keys that are read, and those that exclude each other."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.unit.contract.contract_mistakes import GOOD
 
 
 def contract(folder: Path, kind: str, *properties: str, field: str = "") -> Contract:
-    """The good contract in this format, with custom properties of its server, and of the field `kind`."""
+    """Return the good contract in this format, with custom properties of its server and of the field `kind`."""
     given = ", ".join(f"{{property: {one}}}" for one in properties)
     text = GOOD.replace("format: json}", f"format: {kind}, customProperties: [{given}]}}")
     path = folder / "orders.odcs.yaml"

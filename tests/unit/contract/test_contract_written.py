@@ -47,7 +47,7 @@ def _read_back(contract: Contract) -> Contract:
 
 
 def _kept(contract: Contract) -> Contract:
-    """What a document keeps: not where the file is, nor examples."""
+    """Return the contract as a document keeps it: without its path and its examples."""
     return replace(contract, path=HERE, fields=tuple(replace(item, examples=()) for item in contract.fields))
 
 
@@ -141,7 +141,7 @@ def test_a_schema_file_is_a_part_of_what_judges() -> None:
 
 
 def test_every_part_of_a_contract_is_in_its_document() -> None:
-    """Who adds a field to the model adds it to contract/reader/written.py, then here."""
+    """If you add a field to the model, add it to contract/reader/written.py, then here."""
     assert {kind: " ".join(item.name for item in fields(kind) if item.compare) for kind in KEPT} == KEPT
 
 

@@ -1,4 +1,4 @@
-"""A replay begins again when what decides its result has changed, and only then. It is that which was imported."""
+"""A replay starts again only if what decides its result has changed. For code, that is what was imported."""
 
 import gc
 import shutil
@@ -29,7 +29,7 @@ from assets.resources import units
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A pipeline whose transform imports rates (which imports more), words, and what it never runs."""
+    """Return a project whose transform imports rates (which imports more), words, and what it never runs."""
     assets = tmp_path / "project" / "assets"
     assets.mkdir(parents=True)
     files = {
@@ -128,7 +128,7 @@ def test_it_is_of_the_code_that_was_imported_whatever_becomes_of_its_files(proje
 
 
 def test_a_module_that_stays_imported_is_what_it_was(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A transform is imported again each time, and what it imports is not."""
+    """A transform is imported again each time; the modules that it imports are not."""
     monkeypatch.syspath_prepend(project)
     (project / "rate_of_vat.py").write_text("RATE = 1\n")
     text = "import rate_of_vat\ndef transform(messages):\n    return rate_of_vat.RATE\n"
@@ -167,7 +167,7 @@ def test_a_change_of_what_a_transform_imports_changes_the_digest_of_definitions(
 
 @pytest.fixture
 def finalizers() -> Iterator[None]:
-    """Python's collector runs code of others, as finalizers are: there other threads go on."""
+    """Run Python code in each garbage collection, as finalizers do: other threads may continue there."""
 
     def finalize(*_: object) -> None:
         sum(range(200))

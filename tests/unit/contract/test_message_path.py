@@ -1,4 +1,4 @@
-"""A message path: any list of keys can be spelled, and the spelling is read back as the same keys."""
+"""A message path: any list of keys can be written as one, and is read back as the same keys."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What is asked of one value in plain Python is what Arrow says of a column with that value in it."""
+"""Checks of one value in plain Python agree with Arrow's checks of a column with that value."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The names that a contract cannot take are those that Dagster would refuse, or give to something else."""
+"""A contract cannot take a name that Dagster refuses or gives to something else."""
 
 import dagster as dg
 import pytest
@@ -23,5 +23,5 @@ def test_jobs_sensors_and_schedules_for_all_pipelines_are_reserved() -> None:
 
 @pytest.mark.parametrize("table", ["bank.postings", "a_b.c__d", "a__b.c_d"])
 def test_a_table_is_called_as_dagster_calls_it(table: str) -> None:
-    made = reserved._identifier(table)  # pyright: ignore[reportPrivateUsage]  # what it is for
+    made = reserved._identifier(table)  # pyright: ignore[reportPrivateUsage]  # the function under test
     assert made == dg.AssetKey(table.split(".")).to_python_identifier()

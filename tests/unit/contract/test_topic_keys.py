@@ -1,4 +1,4 @@
-"""How a topic is kept, as contracts and topics.yaml say it; and that it changes nothing about rows."""
+"""Topic settings in contracts and topics.yaml, which change nothing about rows."""
 
 from pathlib import Path
 

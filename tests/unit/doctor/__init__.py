@@ -1,1 +1,1 @@
-"""What the doctor concludes."""
+"""The doctor's conclusions."""

@@ -1,4 +1,4 @@
-"""Addresses with passwords: what is taken, what is refused, and that neither is shown."""
+"""Addresses with passwords: which are accepted, which are refused, and that no password is shown."""
 
 import dataclasses
 import importlib
@@ -25,8 +25,8 @@ from resources.process.postgres_address import masked
 from resources.process.settings import Settings, settings
 
 pytestmark = pytest.mark.usefixtures("no_variables")
-PIECE = "Hu7xQ"  # of a password
-HARMLESS = {  # these are of no client
+PIECE = "Hu7xQ"  # a part of a password
+HARMLESS = {  # none of these belongs to a client
     "platform_defs.contract.keys.keys.TypeEntry.options",
     "platform_defs.operations.measuring.faults.Fault.options",
     "platform_defs.producing.config.Chosen.options",
@@ -147,7 +147,7 @@ def _dataclasses() -> Iterator[type]:
 
 
 def test_nothing_that_holds_an_address_or_a_clients_options_prints_them() -> None:
-    """Whatever is printed of an object (a traceback, a log, a debugger) has no password in it."""
+    """No printed object (in a traceback, a log or a debugger) contains a password."""
     shown = {
         f"{one.__module__}.{one.__name__}.{field.name}"
         for one in _dataclasses()

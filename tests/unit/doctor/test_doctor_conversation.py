@@ -1,4 +1,4 @@
-"""What answers at an address may be anything: each answer is Kafka's, or a trouble, and never another error."""
+"""Anything may answer at an address: each answer is Kafka's or a trouble, and never another error."""
 
 import socket
 import struct
@@ -21,7 +21,7 @@ ASKED: list[Callable[[Conversation], object]] = [
 
 
 def _heard(asked: Callable[[Conversation], object], answer: bytes) -> object:
-    """What `asked` makes of the bytes that come back: an answer, or a trouble."""
+    """Return the answer or the trouble that `asked` makes of these bytes."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         theirs.sendall(answer)

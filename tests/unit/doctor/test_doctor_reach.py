@@ -21,7 +21,7 @@ SETTINGS = {
 ONE, TWO = Broker(1, CAME_IN), Broker(2, ADVERTISED)
 ANSWER = Answer("cluster-a", (ONE, TWO), 1, SETTINGS)
 TOLD = Told(2, CAME_IN, ANSWER)
-SAYS: dict[str, str] = {  # what the sentence has to say in its own words, by case
+SAYS: dict[str, str] = {  # words that the sentence must contain, by case
     "unknown_name": "That name is not known here",
     "refused": "its port is not mapped",
     "unreachable": "There is no way to it from here",

@@ -1,4 +1,4 @@
-"""What the doctor says of topics, Postgres, the ledger, Dagster's daemon, clocks and this machine."""
+"""The doctor's findings about topics, Postgres, the ledger, Dagster's daemon, clocks and this machine."""
 
 from dataclasses import replace
 

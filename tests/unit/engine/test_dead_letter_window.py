@@ -30,7 +30,7 @@ def test_as_many_messages_are_kept_as_are_judged_and_hardly_more(counted: list[C
 def test_so_many_of_the_latest_are_dead_letters_as_there_are_in_the_newest_batches(
     counted: list[Counted], size: int
 ) -> None:
-    """Except for the part of the oldest slot: it is taken as if all of that were alike."""
+    """Exact except in the oldest slot, whose dead letters are taken to be spread evenly."""
     recent = after(counted, size)
     latest, oldest = recent.latest(size), recent.slots[0]
     whole = sum(recent.slots, Counted())

@@ -1,4 +1,4 @@
-"""What a task decodes: by generations of a registry, with headers, of chosen messages only."""
+"""A task's decoding: by a registry's generations, with headers, of chosen messages only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -87,7 +87,7 @@ def message(at: int, number: int, value: int) -> Delivered:
 
 
 def read(decoder: BlockDecoder, messages: Sequence[Delivered], chosen: list[int] | None = None) -> dict[int, object]:
-    """By index of the chosen messages: the value, or the class of the fault."""
+    """Return the value of each chosen message, or the class of its fault, by index."""
     (block,) = message_blocks(messages)
     found = decoder.read(0, block, None if chosen is None else pa.array(chosen, pa.int64())).decoded
     rows = zip(integers(found.indexes), columns_of(found.rows)[0].to_pylist(), strict=True)

@@ -1,4 +1,4 @@
-"""Every error has a verdict, on purpose; and an error of a task reaches the driver whatever a message quotes."""
+"""Every error has a classification, and a task's error reaches the driver whatever a message quotes."""
 
 import inspect
 import json
@@ -71,7 +71,7 @@ def test_every_class_of_sqlstate_that_spark_has_is_listed() -> None:
 
 
 def _conditions(jars: Path) -> dict[str, Any]:
-    """Spark's error conditions, from whichever of its jars this version keeps them in."""
+    """Return Spark's error conditions, from the jar that has them in this version."""
     for each in sorted(jars.glob("spark-common-utils*.jar")):
         with zipfile.ZipFile(each) as archive:
             if "error/error-conditions.json" in archive.namelist():
@@ -91,7 +91,7 @@ def test_every_error_of_ours_has_a_verdict(kind: type[TidegateError]) -> None:
         assert all(isinstance(of_error(error), Verdict) for error in example(kind))
 
 
-# ── What the issue demands of them ───────────────────────────────────────────────────────────────────────────────────
+# ── Requirements of the issue ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -1,4 +1,4 @@
-"""What a run asks of the log right before it publishes: where it read to, and by which leaders."""
+"""The check of the log right before a run publishes: the ends that it read to, and their leaders."""
 
 from dataclasses import replace
 from uuid import uuid4
@@ -14,7 +14,7 @@ from platform_defs.offsets import OffsetRange, PendingBatch
 
 
 def staged(*epochs: tuple[int | None, int | None]) -> Staged:
-    """Ranges of one partition: the leader epoch of the message before each, and of the last one in it."""
+    """Return ranges of one partition; `epochs`: of the message before each, and of the last one in it."""
     ranges = tuple(OffsetRange("t", 0, 10 * n, 10 * n + 10, before) for n, (before, _) in enumerate(epochs))
     pending = PendingBatch(1, "cluster", "log", ranges)
     coverage = (Coverage(r, uuid4(), 10, 10, 0, 0, "", last) for r, (_, last) in zip(ranges, epochs, strict=True))
@@ -38,20 +38,20 @@ def test_the_last_look_knows_the_newest_leader_that_was_read_from(
 
 
 def test_messages_of_an_earlier_leader_behind_those_of_a_later_one_are_of_another_log() -> None:
-    """The topic was created again in mid-range, whatever its metadata says."""
+    """The topic was created again within the range, whatever its metadata shows."""
     with pytest.raises(StagingLost, match="of another log"):
         read_up_to(staged((None, 3), (None, None), (None, 0)))
 
 
 def test_messages_of_a_leader_before_the_one_that_showed_the_position_are_read() -> None:
-    """They were in a transaction that was still open when it was elected."""
+    """The messages were in a transaction that was still open when that leader was elected."""
     (at,) = read_up_to(staged((5, 4)))
     assert at.leader_epoch == 5
 
 
 def planned(end_epoch: int | None, *last: int | None) -> Staged:
-    """Ranges of one partition, of a batch whose end was seen in `end_epoch`; the leader epoch of the last message of
-    each. The ranges of coverage are as staging keeps them: without epochs.
+    """Return ranges whose batch saw its end in `end_epoch`; `last`: the leader epochs of their last messages. The
+    ranges of coverage are as staging keeps them: without epochs.
     """
     read = staged(*((None, epoch) for epoch in last))
     ranges = tuple(replace(item, end_epoch=end_epoch) for item in read.pending.ranges)
@@ -72,11 +72,11 @@ def test_messages_of_leaders_up_to_the_one_that_the_plan_saw_are_published(
 ) -> None:
     """A clean election after the plan changes nothing below its end."""
     (at,) = read_up_to(planned(end_epoch, *last))
-    assert at.leader_epoch == 4  # also where no message is of that leader
+    assert at.leader_epoch == 4  # even if no message is from that leader
 
 
 def test_attempts_that_read_the_same_range_of_two_logs_disagree() -> None:
-    """The rows may be of one of them, and the coverage of the other."""
+    """The rows may be from one log, and the coverage from the other."""
     (before,) = staged((None, 3)).coverage
     after = replace(before, attempt=uuid4(), leader_epoch=4)
     with pytest.raises(StagingLost, match="disagree"):

@@ -1,4 +1,4 @@
-"""Where a log was cut, from the leader epochs of what was read and of what it holds now."""
+"""The offset where a log was cut, from the leader epochs that were read and those that it has now."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from resources.postgres.ledger.answers import EpochRead
 
 @dataclass(frozen=True)
 class Held:
-    """A log: the leader epoch of each message, from `low` on; None where there is no message."""
+    """A log: the leader epoch of each message, from `low` on; None if there is no message."""
 
     epochs: Sequence[int | None]
     low: int = 0
@@ -32,7 +32,7 @@ class Held:
 
 
 def cut_of(read: list[int], now: Held, ends: list[int], seen: int | None = None, led: int = 0) -> int:
-    """`led`: the epoch of who led when the ends were seen; 0 where that was who wrote the messages before them."""
+    """Return the cut. `led`: the leader epoch when the ends were seen; 0: that of the messages before them."""
     ranges = [EpochRead(end, max(read[end - 1], led)) for end in ends if end > now.low]
     return first_changed(now, 0, len(read), ranges, now.view, seen)
 
@@ -42,9 +42,9 @@ def cut_of(read: list[int], now: Held, ends: list[int], seen: int | None = None,
     [
         ([0] * 6, [0] * 6 + [1] * 4, 6),  # nothing was cut
         ([0] * 6, [0] * 4 + [1] * 4, 4),
-        ([0] * 6, [0] * 4, 4),  # nor written on
+        ([0] * 6, [0] * 4, 4),  # and nothing was written since
         ([0] * 3 + [1] * 3, [0] * 3 + [1] * 2 + [2] * 9, 5),
-        ([0] * 4 + [2] * 2, [0] * 3 + [1] * 2 + [3] * 4, 5),  # two unclean elections: it parted at 3 already
+        ([0] * 4 + [2] * 2, [0] * 3 + [1] * 2 + [3] * 4, 5),  # two unclean elections: the logs diverged at 3 already
         ([1] * 6, [2] * 9, 0),
         ([0] * 6, [0] * 3 + [None] * 2 + [1] * 4, 3),  # a control record and an aborted message
     ],
@@ -61,7 +61,7 @@ def test_without_epochs_the_end_that_was_seen_tells() -> None:
 
 
 def test_an_end_that_was_seen_and_is_refuted_by_an_epoch_tells_nothing() -> None:
-    """A broker that was behind gave it: the message before the position is the one that was read."""
+    """A lagging broker reported it: the message before the position is the one that was read."""
     assert cut_of([0] * 6, Held([0] * 9), [3, 6], seen=4) == 6
     assert cut_of([0] * 6, Held([0] * 9), [5], seen=4) == 5
 
@@ -72,7 +72,7 @@ def test_what_retention_has_taken_is_not_asked_for() -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[int], list[int], list[int], int]:
-    """What was read, what leaders elected since have made of it, where ranges ended, and where the two part."""
+    """Return what was read, what later leaders have made of it, the ends of ranges, and where the two diverge."""
     steps = st.lists(st.integers(0, 1), max_size=8)
     shared = _climb(draw(steps), 0)
     read = shared + _climb(draw(steps), max([0, *shared]))

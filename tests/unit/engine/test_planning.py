@@ -1,4 +1,4 @@
-"""The plan of a batch, decided without anything outside: what a run carries out and `tidegate plan` shows."""
+"""The plan of a batch, decided without any system: a run executes it and `tidegate plan` shows it."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_an_upsert_adds_no_partition_while_others_wait_for_the_old_ones() -> Non
 
 
 def test_an_upsert_adds_at_most_as_many_partitions_as_it_has() -> None:
-    """The count was doubled twice or more since it was looked at last: a key may have moved from 0 to 1 to 3 to 7."""
+    """The count was doubled twice or more since the last run: a key may have moved from 0 to 1 to 3 to 7."""
     view, positions, read = view_of((0, 9), *[(0, 2)] * 7), [at(0, 9, 7)], []
     while any(decide(contract_of("crm_customers"), positions, None, view).lag.values()):
         plan = decide(contract_of("crm_customers"), positions, None, view)

@@ -1,4 +1,4 @@
-"""What is staged ahead of its turn, and when that is the next batch: decided without any connection."""
+"""Speculative batches, and when one is the next batch: decided without any connection."""
 
 from dataclasses import replace
 from typing import Any
@@ -35,7 +35,7 @@ def pending(plan: BatchPlan, number: int = 7) -> PendingBatch:
 
 
 def guessed(view: TopicView) -> tuple[SpeculativeBatch, list[Position]]:
-    """The guess beside a first batch of two partitions, and the positions once that has committed."""
+    """Return the speculative batch after a first batch of two partitions, and the positions after that one."""
     first = pending(decide(contract(), at(0, 0), None, view))
     plan = plan_after(contract(), first, at(0, 0), view)
     assert plan is not None

@@ -1,4 +1,4 @@
-"""What is left of pruned batches says the same of every offset as they did, whatever pages they were pruned in."""
+"""Ranges of pruned batches describe every offset as the batches did, whatever pages they were pruned in."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ def _range(partition: int, start: int, until: int, batch: int) -> PrunedRange:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[PrunedRange]:
-    """What batches read, in their order. Now and then one skips offsets, or reads some again, as after a cut."""
+    """Return what batches read, in order. Some skip offsets, or read some again, as after a cut."""
     at = {0: 0, 1: 0}
     found: list[PrunedRange] = []
     for batch in range(1, draw(st.integers(1, 12)) + 1):
@@ -34,7 +34,7 @@ Table = dict[tuple[int, int, int], tuple[PrunedRange, int]]
 
 
 def _written(table: Table, found: Sequence[PrunedRange], page: Sequence[PrunedRange]) -> None:
-    """As sql/queries/prune.sql writes them: the gaps of the page's batches that are to be added are counted."""
+    """Write rows as sql/queries/prune.sql does: with the gaps of the page's batches that are to be added."""
     for item in found:
         key = (item.partition, item.first_batch, item.from_offset)
         _, gaps = table.get(key, (None, 0))
@@ -44,14 +44,14 @@ def _written(table: Table, found: Sequence[PrunedRange], page: Sequence[PrunedRa
 
 
 def _newest(table: Table) -> list[PrunedRange]:
-    """As sql/queries/prune.sql gives them."""
+    """Return the newest rows, as sql/queries/prune.sql does."""
     rows = sorted((item for item, _ in table.values()), key=lambda item: (item.last_batch, item.from_offset))
     newest = {item.place: item for item in rows}
     return [replace(item, added_after=item.last_batch) for item in newest.values()]
 
 
 def _of_each_offset(ranges: Sequence[PrunedRange], lost: Sequence[int]) -> list[tuple[int, int, tuple[bool, ...]]]:
-    """Every offset as often as it was read, with which records of lost history are about it."""
+    """Return each offset as often as it was read, with the records of lost history that are about it."""
     return sorted(
         (item.partition, offset, tuple(item.last_batch <= until for until in lost))
         for item in ranges

@@ -24,7 +24,7 @@ def batches(draw: st.DrawFn) -> PendingBatch:
 @pytest.mark.slow
 @given(batches(), st.integers(1, 600), st.integers(1, 600))
 def test_the_parts_are_the_batch(pending: PendingBatch, messages: int, later: int) -> None:
-    """Also where it is cut again after some of them."""
+    """Also if it is cut again after some of them."""
     partitions = len({item.partition for item in pending.ranges})
     cut: list[PendingBatch] = []
     part: PendingBatch | None = recut(pending, messages)

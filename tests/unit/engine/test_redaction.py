@@ -1,4 +1,4 @@
-"""What is classified, and what is said of it: names, rules and classes of errors, never a value."""
+"""Classified values: messages contain names, rules and classes of errors, never a value."""
 
 from dataclasses import replace
 from typing import Any
@@ -183,7 +183,7 @@ CAST = [JavaCause("org.apache.spark.SparkNumberFormatException", "CAST_INVALID_I
     ],
 )
 def test_a_failure_in_a_transform_is_named_and_not_quoted(causes: list[JavaCause], said: str, named: str) -> None:
-    found = job._named(causes, said)  # pyright: ignore[reportPrivateUsage]  # what Spark says comes from a JVM
+    found = job._named(causes, said)  # pyright: ignore[reportPrivateUsage]  # Spark's message comes from a JVM
     assert found.startswith(f"{named} (")
     assert QUOTED not in found
 

@@ -1,4 +1,4 @@
-"""A replay makes each batch that a person decided about by itself, wherever its own batches are cut."""
+"""A replay reads each batch that a person decided about by itself, wherever its own batches end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from platform_defs.engine.plan.replay_plan import DecidedBatch, next_part
 
-Part = tuple[Mapping[int, tuple[int, int]], Mapping[str, Any]]  # by partition what a batch reads, and its marks
+Part = tuple[Mapping[int, tuple[int, int]], Mapping[str, Any]]  # by partition, the offsets of a batch; and its marks
 NextPart = Callable[
     [Sequence[DecidedBatch], Mapping[int, int], Mapping[int, int]], tuple[Mapping[int, int], Mapping[str, Any]]
 ]
@@ -17,7 +17,7 @@ NextPart = Callable[
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[DecidedBatch], dict[int, int]]:
-    """A live pipeline's batches of up to three partitions, some of them decided about, and where it ended."""
+    """Return the decided batches of a live pipeline with up to three partitions, and where it ended."""
     at = dict.fromkeys(range(draw(st.integers(1, 3))), 0)
     decided = list[DecidedBatch]()
     for number in range(draw(st.integers(0, 5))):
@@ -30,7 +30,7 @@ def histories(draw: st.DrawFn) -> tuple[list[DecidedBatch], dict[int, int]]:
 
 
 def parts(decided: Sequence[DecidedBatch], ends: Mapping[int, int], most: int, plan: NextPart) -> list[Part]:
-    """The batches of a replay that reads at most so many offsets of a partition at once."""
+    """Return the batches of a replay that reads at most `most` offsets of a partition at once."""
     at, found = dict.fromkeys(ends, 0), list[Part]()
     while at != ends:
         until, marks = plan(decided, at, ends)

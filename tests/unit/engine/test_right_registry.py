@@ -1,4 +1,4 @@
-"""When a batch of which no schema is known becomes dead letters, and when the question is whose registry this is."""
+"""A batch without a known schema becomes dead letters, or fails because the registry may be the wrong one."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ SPAN = OffsetRange("t", 0, 0, 3)
 
 @dataclass
 class Asked:
-    """Schemas of a registry that has these (engine.schema_ports.Schemas)."""
+    """A source of schemas that finds none (engine.schema_ports.Schemas)."""
 
     familiar: bool
     changed: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Asked:
 
 
 class Faults:
-    """The ledger, as far as it is asked: three messages of an unknown schema."""
+    """A ledger with three messages of an unknown schema."""
 
     def faults(self, _: Staged) -> list[FaultGroup]:
         return [FaultGroup("decode", "UnknownSchemaId", 3, ({"message": "no registry knows a schema 7"},))]

@@ -1,4 +1,4 @@
-"""The contract's row rules: which rows pass, and what the faults of the others say."""
+"""The contract's row rules: the rows that pass, and the faults of the others."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

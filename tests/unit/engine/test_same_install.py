@@ -1,4 +1,4 @@
-"""Tasks refuse to decode by other code than their run's."""
+"""Tasks refuse to decode with other code than their run's."""
 
 import platform
 from collections.abc import Iterator

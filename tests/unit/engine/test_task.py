@@ -1,4 +1,4 @@
-"""What a task records about the range that it read."""
+"""A task's record of the range that it read."""
 
 import tracemalloc
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from platform_defs.offsets import OffsetRange
 
 @dataclass(frozen=True)
 class Delivered:
-    """A message with nothing in it but where it was in the log."""
+    """A message with nothing but its offset."""
 
     at: int
 
@@ -53,7 +53,7 @@ NOTHING = DecodedBlock(
 
 
 def tallied(until: int, *blocks: Sequence[int]) -> _Tally:
-    """[90, until), after messages at these offsets were delivered, block by block."""
+    """Return the tally of [90, until), after messages at these offsets were delivered, block by block."""
     tally = _Tally(OffsetRange("topic", 0, 90, until))
     for offsets in blocks:
         for block in message_blocks([Delivered(at) for at in offsets]):
@@ -87,7 +87,7 @@ def test_half_a_million_gaps_are_kept_in_columns() -> None:
     for start in range(0, 1_000_000, 20_000):
         tally._note_gaps(int64s(np.arange(start, start + 20_000, 2)))
     (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
-    assert peak < 1_000_000  # of Python's; as tuples they take 70 MB
+    assert peak < 1_000_000  # bytes of Python's memory; as tuples they take 70 MB
     assert len(tally.gaps.parts) <= 100
 
 

@@ -1,4 +1,4 @@
-"""Changes of an Avro schema."""
+"""Changes to an Avro schema."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def _enum(*symbols: str) -> dict[str, Any]:
 
 
 def _avro_schema(fields: Mapping[str, Any], name: str = "M") -> dict[str, Any]:
-    """The record; a union that begins with null has the default null, and `(type, more)` has more keys."""
+    """Return the record. A union that begins with null has the default null; `(type, more)` has more keys."""
     made: list[dict[str, Any]] = []
     for key, given in {"id": "string", **fields}.items():
         of, more = given if isinstance(given, tuple) else (given, {})
@@ -65,7 +65,7 @@ def _retyped(
     *ddl: str,
     to: str = "",
 ) -> Change:
-    """The type of the field a has changed."""
+    """Return a change of the type of the field a."""
     values = ({"a": raw[0]}, {"a": raw[1]})
     made = becomes if isinstance(becomes, str) and becomes in ERRORS else {"a": becomes}
     follow = text(to) if to else None
@@ -217,7 +217,7 @@ AVRO = (
         to="decimal(5,2)",
     ),
     _retyped("fewer digits", _money(12, 2), _money(9, 2), (TWO, TWO), "decimal(12,2)", Decimal("1.25"), "FULL"),
-    # The same bytes are another value: a reader that trusts the registry is wrong by a factor of ten.
+    # The same bytes mean another value: a reader that trusts the registry is wrong by a factor of ten.
     _retyped(
         "more decimals",
         _money(9, 2),
@@ -364,7 +364,7 @@ AVRO = (
         'replay: ALTER COLUMN "a" TYPE double precision[]',
         to="array<double>",
     ),
-    # Of an array Postgres writes every row again, so that it is done by a replay.
+    # Postgres would rewrite every row for an array's new type, so a replay does it.
     _retyped(
         "more digits of the items of an array",
         _array(_money(9, 2)),

@@ -1,4 +1,4 @@
-"""Changes of a JSON Schema. The registered schema judges no message; the contract does."""
+"""Changes to a JSON Schema. The contract validates messages; the registered schema does not."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Changes of a Protobuf schema."""
+"""Changes to a Protobuf schema."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ HEAD = 'syntax = "proto3"; package bank; enum State { NEW = 0; DONE = 1; } '
 BODY = "message M { string id = 1; int64 n = 2; optional string a = 3; State state = 4; }"
 BASE: dict[str, Any] = {"id": "1", "n": 5, "a": "x", "state": 1}
 READ = Wanted({"n": "integer", "a": "string", "state": "string"}, record="bank.M")
-FIRST = b"\0"  # the message's index: of the first in its file
+FIRST = b"\0"  # the message index of the first message in its file
 
 
 def _protobuf(
@@ -27,7 +27,7 @@ def _protobuf(
     index: bytes = FIRST,
     was: str = BODY,
 ) -> Change:
-    """`values` differ from BASE, and so does the row; None: not written."""
+    """Return a change whose new message has BASE's fields but for `values`; None: not written."""
     written = {key: value for key, value in {**BASE, **values}.items() if value is not None}
     schemas = (HEAD + was, head + after)
 

@@ -1,9 +1,9 @@
-"""What becomes of a contract's rows when the writer of its messages changes the schema: what each change is.
+"""Changes of a writer's schema, and what each does to a contract's rows.
 
-Each change says what a message becomes that was written with the new schema, what would follow for the table if the
-contract went along, and what a registry says of it. What a registry calls compatible may be refused here, and the
-reverse: it compares schemas with each other, and this compares each with the table's types. The changes themselves are
-in changes_avro.py, changes_protobuf.py and changes_json.py.
+Each change names the row or dead letter that a message of the new schema becomes, the changes of the table if the
+contract follows, and the registry's answer. A registry may accept what is refused here, and the reverse: it compares
+schemas with each other, and this compares each with the table's types. The changes are in changes_avro.py,
+changes_protobuf.py and changes_json.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,12 +26,12 @@ class Change:
     name: str
     format: Format
     schemas: tuple[str, str]  # before, after
-    payloads: Callable[[], tuple[bytes, bytes]]  # makes a message of each: Protobuf's need the compiler
+    payloads: Callable[[], tuple[bytes, bytes]]  # makes a message of each; Protobuf's need the compiler
     contract: Contract
-    becomes: Row | str  # of the second message: its row, or the class of its dead letter
+    becomes: Row | str  # the second message's row, or the class of its dead letter
     registry: Said
-    ddl: tuple[str, ...] = ()  # what the table needs if the contract goes along; "replay: " where rows are made again
-    followed: Contract | None = None  # the contract that goes along; None: it may stay as it is
+    ddl: tuple[str, ...] = ()  # what the table needs if the contract follows; "replay: " if rows are rebuilt
+    followed: Contract | None = None  # the contract that follows; None: it may stay as it is
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Wanted:
 
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
     required: tuple[str, ...] = ()
-    enum: tuple[str, ...] = ()  # of the column a
+    enum: tuple[str, ...] = ()  # values of the column a
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     record: str = ""
     paths: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -63,7 +63,7 @@ class Wanted:
 
 
 def text(of: str = "string", *, required: bool = False) -> Wanted:
-    """A contract with one column, a."""
+    """Return the contract's side with one column, a."""
     return Wanted({"a": of}, ("a",) if required else ())
 
 

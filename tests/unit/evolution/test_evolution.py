@@ -26,10 +26,10 @@ KIND_COLUMN = "      - {name: kind, logicalType: string}\n"
 
 @dataclass(frozen=True)
 class Case:
-    """What a contract says instead of something, and what follows."""
+    """A change to a contract's text, and what follows."""
 
     name: str
-    edits: tuple[tuple[str, str], ...]  # of GOOD: what is replaced, in the places from the front
+    edits: tuple[tuple[str, str], ...]  # replacements in GOOD, from the front
     classes: tuple[ChangeClass, ...]
     sql: tuple[str, ...] = ()
     bump: Bump = Bump.MINOR
@@ -275,7 +275,7 @@ def test_a_table_that_was_changed_by_hand_needs_nothing_more() -> None:
 
 
 def test_a_column_that_has_a_default_in_its_name_gets_no_value() -> None:
-    """What a statement does is data: its text may have any name in it."""
+    """A statement's kind is data, not taken from its text, which may have any name in it."""
     old = good()
     column = replace(old.row_table.columns[-1], name="DEFAULT", required=False)
     new = replace(old, tables=(replace(old.row_table, columns=(*old.row_table.columns, column)),))

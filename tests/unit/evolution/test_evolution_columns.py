@@ -13,7 +13,7 @@ from tests.unit.evolution.test_evolution import good
 
 
 def _renaming(*columns: tuple[str, str]) -> list[str]:
-    """What a table of the columns a and z needs for these, each with the name that it had before."""
+    """Return the actions that give a table of the columns a and z these, each with its earlier name."""
     old = good()
     made = tuple(Column(name, STRING, False, renamed_from=before) for name, before in columns)
     before, after = (

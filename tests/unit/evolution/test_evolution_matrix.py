@@ -1,4 +1,4 @@
-"""Every change of a writer's schema: verdict, row or dead letter by both readers, and what the table needs."""
+"""Every change of a writer's schema: its fit, the row or dead letter of both readers, and what the table needs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,11 +20,11 @@ from tests.unit.evolution.changes_protobuf import PROTOBUF
 from tests.unit.evolution.evolution_matrix import NEVER, Change
 
 CHANGES = (*AVRO, *PROTOBUF, *JSON)
-BLOCK = 70  # messages of each: enough for the readers of blocks
+BLOCK = 70  # messages per schema: enough for the block readers
 
 
 def _framed(change: Change) -> list[bytes]:
-    """Messages of the old schema, and as many of the new one."""
+    """Return messages of the old schema, and as many of the new one."""
     before, after = (b"\0" + number.to_bytes(4) + body for number, body in enumerate(change.payloads(), 1))
     return [before] * BLOCK + [after] * BLOCK
 
@@ -78,7 +78,7 @@ def test_a_contract_that_goes_along_changes_the_table_by_its_plan(
 
 
 def test_what_a_registry_takes_for_the_same_is_refused_or_converted() -> None:
-    """The two that change every value without a word: https://issues.apache.org/jira/browse/AVRO-2078."""
+    """Changes that alter every value unnoticed: https://issues.apache.org/jira/browse/AVRO-2078."""
     known = {change.name: change for change in CHANGES if change.registry == "FULL"}
     refused = {name for name, change in known.items() if isinstance(change.becomes, str)}
     assert {"avro: more decimals", "avro: timestamp to local timestamp", "protobuf: the package renamed"} <= refused

@@ -1,4 +1,4 @@
-"""How messages name their schemas, from one contract to the next: what follows for those that are sent."""
+"""Changes to how messages name their schemas, and what follows for messages that are sent."""
 
 from dataclasses import replace
 

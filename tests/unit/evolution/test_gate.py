@@ -1,4 +1,4 @@
-"""`tidegate contract check`: the gate for CI, against git, a file, and what cannot be asked."""
+"""`tidegate contract check`: the gate for CI, against git, against a file, and if neither can be read."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ def _git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def assets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The shipped contracts in a repository of their own, committed."""
+    """Return the shipped contracts in a repository of their own, committed."""
     folder = tmp_path / "repo" / "assets"
     shutil.copytree(ASSETS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     _git(folder.parent, "init", "-q", "-b", "main")

@@ -51,7 +51,7 @@ def test_a_package_renamed_is_another_record_unless_the_contract_names_none() ->
 
 
 def imported(fields: str) -> Contract:
-    """The contract of a schema, its fields found by their numbers."""
+    """Return the contract of a schema, its fields found by number."""
     text = f'syntax = "proto3"; package bank; message M {{ string id = 1; {fields} }} message Part {{ int32 n = 1; }}'
     made = import_schema(schema(text), Wanted(subject="bank.m-value"))
     return load(Path("bank/m.odcs.yaml"), made.text)

@@ -1,4 +1,4 @@
-"""Which changed contract a run takes by itself, and what it says where a person has to apply it."""
+"""The contract changes that a run applies by itself, and the message if a person has to apply one."""
 
 from dataclasses import replace
 from typing import Literal

@@ -1,4 +1,4 @@
-"""A version of a subject whose schema cannot be read: whatever the cause, what is said of it is true."""
+"""A subject's version whose schema cannot be read: the message about it is true, whatever the cause."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -176,7 +176,7 @@ REPEATED_COLUMNS = {
 
 
 def read_each_way(payloads: list[bytes]) -> list[Any]:
-    """Rows and error classes, after all readers agreed about them."""
+    """Return rows and error classes; all readers must agree about them."""
     contract = protobuf_contract(REPEATED_COLUMNS, "M")
     found: Any = protobuf_decoded(ProtobufReader(contract, protobuf_schema(REPEATED)), payloads)
     outcomes: dict[int, Any] = {fault.index: fault.error_class for fault in found.faults}

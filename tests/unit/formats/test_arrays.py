@@ -108,7 +108,7 @@ def test_copy_gets_the_text_that_postgres_reads_as_the_array(items: str, values:
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_batch_is_staged_in_pieces_whose_arrays_stay_far_below_the_limit_of_arrow_strings() -> None:
-    """A bit of a boolean is seven characters for COPY."""
+    """One bit of a boolean becomes seven characters for COPY."""
     lists = pa.array([[True] * 10_000, None, [], [False]] * 1_000, pa.list_(pa.bool_()))
     batch = pa.record_batch([pa.array(range(4_000)), lists], names=["n", "a"])
     pieces = list(in_pieces(batch))

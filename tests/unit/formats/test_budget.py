@@ -1,4 +1,4 @@
-"""A block that would become too much text is read in halves: the same rows, and never more of them at a time."""
+"""A block that would become too much text is read in halves: the same rows, fewer at a time."""
 
 import json
 
@@ -31,7 +31,7 @@ COLUMNS = {"e": "json", "s": "string"}
 
 
 def readers() -> list[tuple[Reader, bytes]]:
-    """For each format a reader and a message of few bytes that becomes 2,000 characters."""
+    """Return for each format a reader, and a message of few bytes that becomes 2,000 characters."""
     avro = avro_messages.contract_of(COLUMNS)
     protobuf = protobuf_messages.contract_of(COLUMNS)
     return [

@@ -47,7 +47,7 @@ def read(*values: bytes | None) -> FramedBlock:
 
 
 def outcome(found: FramedBlock) -> dict[int, object]:
-    """By index of the message: the row, or the class of the fault."""
+    """Return each message's row, or the class of its fault, by index."""
     rows = zip(integers(found.decoded.indexes), found.decoded.rows.to_pylist(), strict=True)
     return {**dict(rows), **{fault.index: fault.error_class for fault in found.decoded.faults}}
 

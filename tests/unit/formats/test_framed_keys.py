@@ -42,7 +42,7 @@ def contract(kind: KeyFormat) -> Contract:
 
 
 def texts(kind: Literal["avro", "protobuf", "json"], document: str, keys: Sequence[bytes | None]) -> list[str]:
-    """What the keys become: a text, or the class of a fault in brackets. The engine and verify agree."""
+    """Return each key's text, or the class of its fault in brackets. The engine and verify must agree."""
     schema = WriterSchema("7", kind, document)
     reader = FramedReader(
         key_contract(contract(kind)), lambda named: {n: schema if n == "7" else None for n in named}, "key", key_reader
@@ -205,12 +205,12 @@ enum State { NEW = 0; DONE = 1; }
     [
         (b"\0", "{}"),  # fields without presence that have their default are left out
         (b"\0\x0a\x01k", '{"z":"k"}'),
-        (b"\0\x18\1\x10\x0c\x0a\x01k", '{"number":12,"state":"DONE","z":"k"}'),  # whatever the order of the bytes
-        (b"\x02\0\x0a\x01k", '{"z":"k"}'),  # the long way to say: the first message
+        (b"\0\x18\1\x10\x0c\x0a\x01k", '{"number":12,"state":"DONE","z":"k"}'),  # in any order of the bytes
+        (b"\x02\0\x0a\x01k", '{"z":"k"}'),  # the long form of the index of the first message
         (b"\0\x28\0", '{"maybe":0}'),
         (b"\x02\x02\x08\x05", '{"place":5}'),
         (b"\0\x22\x02\x08\x05\x22\0", '{"parts":[{"place":5},{}]}'),
-        (b"\0\xfa\x7f\x01a", "{}"),  # what the schema does not know
+        (b"\0\xfa\x7f\x01a", "{}"),  # a field that the schema does not know
         (b"", "<UnknownMessageIndex>"),
         (b"\x02\x08", "<UnknownMessageIndex>"),
         (b"\0\x0a", "<InvalidProtobuf>"),

@@ -1,4 +1,4 @@
-"""Which schema a message names, whatever its bytes are: it is in one group, or a fault that says what it looks like."""
+"""The schema that a message names: every message is in one group, or a fault that names what it looks like."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -27,7 +27,7 @@ def taken_apart(
 
 
 def payloads(found: Unframed) -> dict[int, tuple[str, bytes]]:
-    """By index: the schema's key, and the payload."""
+    """Return the schema's key and the payload, by index."""
     return {
         int(index): (group.key, found.data[start:stop].tobytes())
         for group in found.groups

@@ -12,7 +12,7 @@ from platform_defs.formats.wire.varint import zigzag
 
 
 def cursors(messages: list[bytes]) -> Cursors:
-    """Cursors of the messages, one right behind the other."""
+    """Return cursors of the messages, one right behind the other."""
     ends = np.cumsum([0, *map(len, messages)], dtype=np.int64)
     return cursors_of(buffer_of(b"".join(messages), int(ends[-1])), ends[:-1], ends[1:])
 
@@ -26,7 +26,7 @@ def varint(value: int) -> bytes:
 
 
 def one_varint(data: bytes) -> tuple[int, int] | None:
-    """The value and the length, byte by byte; None where it is not one of 64 bits."""
+    """Return the value and the length, read byte by byte; None if it is not one of 64 bits."""
     value = 0
     for index, byte in enumerate(data[:10]):
         value |= (byte & 0x7F) << 7 * index

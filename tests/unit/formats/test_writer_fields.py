@@ -1,4 +1,4 @@
-"""What the schemas of writers hold, and the lines by which a contract would read what it does not know."""
+"""The fields of writers' schemas, and the lines with which a contract would read those it does not know."""
 
 import json
 from dataclasses import replace
@@ -247,7 +247,7 @@ OPTIONAL = CONTRACT.replace(", required: true", "")  # so that the line decides
 
 
 def suggested(kind: str, line: str, record: str = "") -> Contract:
-    """A contract that has this line, and else only what a schema may lack."""
+    """Return a contract that has this line, and otherwise only what a schema may lack."""
     found = load(Path("t.odcs.yaml"), OPTIONAL % (kind, f"      {line}\n"))
     return replace(found, wire=replace(found.wire, record=record))
 

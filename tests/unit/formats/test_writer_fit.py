@@ -1,4 +1,4 @@
-"""Whether a writer's schema fits a contract, as the gate and `tidegate schema` say it."""
+"""The fit of a writer's schema and a contract, as the gate and `tidegate schema` report it."""
 
 import json
 from dataclasses import replace
@@ -24,7 +24,7 @@ OPEN: dict[str, object] = {"patternProperties": {"^f": {"type": "string"}}}
 
 
 def json_schema(value: object, *, always: bool = True) -> WriterSchema:
-    """Of an object with the field a.f, or without it where `value` is None."""
+    """Return the schema of an object with the field a.f, or without it if `value` is None."""
     needed = {"required": ["f"]} if always else {}
     inner = {"type": "object", "properties": {"f": value} if value is not None else {}, **(needed if value else {})}
     document = {"type": "object", "properties": {"a": inner}, "required": ["a"]}
@@ -91,7 +91,7 @@ def test_json_fits_where_its_schema_allows_only_what_the_contract_reads(of: str,
     ],
 )
 def test_json_that_may_become_rows_is_doubted_and_no_misfit(of: str, value: object, doubt: str) -> None:
-    """The reader makes the row of such a message."""
+    """The reader makes a row of such a message."""
     assert why_not(contract_of(of), json_schema(value)) is None
     (found,) = doubts_of(contract_of(of), json_schema(value))
     assert doubt in found
@@ -122,7 +122,7 @@ def test_json_does_not_fit_where_no_value_of_its_schema_can_be_read(of: str, val
     assert why in (said(contract_of(of), json_schema(value)) or "")
     optional = contract_of(of, required=False)
     assert (why_not(optional, json_schema(value)) is None) is (value == {"type": "null"})
-    assert why_not(optional, json_schema(value, always=False)) is None  # of a message that lacks it
+    assert why_not(optional, json_schema(value, always=False)) is None  # a message may lack it
 
 
 @pytest.mark.parametrize(("required", "more", "fits"), [(True, {}, False), (False, {}, True), (True, OPEN, True)])
@@ -193,7 +193,7 @@ def avro_schema(kind: object, name: str = "shop.Order") -> WriterSchema:
 
 
 def reads(*fields: Field, kind: Format = "avro", record: str = "") -> Contract:
-    """A contract that reads g, and these fields."""
+    """Return a contract that reads g, and these fields."""
     given = Field("g", column_type("integer"), True, ())
     return Contract("p", "1", "d", "", "t", kind, (given, *fields), (), wire=WireFormat(record=record))
 

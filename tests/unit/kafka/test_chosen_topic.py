@@ -1,4 +1,4 @@
-"""Which topic a name means to `tidegate peek`, and which contract reads it."""
+"""The topic that a name means to `tidegate peek`, and the contract that reads it."""
 
 from dataclasses import replace
 from pathlib import Path

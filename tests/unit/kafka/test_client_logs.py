@@ -1,4 +1,4 @@
-"""What the libraries log of their own, where a company lets everything be logged: no password."""
+"""The libraries' own logs, even with every message logged, contain no password."""
 
 import logging
 import threading
@@ -25,12 +25,12 @@ class _Refusing(BaseHTTPRequestHandler):
     do_POST = do_GET  # the base class's name
 
     def log_message(self, format: str, *_: object) -> None:  # the base class's name
-        """Not to stderr."""
+        """Write nothing to stderr."""
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """A server that refuses everything, with a password in its address."""
+    """Yield the address, with a password, of a server that refuses everything."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Refusing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://me:s3cret@127.0.0.1:{server.server_address[1]}"

@@ -15,7 +15,7 @@ from tests.support.waiting import wait_for
 
 @contextmanager
 def server(answer: bytes) -> Iterator[str]:
-    """The address of a server that answers each request with `answer`, whatever it is."""
+    """Yield the address of a server that answers each request with `answer`."""
 
     class Answering(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -1,4 +1,4 @@
-"""Which topic, and which contract, a name stands for."""
+"""The topic, and the contract, that a name means."""
 
 from dataclasses import replace
 from pathlib import Path

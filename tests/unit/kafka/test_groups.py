@@ -1,4 +1,4 @@
-"""What follows from descriptions of consumer groups: idle members, lag, events, and where a reset moves offsets."""
+"""Conclusions from descriptions of consumer groups: idle members, lag, events, and the offsets of a reset."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the reader makes of what the Kafka client hands out, whatever that is."""
+"""The reader's handling of whatever the Kafka client returns."""
 
 import pytest
 from confluent_kafka import KafkaError, Message
@@ -39,6 +39,6 @@ def test_messages_and_the_end_of_the_partition_say_how_far_it_is_known() -> None
     ids=["other topic", "other partition", "read before", "end of another topic", "end of another partition"],
 )
 def test_what_is_not_of_the_range_is_neither_a_message_nor_a_proof(stray: Message) -> None:
-    """As a kept consumer might hand out what was left over of the range before."""
+    """A cached consumer might return messages left over from the range before."""
     with pytest.raises(MessageMisplaced, match=r"while here partition 1 \[100, 200\) was read, .* handed out t?here\["):
         SOURCE._sort_out([stray, delivered(150)], WANTED, 150)

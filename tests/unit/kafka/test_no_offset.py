@@ -1,4 +1,4 @@
-"""librdkafka's answer where a partition's leader died just now: OFFSET_INVALID, without an error."""
+"""librdkafka's answer if a partition's leader has just died: OFFSET_INVALID, without an error."""
 
 from concurrent.futures import Future
 from typing import Any

@@ -1,4 +1,4 @@
-"""What `tidegate send` makes of values by a contract, without a broker."""
+"""The messages that `tidegate send` makes from values by a contract, without a broker."""
 
 from dataclasses import replace
 from typing import Any

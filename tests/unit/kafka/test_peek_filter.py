@@ -1,4 +1,4 @@
-"""What `tidegate peek` shows of a block of messages: decoded, checked, filtered and masked."""
+"""A block of messages in `tidegate peek`: decoded, checked, filtered and masked."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which offsets `tidegate peek` reads, and in which turns."""
+"""The offsets that `tidegate peek` reads, and its turns."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""kafka-python beside librdkafka: the same options, or none; one module; and no wait without an end."""
+"""kafka-python beside librdkafka: the same options, or none; one module; and no endless wait."""
 
 import gc
 import re
@@ -32,7 +32,7 @@ SECURED = {
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """The address of a server that takes connections and says nothing."""
+    """Yield the address of a server that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -108,7 +108,7 @@ def test_a_broker_that_says_nothing_is_away_after_the_time_limit_and_nothing_sta
     for thread in set(threading.enumerate()) - before:
         thread.join(10)
     assert set(threading.enumerate()) <= before
-    gc.collect()  # kafka-python leaves a socket amid its TLS handshake to it
+    gc.collect()  # kafka-python leaves a socket amid its TLS handshake to the collector
     assert [one for one in psutil.Process().net_connections("tcp") if _leads_to(silent, one.raddr)] == []
 
 

@@ -1,4 +1,4 @@
-"""Tokens from a function of the user's, named by TIDEGATE_KAFKA_OAUTH_CALLBACK."""
+"""Tokens from a user's function, named by TIDEGATE_KAFKA_OAUTH_CALLBACK."""
 
 import pickle
 import time
@@ -24,7 +24,7 @@ OAUTH = {
 
 
 def in_milliseconds(region: str) -> tuple[str, int]:
-    """As aws_msk_iam_sasl_signer's generate_auth_token(region)."""
+    """Return a token and its expiry, as aws_msk_iam_sasl_signer's generate_auth_token(region) does."""
     return f"token of {region}", 1_795_403_000_123
 
 

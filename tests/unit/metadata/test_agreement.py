@@ -1,4 +1,4 @@
-"""The engine and verify read the same of a message's metadata, whatever is in it."""
+"""The engine and verify read a message's metadata alike, whatever is in it."""
 
 from collections.abc import Sequence
 from dataclasses import replace

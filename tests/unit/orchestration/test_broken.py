@@ -1,4 +1,4 @@
-"""What Dagster shows of contracts and transforms that cannot be used, beside those that can."""
+"""Contracts and transforms that cannot be used, as Dagster shows them beside those that can."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +20,7 @@ TRANSFERS = ASSETS / "bank" / "transfers.odcs.yaml"
 
 
 def written(folder: Path, name: str, source: Path, *changes: tuple[str, str]) -> Path:
-    """A copy of the shipped contract as `name` (domain/file), with each of `changes` made."""
+    """Write a copy of the shipped contract as `name` (domain/file), with each of `changes` made."""
     text = source.read_text()
     for before, after in changes:
         assert before in text
@@ -33,7 +33,7 @@ def written(folder: Path, name: str, source: Path, *changes: tuple[str, str]) ->
 
 @pytest.fixture
 def typo(tmp_path: Path) -> Catalogue:
-    """Two good contracts and one with a type that does not exist."""
+    """Return two good contracts and one with a type that does not exist."""
     folder = tmp_path / "assets"
     written(folder, "web/page_views.odcs.yaml", PAGE_VIEWS, ("logicalType: timestamp", "logicalType: timestmp"))
     written(folder, "bank/transfers.odcs.yaml", TRANSFERS)
@@ -53,7 +53,7 @@ def key_of(*path: str) -> AssetKey:
 
 
 def keys(found: Catalogue) -> set[str]:
-    """The keys of every asset of a repository that Dagster has checked."""
+    """Return the keys of every asset of a repository that Dagster has checked."""
     defs = compose(found.pipelines, found.broken)
     defs.get_repository_def().load_all_definitions()
     return {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}

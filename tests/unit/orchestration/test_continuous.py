@@ -1,4 +1,4 @@
-"""What a run does that stays for pipelines whose latency is a few seconds, and when the sensor starts one."""
+"""A run that stays for pipelines with a latency of a few seconds, and when the sensor starts one."""
 
 import threading
 import time
@@ -34,7 +34,7 @@ NOW = 10_000.0
 
 
 class Topics:
-    """Topics of one partition. A turn reads ten messages at most, and may begin with `before`. The run is relieved once
+    """Topics of one partition. A turn reads ten messages at most, and begins with `before`. The run is superseded once
     everything is read, unless `stays`.
     """
 

@@ -1,4 +1,4 @@
-"""The sensor keeps one continuous run alive: when the next is started, and when one is to leave."""
+"""The sensor keeps one continuous run alive: when it starts the next, and when one must leave."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence

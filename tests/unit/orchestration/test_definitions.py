@@ -1,6 +1,6 @@
-"""What Dagster loads: the graph of the shipped pipelines, as a snapshot.
+"""The definitions that Dagster loads: the graph of the shipped pipelines, as a snapshot.
 
-A topic that is added to assets/ turns nothing red here.
+A topic that is added to assets/ makes no test fail here.
 """
 
 from collections.abc import Iterator
@@ -106,7 +106,7 @@ def test_one_job_and_one_sensor_serve_all_pipelines() -> None:
 
 
 def called(pipeline: str, table: str, topic: str = "web.page_views") -> Pipeline:
-    """A shipped pipeline under another id, with one table, reading another topic."""
+    """Return a shipped pipeline under another id, with one table, reading another topic."""
     shipped = find_pipeline("web_page_views")
     contract = renamed(shipped.contract, pipeline)
     row_table = replace(contract.row_table, name=table, batch_rules=())

@@ -1,4 +1,4 @@
-"""What Dagster hears of a run of several batches."""
+"""Dagster's events about a run of several batches."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,7 +26,7 @@ def result(passed: bool, failed: int = 0) -> CheckResult:
 
 
 def samples(shown: dg.AssetCheckResult | dg.AssetCheckEvaluation) -> Sequence[dg.TableRecord]:
-    """The messages that a check shows."""
+    """Return the messages that a check shows."""
     found = (shown.metadata or {})["samples"]
     assert isinstance(found, dg.TableMetadataValue)
     return found.records
@@ -109,7 +109,7 @@ def test_offsets_are_one_table_and_of_many_partitions_the_largest_and_a_sum() ->
 
 
 def _shown(partitions: int, changes: RowChanges | None = None) -> Mapping[str, dg.MetadataValue[Any]]:
-    """The row table's materialization of a batch of ten offsets of so many partitions."""
+    """Return the metadata of the row table for a batch of ten offsets from each of so many partitions."""
     ranges = tuple(OffsetRange(CONTRACT.topic, number, 20, 30) for number in range(partitions))
     batch = Published(1, CONTRACT.pipeline, ranges, 10 * partitions, 10, 0, 0, (), {"stage": 1.0}, changes=changes)
     first, *_ = materializations(CONTRACT, batch, dict.fromkeys(range(partitions), 2), {})

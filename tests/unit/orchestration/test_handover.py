@@ -1,4 +1,4 @@
-"""When one of the sensor's runs leaves what is due to the next one."""
+"""The handover of due pipelines from one of the sensor's runs to the next."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Keys that begin with the ids of several schemas are warned of where the id decides the partition."""
+"""Keys that begin with the ids of several schemas cause a warning if the id decides the partition."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Batches that a run reports together, and what becomes of them where a database does not answer."""
+"""Batches that a run reports together, also while a database does not answer."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ CHECK = CheckResult("message_decodes", CONTRACT.row_table.name, "warning", False
 
 
 class Listener:
-    """Dagster and the ledger, as a reporter knows them; `answers` is whether the ledger is there."""
+    """Dagster and the ledger, as a reporter knows them; `answers`: the ledger is there."""
 
     def __init__(self) -> None:
         self.events, self.told, self.answers = list[Any](), list[int](), True

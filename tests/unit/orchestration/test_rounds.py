@@ -1,4 +1,4 @@
-"""How a run shares its time: by turns, the oldest message first, and one pipeline's failure is its own."""
+"""A run shares its time by turns, the oldest message first, and one pipeline's failure is its own."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ PAGE_VIEWS = find_contract("web_page_views")
 
 
 class Topics:
-    """Topics of one partition, and how far each has been read. A turn reads ten messages at most, and may begin with
+    """Topics of one partition, and how far each has been read. A turn reads ten messages at most, and begins with
     `before`.
     """
 
@@ -178,7 +178,7 @@ def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monk
 
 
 def test_a_pipeline_that_lags_and_can_read_nothing_now_is_left_alone_for_a_while() -> None:
-    """Behind an open transaction; the other goes on meanwhile."""
+    """The pipeline is behind an open transaction; the other goes on meanwhile."""
     topics = Topics(a=30, b=30)
     goal = topics.due("a", "b")
     goal.turned("a", Turned(0))
@@ -304,7 +304,7 @@ def test_once_spark_has_ended_no_pipeline_gets_a_turn_to_fail_in() -> None:
 
 def test_a_run_that_is_ended_stops_the_turns_that_are_being_taken() -> None:
     class Ended(BaseException):
-        """As Dagster ends a run: in its main thread."""
+        """An exception in the main thread, as if Dagster ended the run."""
 
     class Goal(EverythingThere):
         def wanted(self, busy: Iterable[str]) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""The check writer_schemas_fit_contract, from what a contract makes of schemas."""
+"""The check writer_schemas_fit_contract, from a contract's validation of schemas."""
 
 from pathlib import Path
 

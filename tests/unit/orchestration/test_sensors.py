@@ -1,4 +1,4 @@
-"""When the sensor asks for a run, and for which pipelines."""
+"""The sensor's requests for runs, and their pipelines."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,13 +36,13 @@ NOW = 10_000.0
 
 
 def seen(name: str, *, held: bool = False) -> Seen:
-    """A pipeline with three unread messages."""
+    """Return a pipeline with three unread messages."""
     contract = replace(renamed(PAGE_VIEWS, name), limits=Limits(lag_messages=1_000, lag_seconds=LATENCY))
     view = TopicView(name, "cluster", "topic", {0: PartitionView(0, 3)})
     return Seen(contract, PipelineStatus(name, has_run=True, held=held), [Position(0, "cluster", "topic", 0)], view)
 
 
-AT_WORK = ScheduledRun("r", 200.0, "digest")  # as the sensor has started it, and warm
+AT_WORK = ScheduledRun("r", 200.0, "digest")  # started by the sensor, and warm
 
 
 def asked(
@@ -52,7 +52,7 @@ def asked(
     by_hand: Sequence[str] = (),
     idle: float = 0.0,
 ) -> tuple[Sequence[dg.RunRequest], str]:
-    """The run requests and the reason why there is none, after each pipeline has waited so many seconds."""
+    """Return the run requests and the reason if there is none; `waited`: seconds, by pipeline."""
     waits = {name: Waiting(NOW - seconds, 0) for name, seconds in waited.items()}
     working = Working(len(runs) + len(by_hand), frozenset(by_hand), runs, "digest", idle)
     found = start(pipelines, waits, working, 2, NOW)

@@ -14,7 +14,7 @@ from tests.support.world import renamed
 
 
 def readers() -> list[Pipeline]:
-    """Two pipelines on one topic: bank_transfers, and one that reads the same keys less strictly, and one key more."""
+    """Return two pipelines on one topic: bank_transfers, and one with its keys optional, and channel for memo."""
     first = find_pipeline("bank_transfers")
     contract = replace(renamed(first.contract, "bank_audit"), topic=first.contract.topic)
     memo = next(item for item in contract.fields if item.name == "memo")

@@ -1,4 +1,4 @@
-"""When a pipeline's turn ends, and when it has its turn alone."""
+"""The end of a pipeline's turn, and turns in isolation."""
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,10 +108,10 @@ class _Counting:
 
 @dataclass
 class Machine:
-    """Processes that take turns by the real rules, and one pipeline whose batch kills them. Time is what it says.
+    """Processes that take turns by the real rules, and one pipeline whose batch kills them. `now` is the time.
 
-    `seconds` is how long a batch of each takes: of the killer, until the process dies. Whoever takes a pipeline over
-    counts a death, as the ledger does; a commit forgets them.
+    `seconds` is how long a batch of each takes; for the killer, until the process dies. A process that takes a pipeline
+    over counts a death, as the ledger does; a commit sets the count to 0.
     """
 
     seconds: Mapping[str, float]
@@ -126,7 +126,7 @@ class Machine:
         return self.counted[name]
 
     def process(self, taken: Turns, order: Sequence[str]) -> None:
-        """A run, until it dies or its time is over. `order` is that of the oldest messages."""
+        """Take turns until the process dies or its time is over; `order`: the oldest message first."""
         queue, ends = deque(order), dict[str, float]()
         until = self.now + SHIFT
         while self.now < until or ends:
@@ -159,7 +159,7 @@ class Machine:
 def test_a_batch_that_kills_its_process_halts_and_none_of_those_beside_it(
     dies_after: float, takes: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two hundred pipelines, all of them due all the time, the killer's message the oldest of them."""
+    """Two hundred pipelines are due all the time, and the killer's message is the oldest."""
     names = [f"p{number}" for number in range(200)]
     machine = Machine(dict.fromkeys(names, takes) | {"p0": dies_after}, "p0")
     monkeypatch.setattr(turns.time, "monotonic", lambda: machine.now)

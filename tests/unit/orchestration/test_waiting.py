@@ -1,4 +1,4 @@
-"""When a pipeline is due, and what the sensor keeps in mind of all of them."""
+"""When a pipeline is due, and what the sensor's cursor keeps of all of them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The note of a topic that Dagster writes: which runs it names, and which errors another try may answer."""
+"""The note about a topic that Dagster writes: the runs that it names, and the errors worth another try."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Great Expectations takes seconds to import: only where a batch rule is judged."""
+"""Great Expectations takes seconds to import: it is imported only to evaluate a batch rule."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is encoded for COPY is handed on in parts."""
+"""Rows encoded for COPY are passed on in parts."""
 
 import pyarrow as pa
 
@@ -12,7 +12,7 @@ def rows(*texts: str) -> pa.RecordBatch:
 
 
 def test_a_large_batch_is_encoded_in_parts_of_the_same_bytes() -> None:
-    """A task would hold it twice more, encoded. ADBC took 16 MB at a time."""
+    """Otherwise a task would keep two more copies, encoded. ADBC took 16 MB at a time."""
     batch = rows(*("x" * 1_000_000 for _ in range(20)), "last")
     parts = list(encoded([batch], SCHEMA))
     assert max(map(len, parts)) < 17 << 20

@@ -1,4 +1,4 @@
-"""Who did it: what the operating system says, and not a variable that anybody sets."""
+"""The user's name comes from the operating system, not from a variable that anybody can set."""
 
 import os
 

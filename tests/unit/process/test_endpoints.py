@@ -1,4 +1,4 @@
-"""Where to connect, where nothing embedded is running."""
+"""Endpoints while nothing embedded is running."""
 
 from pathlib import Path
 

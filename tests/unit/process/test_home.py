@@ -66,14 +66,14 @@ def test_what_a_started_server_writes_is_its_users_alone(tmp_path: Path) -> None
 
 @pytest.fixture
 def closed() -> Iterator[Path]:
-    """A folder of root's as /root is, with one in it."""
-    with _closed(Path(tempfile.mkdtemp(dir="/var/tmp"))) as folder:  # where every user may pass
+    """Yield a folder of root's as /root is, with one in it."""
+    with _closed(Path(tempfile.mkdtemp(dir="/var/tmp"))) as folder:  # every user may pass here
         yield folder
 
 
 @pytest.fixture
 def listless() -> Iterator[Path]:
-    """The same on a file system that has no access lists."""
+    """Yield the same on a file system that has no access lists."""
     mounted = Path(tempfile.mkdtemp(dir="/var/tmp"))
     mounted.chmod(0o755)
     if subprocess.run(["mount", "-t", "ramfs", "ramfs", mounted], capture_output=True).returncode:
@@ -127,8 +127,8 @@ def test_without_access_lists_the_users_own_group_passes(listless: Path) -> None
         assert may("ls", data, user)
         assert not may("ls", listless, user)
         assert not may("ls", data, nobody)
-    assert may("ls", private_home(listless / "inner") / "data", user)  # closing it again leaves the way
-    listless.chmod(0o750)  # who is in its group would lose what they may do
+    assert may("ls", private_home(listless / "inner") / "data", user)  # closing it again keeps the way open
+    listless.chmod(0o750)  # members of its group would lose their rights
     os.chown(listless, -1, 0)
     with pytest.raises(OSError, match="not supported"):
         let_pass(data, user.pw_uid)

@@ -1,4 +1,4 @@
-"""A module that is imported at its first use is the real one, and nobody who uses it can tell."""
+"""A module that is imported at its first use is the real one, and its users see no difference."""
 
 import subprocess
 import sys

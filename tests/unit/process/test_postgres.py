@@ -1,4 +1,4 @@
-"""How connections to Postgres are asked for, and what their sessions are set to."""
+"""The addresses of connections to Postgres, and the settings of their sessions."""
 
 import gc
 import weakref
@@ -37,7 +37,7 @@ def test_a_url_keeps_what_it_says_itself() -> None:
 
 
 def test_a_limit_of_time_that_the_url_names_is_not_set_again() -> None:
-    """In each form in which Postgres takes it: -c name=value, -cname=value, --name=value."""
+    """Postgres takes each of these forms: -c name=value, -cname=value, --name=value."""
     options = "-c%20statement_timeout%3D60s%20-clock_timeout%3D5s%20--idle-session-timeout%3D1h"
     settings = session_settings(session_url(f"{URL}?options={options}", "name"))
     ours = {"idle_in_transaction_session_timeout", "transaction_timeout"}
@@ -62,7 +62,7 @@ def test_an_engine_and_libpq_read_the_same_in_its_address() -> None:
 
 
 def test_of_dagsters_storage_no_more_addresses_are_kept_than_a_changed_password_needs() -> None:
-    """Each look at a secret in a file may find another one."""
+    """A secret in a file may be another one each time it is read."""
     kept_connections.cache_clear()
     engine = weakref.ref(kept_connections(storage_url(URL)))
     assert kept_connections(storage_url(URL)) is engine()

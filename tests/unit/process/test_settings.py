@@ -1,4 +1,4 @@
-"""Where Tidegate connects to: variables first, as they are or in files, then the embedded stack."""
+"""The addresses that Tidegate connects to: variables first, directly or from files, then the embedded stack."""
 
 import traceback
 from pathlib import Path
@@ -84,7 +84,7 @@ def test_a_uri_that_no_client_could_go_by_is_refused_without_its_password(
         ("postgresql://me@localhost:1,10.0.0.7:2/shop?sslmode=allow", True),
         ("postgresql://me@db.example.com/shop?sslmode=require", False),
         ("postgresql://me@db.example.com/shop?gssencmode=require", False),
-        ("postgresql://me@db.example.com/shop?sslmode=disable", False),  # they have said so
+        ("postgresql://me@db.example.com/shop?sslmode=disable", False),  # explicitly without encryption
         ("postgresql://me@127.0.0.1,[::1]/shop", False),
         ("postgresql:///shop?host=/run/postgresql", False),
     ],

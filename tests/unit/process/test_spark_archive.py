@@ -1,4 +1,4 @@
-"""Spark's class archive is made once for an environment, whatever a caller's variables tell Java."""
+"""Spark's class archive is made once for an environment, whatever options a caller's variables give Java."""
 
 from pathlib import Path
 

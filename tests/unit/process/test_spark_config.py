@@ -1,4 +1,4 @@
-"""How Spark is started: encrypted where tasks go to other machines, and by nobody's options but the settings'."""
+"""Spark's configuration: encrypted if tasks go to other machines, and with no options but the settings'."""
 
 import logging.config
 
@@ -21,7 +21,7 @@ def config(master: str | None, secret: str | None = None) -> dict[str, str]:
         (None, None, False),
         ("local[2]", GIVEN, False),
         ("spark://a:7077", GIVEN, True),
-        ("spark://a:7077", None, False),  # the secret has to be the cluster's; a spark-defaults.conf may know it
+        ("spark://a:7077", None, False),  # the secret must be the cluster's; a spark-defaults.conf may have it
         ("local-cluster[2,1,1024]", GIVEN, True),
         ("yarn", None, True),
         ("k8s://https://a:6443", None, True),
@@ -42,7 +42,7 @@ def test_tasks_for_other_machines_are_encrypted(master: str | None, secret: str 
         ({"spark.network.crypto.enabled": "true"}, False),
         ({"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}, True),
         ({"spark.authenticate": "true", "spark.ssl.rpc.enabled": "true"}, True),
-        ({"spark.authenticate": "true", "spark.ssl.enabled": "true"}, False),  # of web pages
+        ({"spark.authenticate": "true", "spark.ssl.enabled": "true"}, False),  # for web pages
     ],
 )
 def test_what_a_spark_defaults_conf_says_counts(conf: dict[str, str], encrypted: bool) -> None:

@@ -1,4 +1,4 @@
-"""A Python worker that is started ahead of its first batch imports what Spark's daemon has, and no more."""
+"""A Python worker that is started before its first batch imports what Spark's daemon has, and no more."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is written down of the embedded stack, and what is asked before it starts."""
+"""The stored state of the embedded stack, and the checks before it starts."""
 
 import os
 import subprocess

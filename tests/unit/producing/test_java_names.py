@@ -1,4 +1,4 @@
-"""Options by the names of Java's producer: each is answered with what librdkafka calls it, and in which unit."""
+"""Options by their names in Java's producer: the error gives librdkafka's name, and the unit."""
 
 import pytest
 

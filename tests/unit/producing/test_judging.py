@@ -1,4 +1,4 @@
-"""What a journal says against a log: lost, doubled, reordered, ghosts, and how long it took."""
+"""A journal compared with a log: lost, doubled, reordered, ghosts, and how long it took."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ MS = 1_000_000  # nanoseconds
 
 
 def journal_of(told: str) -> Journal:
-    """A message a millisecond, told of 5 ms later: d for delivered, f for failed, w for nothing yet."""
+    """Return a journal of a message per ms, answered 5 ms later: d for delivered, f for failed, w for nothing yet."""
     journal = Journal()
     for number, what in enumerate(told):
         assert journal.sent(number * MS) == number

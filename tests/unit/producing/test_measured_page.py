@@ -73,12 +73,12 @@ def test_the_page_and_the_command_name_every_fault() -> None:
 
 
 def measured() -> dict[tuple[str, str], Measured]:
-    """The page's rows by fault and preset."""
+    """Return the page's rows by fault and preset."""
     return {(one.fault, one.preset): one for one in page.rows((DOCS / page.PAGE).read_text())}
 
 
 def test_what_the_table_shows_is_what_the_presets_promise() -> None:
-    """But for the two faults of which the page says what no preset can promise."""
+    """Except for the two faults against which, as the page says, no preset can promise anything."""
     idempotent = {name for name, preset in PRESETS.items() if preset.options["enable.idempotence"]}
     for (fault, name), one in measured().items():
         if name in {*idempotent, *PLAIN} and fault != "unclean":

@@ -1,4 +1,4 @@
-"""Which options a producer gets, and what is refused."""
+"""The options that a producer gets, and those that are refused."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""What excludes what is what the installed librdkafka says it is, whatever the options."""
+"""Options exclude each other if the installed librdkafka refuses them together, and only then."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ ELSEWHERE = ("partitioner", "client.id", "compression.level")  # no part of any 
 
 
 def _values(option: Option) -> st.SearchStrategy[Value]:
-    """Of an option, those near the limits that librdkafka compares with."""
+    """Return values of an option near the limits that librdkafka compares with."""
     if option.choices:
         return st.sampled_from([*option.choices])
     if isinstance(option.default, bool):

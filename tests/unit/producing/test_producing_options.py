@@ -1,4 +1,4 @@
-"""The options of a producer are those of the library that is installed: an upgrade that changes one fails here."""
+"""A producer's options are those of the installed library: an upgrade that changes one fails here."""
 
 import confluent_kafka
 import pytest
@@ -9,7 +9,7 @@ from platform_defs.producing.outcomes import CODES, outcome_of
 from platform_defs.producing.presets import DEFAULT, PRESETS
 from tests.support.kafka.librdkafka import Configuration, refusal_of
 
-A1 = {  # what docs and presets say of a producer that is left alone
+A1 = {  # the defaults that docs and presets give for a producer without options
     "acks": "-1",
     "enable.idempotence": "false",
     "retries": "2147483647",

@@ -1,4 +1,4 @@
-"""Sweeps of one option: what differs between their rows, how rounds are summed up, and how the page shows them."""
+"""Sweeps of one option: the differences between their rows, the sums of their rounds, and the page."""
 
 import json
 import re
@@ -142,7 +142,7 @@ def test_a_preset_or_a_fault_does_not_go_with_a_sweep() -> None:
 
 
 def measured() -> dict[tuple[str, str, str], Swept]:
-    """The page's rows."""
+    """Return the page's rows by option, value and load."""
     found = sweep_page.rows((DOCS / page.PAGE).read_text())
     return {(one.vary, one.value, one.load): one for one in found}
 

@@ -1,4 +1,4 @@
-"""What was not delivered while Postgres was away: no byte is lost, and none is taken in twice."""
+"""Messages not delivered while Postgres was away: no byte is lost, and none is taken in twice."""
 
 import os
 import stat
@@ -128,7 +128,7 @@ def test_a_failed_append_leaves_nothing_torn_before_what_comes_later(
 
 
 def test_several_that_take_in_while_others_append_lose_nothing_and_double_nothing(files: UnsentFiles) -> None:
-    """A file is deleted under the lock for which one that appends may be waiting."""
+    """A file is deleted under the lock that an appending process may be waiting for."""
     table = dict[UUID, UnsentMessage]()
 
     def append(_: int) -> list[UUID]:

@@ -1,4 +1,4 @@
-"""Which messages can be looked for in a log, and where: never less of it than they may be in."""
+"""The messages that can be looked for in a log, and the ranges: never less than they may be in."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A server in the place of a registry, for the answers that no real registry can be made to give."""
+"""A server in place of a registry, for answers that no real registry can be made to give."""
 
 import base64
 import json
@@ -11,16 +11,16 @@ from typing import Any
 
 from resources.registry.address import Pace
 
-ONCE = Pace(pause=60.0)  # longer than any test's patience: nothing is asked twice, so a refusal is known at once
+ONCE = Pace(pause=60.0)  # longer than any test's patience: nothing is requested twice, so a refusal is known at once
 
 
 @dataclass
 class Answered:
-    """What the server answers, by path (without its query), and what it was asked."""
+    """The server's answers, by path (without its query), and the requests to it."""
 
     url: str = ""
     answers: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])
-    otherwise: "Answer | None" = None  # on every other path; None: the registry's word that there is no such schema
+    otherwise: "Answer | None" = None  # on every other path; None: the registry's error for an unknown schema
     posts: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])  # to POST
     puts: dict[str, "Answer"] = field(default_factory=dict[str, "Answer"])  # to PUT
     asked: list[str] = field(default_factory=list[str])
@@ -35,7 +35,7 @@ Answer = Callable[[BaseHTTPRequestHandler, Answered], None]
 def says(
     body: Any, status: int = 200, *, kind: str = "application/json", headers: Mapping[str, str] | None = None
 ) -> Answer:
-    """An answer of JSON, or of any bytes."""
+    """Return an answer of JSON, or of any bytes."""
     written = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     def answer(handler: BaseHTTPRequestHandler, _: Answered) -> None:
@@ -51,12 +51,12 @@ def says(
 
 
 def refuses(status: int, code: int | None = None) -> Answer:
-    """The registry's own answer for an error."""
+    """Return the registry's own answer for an error."""
     return says({"error_code": code or status, "message": "no"}, status)
 
 
 def half(handler: BaseHTTPRequestHandler, _: Answered) -> None:
-    """An answer that ends too early."""
+    """Send an answer that ends too early."""
     handler.send_response(200)
     handler.send_header("Content-Length", "1000")
     handler.end_headers()
@@ -65,18 +65,18 @@ def half(handler: BaseHTTPRequestHandler, _: Answered) -> None:
 
 
 def hangs(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
-    """No answer until the test is over; then none either, so that nobody waits for it in the next one."""
+    """Send no answer; close the connection once the test is over, so that nobody waits for it in the next one."""
     answered.released.wait()
     handler.close_connection = True
 
 
 def hangs_up(handler: BaseHTTPRequestHandler, _: Answered) -> None:
-    """The connection is closed at once, without an answer."""
+    """Close the connection at once, without an answer."""
     handler.close_connection = True
 
 
 def drips(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
-    """A byte now and then, for ever."""
+    """Send a byte now and then, until the test is over."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(OSError):
@@ -87,7 +87,7 @@ def drips(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
 
 
 def floods(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
-    """As much as the other side takes, for ever."""
+    """Send as much as the other side takes, until the test is over."""
     handler.send_response(200)
     handler.end_headers()
     with suppress(OSError):
@@ -97,7 +97,7 @@ def floods(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
 
 
 def after(seconds: float, then: Answer) -> Answer:
-    """An answer that takes its time."""
+    """Return an answer that takes its time."""
 
     def answer(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
         answered.released.wait(seconds)
@@ -108,7 +108,7 @@ def after(seconds: float, then: Answer) -> Answer:
 
 @contextmanager
 def registry_double() -> Iterator[Answered]:
-    """A server on this machine; a path without an answer is a 404 of the registry's."""
+    """Yield a server on this machine; a path without an answer is a 404 of the registry's."""
     answered = Answered()
 
     class Handler(BaseHTTPRequestHandler):
@@ -122,7 +122,7 @@ def registry_double() -> Iterator[Answered]:
             answered.answers.get(path, answered.otherwise or refuses(404, 40403))(self, answered)
 
         def do_POST(self) -> None:
-            """Register a schema: its id is how many there are. Unless another answer is given."""
+            """Register a schema with the number of schemas as its id, unless another answer is given."""
             written = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if other := answered.posts.get(self.path.partition("?")[0]):
                 other(self, answered)
@@ -133,19 +133,19 @@ def registry_double() -> Iterator[Answered]:
             says({"id": number})(self, answered)
 
         def do_PUT(self) -> None:
-            """Hold a subject to a level, unless another answer is given."""
+            """Set the compatibility level of a subject, unless another answer is given."""
             written = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             if not (other := answered.puts.get(self.path)):
                 answered.answers[self.path] = says({"compatibilityLevel": written["compatibility"]})
             (other or says(written))(self, answered)
 
         def do_DELETE(self) -> None:
-            """A subject has no level of its own any more."""
+            """Remove the subject's own compatibility level."""
             answered.answers[self.path] = refuses(404, 40408)
             says({"compatibility": "BACKWARD"})(self, answered)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Nothing on stderr."""
+            """Write nothing to stderr."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

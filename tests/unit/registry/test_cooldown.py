@@ -1,4 +1,4 @@
-"""What a process notes of registries has an end."""
+"""A process's notes about registries end, and are limited in number."""
 
 import time
 

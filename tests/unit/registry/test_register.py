@@ -1,4 +1,4 @@
-"""`tidegate contract register` where the registry refuses, or falls silent on the way: what stays is said."""
+"""`tidegate contract register` if the registry refuses or stops answering: the error names what stays."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ OTHER = {"type": "record", "name": "Other", "fields": []}
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answered]:
-    """A registry that knows nothing yet."""
+    """Yield a registry without schemas."""
     monkeypatch.setattr(subjects, "PAUSE", 0.0)
     with registry_double() as found:
         yield found
@@ -37,7 +37,7 @@ def registry(server: Answered) -> Registry:
 
 
 def has_a_version(server: Answered, level: str | None) -> None:
-    """Of another schema."""
+    """Give the subject a version of another schema, and `level` as its own level."""
     server.answers["/subjects/t-value/versions/latest"] = says({"id": 90, "version": 1})
     server.answers["/schemas/ids/90"] = says({"schema": str(OTHER)})
     server.posts["/subjects/t-value"] = refuses(404, 40403)

@@ -133,7 +133,7 @@ def test_no_such_schema_is_the_registrys_own_word_and_no_other_404(server: Answe
 
 
 def test_an_id_that_no_registry_gives_is_not_asked_for(server: Answered) -> None:
-    server.answers = {f"/schemas/ids/{2**31}": refuses(404)}  # as Confluent's says it
+    server.answers = {f"/schemas/ids/{2**31}": refuses(404)}  # Confluent's own answer
     assert client(server.url).schema(str(2**31)) is None
     assert client(server.url).schema(str(2**31 - 1)) is None
     assert server.asked == [f"/schemas/ids/{2**31 - 1}"]
@@ -171,7 +171,7 @@ def test_references_are_of_the_context_of_what_refers_to_them(server: Answered) 
 
 
 def test_many_are_asked_for_at_once(server: Answered) -> None:
-    together = Barrier(AT_ONCE, timeout=5)  # no question is answered before as many have come
+    together = Barrier(AT_ONCE, timeout=5)  # no request is answered before AT_ONCE have come
 
     def answer(handler: BaseHTTPRequestHandler, answered: Answered) -> None:
         together.wait()

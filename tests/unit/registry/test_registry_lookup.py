@@ -1,4 +1,4 @@
-"""What becomes of new ids where a registry answers for some ids and not for others, or one of its addresses lags."""
+"""New ids if a registry answers for some ids and not for others, or if one of its addresses lags."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -41,12 +41,12 @@ def asking(server: Answered, *, accepts: bool = False) -> Lookup:
 
 
 def patience_for(server: Answered) -> float:
-    """Seconds: few where a server hangs; otherwise as many as a busy machine needs to answer at once."""
+    """Return seconds: few if a server hangs, otherwise as many as a busy machine needs to answer."""
     return 0.4 if hangs in (*server.answers.values(), server.otherwise) else 10.0
 
 
 def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: int = 20) -> bool | None:
-    """Whether the registry agrees with what ids from 1 on, all of one schema, are in the ledger."""
+    """Return True if ids from 1 on, all of one schema, mean the same to registry and ledger; None if unknown."""
     address, ledger = Registry({"url": server.url}, patience or patience_for(server), pace), SchemaLedger("", "default")
     in_use = [SchemaInUse(str(n), schema_digest(WriterSchema("", "avro", '"string"'))) for n in range(1, count + 1)]
     return Comparison(ledger, 1, address, None, tuple(in_use)).agrees(RegistryClient(address))
@@ -77,7 +77,7 @@ def test_a_server_that_is_busy_says_nothing_of_an_id(server: Answered, status: i
 @pytest.mark.parametrize("accepts", [False, True])
 @pytest.mark.parametrize("status", [502, 504])
 def test_a_gateway_that_answers_for_no_new_id_is_away(server: Answered, status: int, accepts: bool) -> None:
-    server.answers = {f"/schemas/ids/{n}": refuses(status) for n in (6, 7)}  # not for the one that no schema has
+    server.answers = {f"/schemas/ids/{n}": refuses(status) for n in (6, 7)}  # not for the id that no schema has
     with pytest.raises(RegistryAway):
         asking(server, accepts=accepts).ask(["6", "7"])
 

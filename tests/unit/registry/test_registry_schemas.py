@@ -1,4 +1,4 @@
-"""From where on ids of a registry are of which generation, and which context they are of."""
+"""The generation of a registry's ids, by offset, and their context."""
 
 from platform_defs.contract.reader.written import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema

@@ -1,4 +1,4 @@
-"""What commands ask a registry, where it answers with something else than a registry does."""
+"""Commands' requests to a registry, also if the answer is not a registry's."""
 
 import threading
 from http.server import BaseHTTPRequestHandler

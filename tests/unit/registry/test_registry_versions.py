@@ -1,4 +1,4 @@
-"""Where a registry has schemas, for people: it is not waited for long."""
+"""The subjects and versions of schemas, for people: a registry is not waited for long."""
 
 from resources.registry.address import Registry
 from resources.registry.versions import SubjectVersions

@@ -1,1 +1,1 @@
-"""Schemas made of contracts and back, and messages made up from either."""
+"""Schemas made from contracts and back, and messages made up from either."""

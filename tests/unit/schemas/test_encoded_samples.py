@@ -1,4 +1,4 @@
-"""Made-up messages in Avro, Protobuf and framed JSON: the good ones become rows, the bad ones say what was foretold."""
+"""Made-up messages in Avro, Protobuf and framed JSON: good ones become rows, bad ones the announced faults."""
 
 import io
 import json
@@ -26,7 +26,7 @@ from tests.support.kafka.registered import AVRO, PROTOBUF
 from tests.unit.formats.avro.avro_messages import fixed, logical
 
 DAY = logical("int", "date")
-ODD = json.loads(AVRO)  # everything in another way than a contract exports it
+ODD = json.loads(AVRO)  # everything written in another way than a contract exports it
 ODD["fields"] = [
     {"name": "unknown", "type": ["null", "bytes"]},
     *[item for item in ODD["fields"] if item["name"] not in ("amount", "occurred_at", "currency")],

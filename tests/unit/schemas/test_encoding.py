@@ -28,7 +28,7 @@ def logical(of: str, name: str, **more: Any) -> dict[str, Any]:
 
 
 def encoded(of: Any, value: str, **field: Any) -> bytes:
-    """A message whose only field, `f`, has this value; none where it is empty."""
+    """Return a message whose only field, `f`, has this value; no field if it is empty."""
     schema = {"type": "record", "name": "R", "fields": [{"name": "f", "type": of, **field}]}
     encoder = avro_encoder(WriterSchema("1", "avro", json.dumps(schema)), "")
     return encoder.encode(parse_document(f'{{"f": {value}}}'.encode() if value else b"{}"))
@@ -193,7 +193,7 @@ SCHEMA = WriterSchema("1", "protobuf", PROTO)
 
 
 def proto(text: str) -> Any:
-    """The message that a document becomes, parsed again."""
+    """Return the message that a document becomes, parsed again."""
     encoder = protobuf_encoder(SCHEMA, "t.M")
     of: Any = GetMessageClass(file_of(SCHEMA).message_types_by_name["M"])
     return of.FromString(encoder.encode(parse_document(text.encode())))

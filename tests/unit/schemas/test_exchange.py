@@ -1,4 +1,4 @@
-"""A schema becomes a contract that loads and reads its messages; that contract's own schema, the same contract."""
+"""A schema becomes a contract that reads its messages; the schema of that contract becomes the same contract."""
 
 import json
 from dataclasses import replace
@@ -36,13 +36,13 @@ SLOW = settings(
 
 
 def imported(kind: Format, document: str, **wanted: str) -> Contract:
-    """The contract that the loader reads from what import writes."""
+    """Return the contract that import writes, as the loader reads it."""
     made = import_schema(WriterSchema("1", kind, document), Wanted(**{"subject": SUBJECT, **wanted}))
     return load(Path("assets/bank/transfers.odcs.yaml"), made.text)
 
 
 def again(contract: Contract) -> Contract:
-    """The contract of the contract's own schema."""
+    """Return the contract of the contract's own schema."""
     return imported(contract.format, export_schema(contract, contract.format))
 
 
@@ -66,7 +66,7 @@ def test_a_contract_of_any_avro_schema_reads_its_messages_and_so_does_that_of_it
     assert resolve(contract, own).unknown == ()
 
 
-# Of a message that is read as something else than it is.
+# Faults of a message that was read as another type.
 MISREAD = {"TruncatedAvro", "TrailingBytes", "InvalidBranch", "InvalidBoolean", "InvalidProtobuf"}
 
 

@@ -1,4 +1,4 @@
-"""Made-up messages: good ones are rows, bad ones give the reason that they say, whatever the contract asks for."""
+"""Made-up messages: good ones are rows, bad ones fail for the reason they announce, whatever the contract."""
 
 import json
 import re

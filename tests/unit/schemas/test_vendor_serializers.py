@@ -1,4 +1,4 @@
-"""What confluent-kafka's own serializers write becomes the rows that bare JSON of the same values becomes."""
+"""Messages of confluent-kafka's own serializers become the same rows as bare JSON of the same values."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The plan of topics: what it does once is all there is to do, and nothing that was not declared."""
+"""The plan of topics: once applied it leaves nothing to do, and it changes nothing that was not declared."""
 
 from dataclasses import replace
 from typing import Any
@@ -27,7 +27,7 @@ settings = st.fixed_dictionaries({}, optional={name: st.sampled_from(values) for
 
 @st.composite
 def clusters(draw: st.DrawFn) -> Observed:
-    """One to six brokers in up to three racks, with topics placed at random on them."""
+    """Return one to six brokers in up to three racks, with topics placed at random on them."""
     count = draw(st.integers(1, 6))
     racks: dict[int, str | None] = {n: draw(st.sampled_from(["a", "b", "c"])) for n in range(1, count + 1)}
     found = dict[str, ObservedTopic]()
@@ -42,7 +42,7 @@ def clusters(draw: st.DrawFn) -> Observed:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Observed, list[Declared]]:
-    """A cluster, and what is declared of it, with none of what the rules refuse."""
+    """Return a cluster and declarations for it that no rule refuses."""
     observed, found = draw(clusters()), list[Declared]()
     for name in sorted(draw(st.sets(st.sampled_from(NAMES), min_size=1))):
         there = observed.topics.get(name)
@@ -91,7 +91,7 @@ def test_a_plan_survives_its_file_and_still_holds_wherever_it_is_interrupted(
     for step in plan.steps:
         observed = after(observed, step)
         if isinstance(step, AddPartitions) and step.replicas is None:
-            return  # Kafka chose the replicas: the plan is made again
+            return  # Kafka chose the replicas: a new plan is needed
         assert difference(stored, observed) is None
         assert set(map(repr, plan_of(declared, observed).steps)) <= set(map(repr, stored.steps))
 

@@ -1,4 +1,4 @@
-"""The rules of topics: each refuses or warns with the file and line of the key at fault, and says what to do."""
+"""The rules of topics: each refuses or warns with the file and line of the wrong key, and says what to do."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +25,7 @@ THREE = topic((1, 2, 3), (2, 3, 1), min_insync_replicas="2")
 
 
 def declared(name: str = "t", **keys: Any) -> Declared:
-    """With a place for each key."""
+    """Return a declaration with a place for each key."""
     named = {"replication_factor": "replicationFactor", "key_order": "keyOrder"}
     places = {named.get(key, key): PLACE for key in keys} | {f"config.{key}": PLACE for key in keys.get("config", {})}
     return Declared(name, **keys, places={"": PLACE, **places})

@@ -1,4 +1,4 @@
-"""How a topic's keys were partitioned, told from some of its messages."""
+"""The partitioning of a topic's keys, inferred from some of its messages."""
 
 import zlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A cluster as a value: what a plan's steps make of it, with placements as Kafka's controller might choose them."""
+"""A cluster as a value: it applies a plan's steps, and places replicas as Kafka's controller might."""
 
 from dataclasses import replace
 
@@ -21,20 +21,20 @@ DEFAULTS = {
 
 
 def cluster(*topics: tuple[str, ObservedTopic], brokers: int = 3) -> Observed:
-    """Three brokers, each in a rack of its own, with these topics."""
+    """Return a cluster with these topics, and each broker in a rack of its own."""
     racks: dict[int, str | None] = {number + 1: "abcdef"[number] for number in range(brokers)}
     defaults = {**DEFAULTS, "default.replication.factor": "1", "num.partitions": "1"}
     return Observed("cluster-1", racks, dict(topics), frozenset(name for name, _ in topics), defaults)
 
 
 def topic(*replicas: Replicas, topic_id: str = "id-1", **overrides: str) -> ObservedTopic:
-    """A topic whose partitions are there, all in sync; overrides with underscores for dots."""
+    """Return a topic whose partitions are all in sync; overrides have underscores for dots."""
     given = {name.replace("_", "."): value for name, value in overrides.items()}
     return ObservedTopic(topic_id, tuple(map(_state, replicas)), given, {**DEFAULTS, **given})
 
 
 def applied(observed: Observed, plan: Plan) -> Observed:
-    """The cluster after each step of the plan, which Kafka's rules allow: else an AssertionError."""
+    """Return the cluster after the plan. Raise AssertionError if Kafka's rules forbid a step."""
     for step in plan.steps:
         observed = after(observed, step)
     return observed

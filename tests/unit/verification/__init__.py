@@ -1,1 +1,1 @@
-"""How verify reads, validates and compares."""
+"""verify: its reading, validation and comparison."""

@@ -1,4 +1,4 @@
-"""verify's own JSON: exact as it is read, and one spelling for what Postgres' jsonb takes for equal."""
+"""verify's own JSON: exact, and in one form if Postgres' jsonb considers values equal."""
 
 import json
 from decimal import Decimal
@@ -17,7 +17,7 @@ DOCUMENTS = st.recursive(
 
 
 def spelt(document: object, *, shuffled: bool = False) -> str:
-    """JSON text of a document, with decimals as numbers; `shuffled`: in another order, with zeros and whitespace."""
+    """Return a document as JSON, decimals as numbers; `shuffled`: in another order, with zeros and whitespace."""
     match document:
         case dict():
             members = [

@@ -1,4 +1,4 @@
-"""What became of a contract's columns in the contracts after it."""
+"""A contract's columns, followed through the contracts after it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from platform_defs.verification.source.eras import Step, names_now
 
 
 def step(version: str, *dropped: str, **columns: str) -> Step:
-    """A contract of columns by name, each with the name that it is renamed from."""
+    """Return a contract of columns by name, each with the name that it is renamed from."""
     made = tuple(Column(name, STRING, False, renamed_from=before) for name, before in columns.items())
     return Step(Contract("p", version, "d", "", "t", "json", (), (Table("s.rows", "append", made),)), dropped)
 

@@ -1,4 +1,4 @@
-"""What verify hands to a transform of messages that an older contract has judged."""
+"""The rows that verify passes to a transform for messages that an older contract validated."""
 
 from decimal import Decimal
 from typing import Any
@@ -28,7 +28,7 @@ def contract(fields: Fields) -> Contract:
 
 
 def handed(before: Fields, now: Fields, *row: Any) -> dict[str, Any]:
-    """The row that the transform gets of a message that was this one by the contract before."""
+    """Return the row that the transform gets for a message that the contract before read as `row`."""
     old, new = contract(before), contract(now)
     eras = Eras(new, {"old": old, None: old}, {c.name: c.type for c in new.row_table.columns})
     pipeline = Pipeline(new, lambda frame: frame)

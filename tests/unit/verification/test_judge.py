@@ -1,4 +1,4 @@
-"""verify's own judge: what it takes for a row, and that it agrees with the engine about every message."""
+"""verify's own validator: the rows that it accepts, and its agreement with the engine about every message."""
 
 import json
 from datetime import UTC, date, datetime
@@ -45,7 +45,7 @@ RULED = contract(
 
 
 def engine(contract: Contract, values: list[bytes | None]) -> list[Any]:
-    """What the engine makes of `values`: a tuple, or the error class of the fault."""
+    """Return the engine's result for each value: a tuple, or the error class of the fault."""
     decoded = check_rows(contract.fields, decode(contract, pa.array(values, pa.binary())))
     outcome: dict[int, Any] = {fault.index: NoRow(fault.error_class) for fault in decoded.faults}
     rows = zip(*(column.to_pylist() for column in decoded.rows.columns), strict=True)
@@ -166,7 +166,7 @@ def test_any_text_is_a_pattern_to_both_or_to_neither(pattern: str, text: str) ->
 
 
 def assert_means_the_same(pattern: str, text: str) -> None:
-    """Whatever a contract may write: what Arrow's RE2 takes, alone and anchored (contract/reader/rules.py)."""
+    """Assert that both match `text` alike. Patterns must be RE2's, alone and anchored (contract/reader/rules.py)."""
     value = '{"s":' + json.dumps(text) + "}"
     try:
         pc.match_substring_regex(pa.array([""]), pattern)
@@ -216,7 +216,7 @@ def test_keys_are_text_that_postgres_can_hold() -> None:
 
 
 def assert_same_verdict(kind: str, text: str) -> Any:
-    """What both make of `text` in a column of type `kind`."""
+    """Return the result for `text` in a column of type `kind`; both must have the same."""
     of = contract(field("c", kind))
     value = f'{{"c":{text}}}'.encode()
     ours = Judge(of).value(value)

@@ -1,4 +1,4 @@
-"""verify's own judge: fields inside objects, and json columns."""
+"""verify's own validator: fields inside objects, and json columns."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ NESTED = contract(
 
 
 def nested(text: str) -> Any:
-    """What becomes of a message with a deviceId and `text`."""
+    """Return the result for a message with a deviceId and `text`."""
     return Judge(NESTED).value(('{"deviceId":"d1"' + ("," if text else "") + text + "}").encode())
 
 

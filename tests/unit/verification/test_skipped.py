@@ -1,4 +1,4 @@
-"""Messages of records that a contract skips are compared range by range, where a range is still whole."""
+"""Messages of records that a contract skips are compared range by range, if a range is still whole."""
 
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords

@@ -1,5 +1,5 @@
-"""What verify reads in blocks is what it reads one by one: whatever is accepted in columns is the same row there, and
-what surely is a row is accepted.
+"""verify reads blocks as it reads messages one by one: a message accepted in columns is the same row there, and a
+message that surely is a row is accepted.
 """
 
 import json
@@ -61,7 +61,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def accepted(contract: Contract, values: Sequence[bytes | None]) -> int:
-    """How many are read as a block, each of which is the row that the judge makes of it."""
+    """Return the number of messages that are read as a block; each must be the row that `Judge` makes of it."""
     reader, judge = BlockReader.of(contract), Judge(contract)
     assert reader is not None
     rows, places = reader.read(values)
@@ -146,7 +146,7 @@ def test_a_key_that_is_elsewhere_in_the_message_too_is_no_repetition() -> None:
 
 
 def wrong_bytes(number: int, seed: int) -> None:
-    """Assert what `accepted` does of so many messages with wrong bytes, among good ones."""
+    """Apply `accepted` to so many messages, half of them with wrong bytes, the others good."""
     fields = [item for item in MUTATED.fields if item.type.kind not in ("bytes", "array", "json")]
     rng, of = random.Random(seed), contract(*fields)
     for _ in range(0, number, 1_000):

@@ -1,4 +1,4 @@
-"""What verify compares in columns is what it finds row by row."""
+"""A comparison in columns finds what a comparison row by row finds."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ def entries(made: Sequence[Entry]) -> pa.Table:
 
 
 def as_in_a_dictionary(text: str) -> tuple[str, str]:
-    """As many collations have it: a, b, B, and é behind e; in the order of bytes, B is the first and é the last."""
+    """Return a key in the order of many collations: a, b, B, and é behind e. In order of bytes, B is first, é last."""
     return text.lower().replace("é", "e"), text.swapcase()
 
 

@@ -1,4 +1,4 @@
-"""Sets of offsets as spans, however many: as sets of integers have them."""
+"""Sets of offsets as spans, however many, behave as sets of integers do."""
 
 from collections.abc import Iterable
 

@@ -1,5 +1,5 @@
-"""An upsert in windows: whatever the messages and however they are cut, no row that is right is reported, and each
-fault in the row of a key that has new messages is.
+"""An upsert in windows: whatever the messages and the windows, no row that is right is reported, and each fault in the
+row of a key that has new messages is.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ SCHEMA = pa.schema([("v", pa.int64()), *OWN])
 
 
 def table_of(batches: Sequence[Sequence[Message]]) -> dict[str, Row]:
-    """What publishing these batches, numbered from 1, makes of the table."""
+    """Return the table after these batches, numbered from 1, are published."""
     table, offset = dict[str, Row](), 0
     for number, batch in enumerate(batches, 1):
         for key, value in batch:
@@ -38,7 +38,7 @@ def table_of(batches: Sequence[Sequence[Message]]) -> dict[str, Row]:
 
 
 def check(batches: Sequence[Sequence[Message]], table: dict[str, Row], after: int, at_once: int) -> Findings:
-    """As verify --new does after batch `after`, in windows of so many batches, while the table holds what it holds."""
+    """Return what verify --new finds in the table after batch `after`, in windows of `at_once` batches."""
     findings, waiting = Findings("p"), dict[str, Newest]()
 
     def rows(keys: Sequence[str]) -> Iterator[pa.RecordBatch]:

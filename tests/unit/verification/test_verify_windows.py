@@ -1,4 +1,4 @@
-"""Windows cut a pipeline's batches without a gap, and a check in windows sees of the ledger what one of all sees."""
+"""Windows cut a pipeline's batches without a gap, and a check in windows sees the same ledger as one of all."""
 
 from dataclasses import replace
 from decimal import Context, Decimal
@@ -21,7 +21,7 @@ BATCHES = st.lists(st.integers(0, 50), max_size=20).map(lambda counts: [(3 * n +
 
 
 def _windows(batches: list[tuple[int, int]], most: int, page: int) -> list[Window]:
-    """As a check goes through them, asking for so many batches at once."""
+    """Return the windows of a check: of at most `most` messages, from at most `page` batches."""
     found, at = list[Window](), Checkpoint()
     while not found or not found[-1].last:
         rest = [item for item in batches if item[0] > at.batch_id]
@@ -46,7 +46,7 @@ def test_windows_are_of_whole_batches_one_after_another_and_as_large_as_asked_fo
 
 @st.composite
 def _histories(draw: st.DrawFn) -> tuple[Partition, list[tuple[int, Span]]]:
-    """What batches read of a partition, skips between them, sometimes with a hole, a range twice, another position."""
+    """Return what batches read of a partition, with skips, and sometimes a hole, a range twice or another position."""
     at, skips, ranges = draw(st.integers(0, 5)), list[Span](), list[tuple[int, Span]]()
     start = at
     for number in range(draw(st.integers(0, 8))):

@@ -30,7 +30,7 @@ from platform_defs.verification.formats.documents import NotTheType
 
 
 def contract_of(types: dict[str, str], required: Sequence[str] = (), record: str = "", **paths: str) -> Contract:
-    """A contract with a column of each type, by name; `paths` are physicalNames."""
+    """Return a contract with a column of each type, by name; `paths` are physicalNames."""
     fields = tuple(
         Field(name, column_type(of), name in required, (), physical_path=parse_path(paths.get(name, name)))
         for name, of in types.items()
@@ -43,7 +43,7 @@ def writer(schema: Any, references: tuple[tuple[str, str], ...] = ()) -> WriterS
 
 
 def record(name: str = "M", /, **fields: Any) -> dict[str, Any]:
-    """A record's schema."""
+    """Return a record's schema."""
     return {"type": "record", "name": name, "fields": [{"name": key, "type": of} for key, of in fields.items()]}
 
 
@@ -52,7 +52,7 @@ def logical(kind: str, name: str, **more: int) -> dict[str, Any]:
 
 
 def varint(value: int) -> bytes:
-    """Zigzag."""
+    """Return the value as a zigzag varint."""
     value = value << 1 if value >= 0 else (-value << 1) - 1
     out = bytearray()
     while value > 0x7F:
@@ -62,7 +62,7 @@ def varint(value: int) -> bytes:
 
 
 def encode(schema: Any, value: Any, named: dict[str, Any] | None = None) -> bytes:
-    """The value as Avro writes it."""
+    """Return the value as Avro writes it."""
     named = {} if named is None else named
     of: Any = named.get(schema, schema) if isinstance(schema, str) else schema
     if isinstance(of, list):
@@ -97,7 +97,7 @@ def encode(schema: Any, value: Any, named: dict[str, Any] | None = None) -> byte
 
 
 def _blocks(items: list[bytes]) -> bytes:
-    """In one block; of four items or more, the first two in a block of their own that gives its size."""
+    """Return the items in one block; of four or more, the first two in a block of their own that gives its size."""
     first = b"".join(items[:2])
     sized = varint(-2) + varint(len(first)) + first if len(items) > 3 else b""
     rest = items[2:] if sized else items
@@ -168,13 +168,13 @@ class Typed:
 
 
 def _renamed(schema: Any, number: int) -> Any:
-    """The schema with a name of its own, if it has one: a name is defined once."""
+    """Return the schema under a name of its own, if it has one: a name is defined once."""
     return {**schema, "name": f"{schema['name']}_{number}"} if isinstance(schema, dict) and "name" in schema else schema
 
 
 @st.composite
 def types(draw: st.DrawFn, names: list[int], depth: int = 0) -> Typed:
-    """A type of any kind."""
+    """Return a type of any kind."""
     kind = draw(st.sampled_from(["scalar", "scalar", "scalar", "other", "null", "array", "map", "union", "record"]))
     if depth > 2 or kind in ("scalar", "other"):
         schema, values, columns = draw(st.sampled_from(SCALARS if kind == "scalar" else OTHERS))
@@ -197,7 +197,7 @@ def types(draw: st.DrawFn, names: list[int], depth: int = 0) -> Typed:
 
 
 def _array(draw: st.DrawFn, inner: Typed) -> Typed:
-    """With items that may be null, now and then; a column of arrays where a column could hold each item."""
+    """Return an array, sometimes of items that may be null; its columns are arrays of the items' columns, or json."""
     columns = [f"array<{of}>" for of in inner.columns if of != "json" and "array" not in of]
     if isinstance(inner.schema, dict) and inner.schema.get("size") == 0:
         columns = []  # items without a byte: not known to be few
@@ -228,7 +228,7 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Some fields go into columns, some are passed; of a record, fields within it may go into columns too."""
+    """Return a case: some fields go into columns, some are passed; fields within records may go into columns too."""
     names = list[int]()
     fields = {f"c{n}": draw(types(names)) for n in range(draw(st.integers(1, 5)))}
     kinds, paths = dict[str, str](), dict[str, str]()
@@ -248,7 +248,7 @@ def cases(draw: st.DrawFn) -> Case:
 
 
 def laid_out(messages: Sequence[bytes], gap: int = 0) -> tuple[Any, Any, Any]:
-    """data, starts, stops: each message behind `gap` bytes, as behind a frame."""
+    """Return data, starts and stops: each message is behind `gap` bytes, as behind a frame."""
     data = b"".join(b"\xff" * gap + message for message in messages)
     lengths = np.array([len(message) for message in messages], np.int64)
     stops = np.cumsum(lengths + gap, dtype=np.int64)
@@ -256,7 +256,7 @@ def laid_out(messages: Sequence[bytes], gap: int = 0) -> tuple[Any, Any, Any]:
 
 
 def decode(contract: Contract, schema: Any, messages: Sequence[bytes], **more: Any) -> Decoded:
-    """What the reader of blocks makes of the messages."""
+    """Return the block reader's result for the messages."""
     return AvroReader(contract, writer(schema, **more)).read(*laid_out(messages))
 
 
@@ -294,7 +294,7 @@ class Readers:
             return str(wrong)
 
     def block(self, messages: Sequence[bytes], gap: int = 0) -> list[Outcome | None]:
-        """None for a message in doubt."""
+        """Return the outcomes; None for a message in doubt."""
         data, starts, stops = laid_out(messages, gap)
         read = read_block(self.plan, data, starts, stops, Budget(len(starts)))
         columns: Any = read.columns

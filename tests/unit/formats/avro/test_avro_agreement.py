@@ -17,7 +17,7 @@ SLOW = settings(
 
 
 def agree(readers: Readers, messages: Sequence[bytes], cuts: Sequence[int] = ()) -> int:
-    """Assert that all readers agree; returns how many messages were rows."""
+    """Assert that all readers agree; return the number of messages that were rows."""
     alone = readers.single(messages)
     assert readers.verification(messages) == alone
     for at_once, one in zip(readers.block(messages, gap=5), alone, strict=True):
@@ -55,7 +55,7 @@ def test_all_readers_agree_on_messages_with_wrong_bytes(case: Case, data: st.Dat
 
 
 def mutated(message: bytes, rng: random.Random) -> bytes:
-    """The message with one to three things wrong, mostly."""
+    """Return the message with one to three random changes, mostly mistakes."""
     data = bytearray(message)
     for _ in range(rng.randint(1, 3)):
         at = rng.randint(0, len(data))

@@ -1,4 +1,4 @@
-"""Every reason why an Avro message is no row: the class, the field and the byte; and the neighbours are untouched."""
+"""Every reason why an Avro message is no row: the class, the field and the byte; its neighbours are untouched."""
 
 import json
 from typing import Any
@@ -67,12 +67,12 @@ def message(**changed: Any) -> bytes:
 
 
 def spoiled(field: str, data: bytes) -> bytes:
-    """A good message whose `field` consists of these bytes."""
+    """Return a good message whose `field` consists of these bytes."""
     return b"".join(data if name == field else encode(of, GOOD[name]) for name, of in PARTS)
 
 
 def truncated(field: str) -> bytes:
-    """A message that ends where `field` begins."""
+    """Return a message that ends where `field` begins."""
     names = [name for name, _ in PARTS]
     return b"".join(encode(of, GOOD[name]) for name, of in PARTS[: names.index(field)])
 

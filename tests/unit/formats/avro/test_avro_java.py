@@ -1,4 +1,4 @@
-"""Java's own Avro as the third judge: what we read of valid messages is what it reads; so is what we read of others."""
+"""Java's own Avro as a third reader: it agrees with ours on valid messages, and on damaged ones that ours accept."""
 
 import json
 import random
@@ -25,7 +25,7 @@ PLAIN = {"string": "string", "int": "integer", "long": "integer", "boolean": "bo
 
 @dataclass(frozen=True)
 class Asked:
-    """Messages of one schema, with what our readers make of them: good ones first."""
+    """Messages of one schema, good ones first, with our readers' outcomes."""
 
     schema: Any
     kinds: dict[str, str]  # the columns' types
@@ -57,7 +57,7 @@ def test_java_reads_what_we_read() -> None:
 
 
 def read_by_us(schema: Any, values: Sequence[Any], rng: random.Random) -> Asked:
-    """The messages, and those with wrong bytes that are rows none the less."""
+    """Return the messages, and those with wrong bytes that are still rows."""
     kinds = {item["name"]: column(item["type"]) for item in schema["fields"]}
     readers = Readers(contract_of(kinds), schema)
     good = [encode(schema, value) for value in values]
@@ -67,14 +67,14 @@ def read_by_us(schema: Any, values: Sequence[Any], rng: random.Random) -> Asked:
 
 
 def column(of: Any) -> str:
-    """Of scalars and of arrays of them; json for all else."""
+    """Return the column's type for a scalar or an array of scalars; json for all else."""
     if isinstance(of, dict) and of["type"] == "array" and str(of["items"]) in PLAIN:
         return f"array<{PLAIN[of['items']]}>"
     return PLAIN.get(str(of), "json")
 
 
 def judged(asked: Asked, answer: list[Any]) -> tuple[int, int]:
-    """Assert that Java says the same; how many good and other messages were compared."""
+    """Assert that Java agrees; return how many good and other messages were compared."""
     compared = [0, 0]
     for number, (ours, javas) in enumerate(zip(asked.outcomes, answer, strict=True)):
         is_good = number < asked.good
@@ -89,12 +89,12 @@ def judged(asked: Asked, answer: list[Any]) -> tuple[int, int]:
 
 
 def plain(name: str, value: Any, asked: Asked) -> Any:
-    """The value as JSON has it."""
+    """Return the value as JSON has it."""
     return json.loads(value) if asked.kinds[name] == "json" and value is not None else value
 
 
 def without_logical_types(schema: Any) -> Any:
-    """The schema as Java reads it here: numbers and bytes as they are."""
+    """Return the schema without logical types: Java reads numbers and bytes as they are."""
     if isinstance(schema, list):
         return [without_logical_types(branch) for branch in schema]
     if not isinstance(schema, dict):
@@ -103,7 +103,7 @@ def without_logical_types(schema: Any) -> Any:
 
 
 def java(asked: Sequence[tuple[Any, Sequence[bytes]]]) -> list[Any]:
-    """For each schema what Java reads of its messages, None where it refuses the schema."""
+    """Return Java's result for each message, by schema; None for a message or schema that it refuses."""
     lines = (
         json.dumps({"schema": json.dumps(schema), "messages": [b64encode(message).decode() for message in messages]})
         for schema, messages in asked

@@ -75,7 +75,7 @@ CONTRACT = contract_of(
 
 
 def good(rng: random.Random) -> bytes:
-    """A message that is a row."""
+    """Return a message that is a row."""
     account = {"iban": "DE02", "bank": rng.choice([(0, None), (1, {"name": "Ünion"})]), "open": rng.random() < 0.5}
     value: dict[str, Any] = {
         "id": f"T{rng.randrange(10**6)}",
@@ -109,7 +109,7 @@ def good(rng: random.Random) -> bytes:
 
 
 def mutations(number: int, seed: int) -> None:
-    """Assert what is said above of so many messages, in blocks, with a good one behind each of them."""
+    """Assert the above for so many mutated messages, in blocks, with a good one behind each of them."""
     rng, readers = random.Random(seed), Readers(CONTRACT, SCHEMA)
     while number > 0:
         untouched = [good(rng) for _ in range(1_000)]

@@ -1,4 +1,4 @@
-"""A writer's schema against a contract: found once, with a reason for each field that does not fit."""
+"""A writer's schema resolved once against a contract, with a reason for each field that does not fit."""
 
 import json
 import time
@@ -21,7 +21,7 @@ ENUM = {"type": "enum", "name": "E", "symbols": ["A"]}
 
 
 def reasons(of: Any, to: str, required: bool = False) -> tuple[str, ...]:
-    """Why a field of the type `of` does not fit a column of the type `to`."""
+    """Return the reasons why a field of type `of` does not fit a column of type `to`."""
     with pytest.raises(SchemaNotCompatible) as refused:
         AvroReader(contract_of({"a": to}, ["a"] if required else []), writer(record(a=of)))
     return refused.value.reasons
@@ -43,7 +43,7 @@ FITS: list[tuple[str, list[Any]]] = [
 EVERY = [of for _, types in FITS for of in types] + [
     "bytes",
     fixed(4, "F4"),
-    logical("string", "date"),  # as Avro has it, a logical type of another type than its own is ignored
+    logical("string", "date"),  # in Avro, a logical type on a type other than its own is ignored
     logical("int", "time-millis"),
     logical("long", "time-micros"),
     logical("long", "local-timestamp-micros"),

@@ -1,4 +1,4 @@
-"""What becomes a row, and why each message that does not become one is refused."""
+"""Messages that become rows, and the reason why each other message is refused."""
 
 import subprocess
 import sys
@@ -143,7 +143,7 @@ def test_a_long_value_is_cut_in_the_message() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_deep_nesting_neither_crashes_nor_passes() -> None:
-    """In a process of its own: what is tested for is the end of the process."""
+    """The test has a process of its own, since a failure would end the process."""
     code = """
 from tests.unit.formats.json.test_decode import CONTRACT, GOOD, decode_block
 depth = 100_000

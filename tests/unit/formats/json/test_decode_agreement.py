@@ -38,7 +38,7 @@ ARRAYS = {"as": "s", "ai": "i", "am": "m", "at": "t", "ar": "r"}
 
 
 def contract_of(types: Mapping[str, str]) -> Contract:
-    """A contract with a column of each type, by name."""
+    """Return a contract with a column of each type, by name."""
     fields = tuple(Field(name, column_type(of), required=False, rules=()) for name, of in types.items())
     return Contract("p", "1", "d", "", "t", "json", fields, tables=())
 
@@ -100,14 +100,14 @@ GOOD = {
 
 
 def arrays(items: Mapping[str, st.SearchStrategy[str]]) -> dict[str, st.SearchStrategy[str]]:
-    """Of the same items as the columns of single values have."""
+    """Return arrays of the same items that the columns of single values have."""
     return {
         name: st.lists(items[of], max_size=4).map(lambda found: f"[{','.join(found)}]") for name, of in ARRAYS.items()
     }
 
 
 GOOD |= arrays(GOOD)
-ODD = {  # values that look right, and are where readers come to differ
+ODD = {  # values that look right, and that readers tend to read differently
     "s": TEXTS.map(lambda text: f'"{text}"'),
     "i": NUMBERS,
     "f": NUMBERS,
@@ -160,7 +160,7 @@ NEARLY = [
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """A message with a piece cut out or something put in."""
+    """Return a message with a piece cut out or something put in."""
     whole = draw(st.one_of(GOOD_OBJECTS, ANY_OBJECTS))
     start, length = draw(st.integers(0, len(whole))), draw(st.integers(0, 3))
     return whole[:start] + draw(st.sampled_from(PIECES)) + whole[start + length :]

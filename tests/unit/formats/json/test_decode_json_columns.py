@@ -1,4 +1,4 @@
-"""json columns: which text each value becomes, and which values Postgres' jsonb would refuse or change."""
+"""json columns: the text that each value becomes, and the values that Postgres' jsonb would refuse or change."""
 
 import pytest
 

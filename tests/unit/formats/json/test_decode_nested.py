@@ -1,4 +1,4 @@
-r"""Fields inside objects and json columns: what each message holds, and the same by block and one by one."""
+r"""Fields inside objects, and json columns: their values are the same by block and one by one."""
 
 import json
 from decimal import Decimal
@@ -19,7 +19,7 @@ from tests.unit.formats.json.test_decode_agreement import NESTED, NUMBERS, STRIN
 
 
 def contract(**fields: tuple[str, str]) -> Contract:
-    """A contract of these fields: column name to (type, path as a physicalName spells it)."""
+    """Return a contract of these fields: column name to (type, path as a physicalName)."""
     read = [
         Field(name, column_type(of), required=False, rules=(), physical_path=parse_path(path))
         for name, (of, path) in fields.items()
@@ -52,7 +52,7 @@ def decoded(of: Contract, *values: bytes | None) -> Decoded:
 
 
 def row(of: Contract, value: bytes) -> dict[str, Any]:
-    """The row of `value`, nulls left out; read alone, and in a block with others."""
+    """Return the row of `value` without nulls; it must be the same alone and in a block with others."""
     alone, between = decoded(of, value), decoded(of, b"{}", value, b"{}")
     assert alone.faults == between.faults == []
     assert alone.rows.to_pylist()[0] == between.rows.to_pylist()[1]
@@ -257,7 +257,7 @@ def test_the_text_of_a_json_column_means_what_the_message_says(text: str) -> Non
 
 @pytest.mark.parametrize("depth", [1, 8, 30])
 def test_odd_keys_at_any_depth(depth: int) -> None:
-    """Keys that are syntax to RE2, JSON or paths, each on the way to a column: the guess must not become an error."""
+    """Keys that are syntax to RE2, JSON or paths, each on the way to a column, must cause no error."""
     odd = ['"', "\\", "]", "^", "-", ".", "(", "\n", "\0", " ", "é", "[a-z]", "{2}", "*", "$", "|", "null"]
     fields = [
         Field(f"f{n}", column_type("integer"), required=False, rules=(), physical_path=(key, *["k"] * depth))

@@ -1,4 +1,4 @@
-"""A timestamp that messages have as a number of a unit since 1970: the engine's two readers and verify's two agree."""
+"""A timestamp as a number of a unit since 1970: the engine's two readers and verify's two agree about it."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ VALUES = st.one_of(
 
 
 def contract(*units: Unit) -> Contract:
-    """A contract with a field of each unit, by its name."""
+    """Return a contract with a field of each unit, named after it."""
     fields = [Field(one, column_type("timestamp"), required=False, rules=(), unit=one) for one in units]
     return Contract("p", "1", "d", "", "t", "json", tuple(fields), tables=())
 
@@ -94,7 +94,7 @@ def test_what_is_no_time_is_a_dead_letter_with_the_reason(unit: Unit, value: str
 
 
 def with_unit(value: str, more: str = "", of: str = "ordered_at") -> str:
-    """The good contract, with a unit of a field."""
+    """Return the good contract, with a unit for a field."""
     return GOOD.replace(
         f"- name: {of}\n", f"- name: {of}\n        customProperties: [{{property: unit, value: {value}}}{more}]\n", 1
     )

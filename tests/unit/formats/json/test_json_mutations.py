@@ -60,7 +60,7 @@ KNOWN = ("7", "300")  # in bytes 0 0 0 7, and 0 0 1 44: a changed byte may name 
 
 
 def good(rng: random.Random) -> bytes:
-    """A message that is a row."""
+    """Return a message that is a row."""
     document: dict[str, Any] = {
         "id": f"T{rng.randrange(10**6)}é",
         "count": rng.randrange(-(2**63), 2**63),
@@ -92,14 +92,14 @@ def _judge() -> FramedJudge:
 
 
 class Readers:
-    """All that read the same messages."""
+    """The engine's and verify's readers of the same messages."""
 
     def __init__(self) -> None:
         schemas = {key: WriterSchema(key, "json", "{}") for key in KNOWN}
         self.reader, self.judge = FramedReader(CONTRACT, lambda keys: {key: schemas.get(key) for key in keys}), _judge()
 
     def engine(self, messages: list[bytes]) -> list[object]:
-        """Of each message the row, or the class of the fault."""
+        """Return the row of each message, or the class of its fault."""
         decoded = self.reader.read(pa.array(messages, pa.binary()), None).decoded
         found: dict[int, object] = {fault.index: fault.error_class for fault in decoded.faults}
         rows = (tuple(row.values()) for row in decoded.rows.to_pylist())
@@ -112,7 +112,7 @@ class Readers:
 
 
 def mutations(number: int, seed: int) -> None:
-    """Assert what is said above of so many messages, in blocks, with a good one behind each of them."""
+    """Assert the above for so many mutated messages, in blocks, with a good one behind each of them."""
     rng, readers = random.Random(seed), Readers()
     while number > 0:
         untouched = [good(rng) for _ in range(1_000)]

@@ -43,7 +43,7 @@ OF_NUMBERS = ["decimal(5,0)", "decimal(6,2)", "decimal(38,10)", "decimal(38,0)",
 
 
 def messages_of(number: str) -> list[bytes]:
-    """The number as JSON's, as a text, and where no column is."""
+    """Return messages with the number as JSON's, as a text, and under a key that has no column."""
     return [f'{{"n":{number}}}'.encode(), f'{{"n":"{number}"}}'.encode(), f'{{"x":{number}}}'.encode()]
 
 
@@ -57,7 +57,7 @@ def by_the_engine(contract: Contract, values: list[bytes]) -> list[Any]:
 
 
 def by_verify(contract: Contract, values: list[bytes]) -> list[Any]:
-    """The same, of verify."""
+    """Return the same from verify."""
     none: list[bytes | None] = [None] * len(values)
     chunk = Chunk(0, 0, len(values), [*range(len(values))], none, [*values], none, none)
     judged = ChunkJudge(contract, Judge(contract)).judged(chunk)

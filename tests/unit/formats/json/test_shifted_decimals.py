@@ -1,4 +1,4 @@
-"""Numbers that pyarrow must not read as decimals are found by a few hints first, and all of them are."""
+"""A few hints find every number that pyarrow must not read as a decimal."""
 
 import pyarrow as pa
 import pytest

@@ -177,14 +177,14 @@ COLUMNS2 = {
 
 
 def field(column: str, of: str, **more: Any) -> Field:
-    """A field: `path`, or `prefix=path` where several columns read the same."""
+    """Return a field for `path`, or for `prefix=path` if several columns read the same."""
     path = parse_path(column.rpartition("=")[2])
     name = column.replace("=", "_").replace(".", "_")
     return Field(name, column_type(of), required=False, rules=(), physical_path=path, **more)
 
 
 def contract_of(columns: dict[str, str], record: str = "") -> Contract:
-    """A contract with a column for each path."""
+    """Return a contract with a column for each path."""
     fields = tuple(field(column, of) for column, of in columns.items())
     return Contract("p", "1", "d", "", "t", "protobuf", fields, tables=(), wire=WireFormat(record=record))
 
@@ -195,25 +195,25 @@ def schema(text: str, *references: tuple[str, str]) -> WriterSchema:
 
 @cache
 def type_of(text: str, name: str) -> Descriptor:
-    """A message type of a schema, as upb has it."""
+    """Return a message type of a schema, as upb has it."""
     return file_of(schema(text)).message_types_by_name[name]
 
 
 def new(text: str, name: str, /, **values: Any) -> Any:
-    """A message of that type, to be filled."""
+    """Return a message of that type, to be filled."""
     of: type[Message] = GetMessageClass(type_of(text, name))
     return of(**values)
 
 
 def decoded(reader: ProtobufReader, payloads: Sequence[bytes]) -> Decoded:
-    """The payloads read as one block, with a byte of something else between any two."""
+    """Return the payloads read as one block, with a byte of something else between any two."""
     lengths = np.array([len(payload) for payload in payloads], np.int64)
     stops = np.cumsum(lengths + 1) - 1
     return reader.read(np.frombuffer(b"\xff".join(payloads), np.uint8), stops - lengths, stops)
 
 
 def transfer(random: Random, depth: int = 0) -> Any:
-    """A good Transfer."""
+    """Return a good Transfer."""
     message = new(PROTO3, "Transfer")
     text = random.choice(["", "a", "Zürich", "x" * 200])
     numbers = [0, 1, -1, 127, 128, 2**31, -(2**63), 2**63 - 1]
@@ -299,7 +299,7 @@ def _fill_repeated(message: Any, random: Random, _depth: int) -> None:
 
 
 def everything(random: Random, depth: int = 0) -> Any:
-    """A good All."""
+    """Return a good All."""
     message = new(PROTO2, "All")
     for kind in _KINDS:
         if random.random() < 0.4:
@@ -335,7 +335,7 @@ def _number(random: Random, kind: str) -> Any:
 
 
 def damaged(random: Random, payload: bytes) -> bytes:
-    """The payload with a few bytes changed, put in, left out or repeated."""
+    """Return the payload with a few bytes changed, put in, removed or repeated."""
     found = bytearray(payload)
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(found) + 1)

@@ -1,4 +1,4 @@
-"""Reading a block, reading its messages alone and verify's own reader give the same, whatever the messages hold."""
+"""The block reader, the single reader and verify's own reader agree, whatever the messages hold."""
 
 import json
 import random
@@ -129,7 +129,7 @@ def test_damaged_messages_are_read_the_same_by_all_readers(syntax: str, seed: in
 
 
 def assert_agreement_on_damaged(readers: Readers, chance: random.Random) -> None:
-    """Damaged messages among good ones: each is read as it is alone, so none has touched its neighbours."""
+    """Assert that damaged messages among good ones are read as alone: none has touched its neighbours."""
     good = [readers.make(chance).SerializeToString(deterministic=True) for _ in range(BLOCK)]
     readers.assert_agreement([damaged(chance, payload) if chance.random() < 0.7 else payload for payload in good])
 
@@ -221,7 +221,7 @@ def _good_and_damaged(chance: random.Random, count: int) -> Iterator[bytes]:
 
 
 def _has_unnamed(shape: MessageShape, tree: Tree) -> bool:
-    """Return True if an enum has a number without a name: for upb as if it were not there, here a dead letter."""
+    """Return True if an enum has a number without a name: upb treats it as missing, here it is a dead letter."""
     for number, value in tree.items():
         field = shape.fields[number]
         if field.enum is not None and value not in field.enum.names:

@@ -1,4 +1,4 @@
-"""Each way in which a Protobuf message, or its schema, can be wrong: what the dead letter says."""
+"""Each mistake that a Protobuf message or its schema can have, and the text of the dead letter."""
 
 import base64
 import sys
@@ -27,12 +27,12 @@ def transfer(**values: Any) -> bytes:
 
 
 def known(number: int, inner: bytes) -> bytes:
-    """A field of a message that is given as bytes."""
+    """Return a field of a message type, given as bytes."""
     return bytes([number << 3 | 2, len(inner)]) + inner
 
 
 def nested(levels: int) -> bytes:
-    """`party.last` within itself: two messages a level."""
+    """Return `party.last` nested in itself, `levels` messages deep."""
     inner = b""
     for _ in range(levels // 2):
         inner = _long(2, inner)
@@ -129,7 +129,7 @@ def test_a_bad_message_is_a_dead_letter_and_leaves_its_neighbours_alone(
 
 
 NOT_BAD = [
-    # what looks wrong and is not, and the columns that it has
+    # payloads that only look wrong, and the columns that they have
     (b"", {"number": 0, "text": "", "branch": None, "parties": "[]", "by_number": "{}", "day": None, "iso": None}),
     (b"\x10\x01\x10\x02", {"number": 2}),  # the last one counts
     (b"\x10\x81\x00", {"number": 1}),  # a longer varint than it needs
@@ -278,7 +278,7 @@ def test_a_schema_that_is_none_is_refused_with_the_compilers_reason(
 
 
 def test_what_the_compiler_only_warns_of_is_no_fault() -> None:
-    text = MESSAGE.replace("message", 'import "google/type/date.proto"; message')  # which it does not use
+    text = MESSAGE.replace("message", 'import "google/type/date.proto"; message')  # an import that is not used
     assert decoded(ProtobufReader(contract_of({"number": "integer"}), schema(text)), [b"\x08\x01"]).rows.num_rows == 1
     assert ProtobufJudge(contract_of({"number": "integer"}), text).values(b"\x08\x01") == [1]
 
@@ -307,7 +307,7 @@ def test_a_schema_of_a_megabyte_with_2000_fields_is_read() -> None:
 
 @pytest.mark.long
 def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood() -> None:
-    """Spelt, these hundred thousand bytes would be a hundred megabytes of JSON."""
+    """Written out, these hundred thousand bytes would be a hundred megabytes of JSON."""
     text = f'syntax = "proto3"; enum E {{ {"A" * 1_000} = 0; }} message M {{ repeated E e = 1; }}'
     found = decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [_long(1, b"\0" * 99_999), b""])
     assert [(fault.index, fault.error_class) for fault in found.faults] == [(0, "TooLarge")]

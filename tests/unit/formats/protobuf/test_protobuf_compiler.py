@@ -1,4 +1,4 @@
-"""What a schema can do to the compiler, and to the machine on which it runs."""
+"""Schemas that could harm the compiler, or the machine on which it runs."""
 
 import sys
 from base64 import b64encode
@@ -42,7 +42,7 @@ def test_a_schema_that_needs_too_much_is_not_compatible(
 
 
 def written(message: str, *imports: str, package: str = "", levels: int = 0) -> str:
-    """A schema of one message as confluent-kafka's serializer registers it, with as many levels of others in it."""
+    """Return a schema of one message as confluent-kafka's serializer registers it, with `levels` messages in it."""
     file = FileDescriptorProto(name="x", syntax="proto3", package=package, dependency=imports)
     inner = file.message_type.add(name=message)
     for _ in range(levels):

@@ -1,4 +1,4 @@
-"""Schemas and contracts made up at random: whatever they are, all readers of their messages agree."""
+"""Schemas and contracts made up at random: all readers of their messages agree."""
 
 from random import Random
 from typing import Any
@@ -22,7 +22,7 @@ enum E { ZERO = 0; ONE = 1; }
 message Inner { int32 x = 1; string y = 2; optional Inner inner = 3; }
 """
 OF_NARROW, OF_WIDE = ["integer", "double", "decimal(12,1)", "json"], ["integer", "decimal(22,2)", "json"]
-COLUMNS = {  # by the type of a field: those of columns that can be made of it
+COLUMNS = {  # by the type of a field: the types of columns that can be made from it
     **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), OF_NARROW),
     **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), OF_WIDE),
     **{kind: ["double", "json"] for kind in ("double", "float")},
@@ -37,7 +37,7 @@ NUMBERS = [*range(1, 20), 127, 128, 2_047, 2_048, 18_999, 20_000, 300_000, 2**29
 
 
 def made_up(chance: Random) -> tuple[str, dict[str, str]]:
-    """A schema whose message is A, and the columns of a contract for it."""
+    """Return a schema whose message is A, and the columns of a contract for it."""
     numbers, fields, columns, members = chance.sample(NUMBERS, 12), list[str](), dict[str, str](), list[str]()
     for place, number in enumerate(numbers):
         kind, name = chance.choice(list(COLUMNS)), f"f{place}"
@@ -52,7 +52,7 @@ def made_up(chance: Random) -> tuple[str, dict[str, str]]:
 
 
 def _array(kind: str, chance: Random) -> str:
-    """The column of a repeated field of that type."""
+    """Return the type of a column for a repeated field of that type."""
     items = [of for of in COLUMNS[kind] if " " not in of and of != "json"]
     return "json" if kind.endswith("Value") or not items else chance.choice(["json", f"array<{chance.choice(items)}>"])
 

@@ -1,4 +1,4 @@
-"""Whether a Protobuf schema fits a contract: which fields become which columns, and what is refused and why."""
+"""The fit of a Protobuf schema and a contract: the fields that become columns, and the reasons of refusals."""
 
 import json
 from dataclasses import replace
@@ -43,7 +43,7 @@ ALL = sorted({*(kind for kinds in FITS.values() for kind in kinds), "bytes", "In
 
 
 def refusal(contract: Contract, text: str) -> str:
-    """Why the schema does not fit; empty where it does. Both readers must be of one mind."""
+    """Return why the schema does not fit, or an empty text. Both readers must agree."""
     try:
         ProtobufReader(contract, schema(text))
     except SchemaNotCompatible as refused:
@@ -122,7 +122,7 @@ def test_a_reference_cannot_replace_what_comes_with_the_compiler() -> None:
 
 
 def read(contract: Contract, text: str, payload: bytes) -> list[Any]:
-    """The row of one message, of which both readers must be of one mind."""
+    """Return the row of one message. Both readers must agree."""
     row = list(decoded(ProtobufReader(contract, schema(text)), [payload] * 100).rows.to_pylist()[99].values())
     assert row == ProtobufJudge(contract, text).values(payload)
     return row
@@ -162,7 +162,7 @@ def test_a_name_may_be_spelt_as_in_json() -> None:
 
 @pytest.mark.parametrize("missing", [b"", b"\x12\x00"])
 def test_presence_decides_between_null_and_the_default(missing: bytes) -> None:
-    """A field without presence is its default; with presence it is null, and so is all within a message not there."""
+    """A field without presence has its default; with presence it is null, as is everything in a missing message."""
     text = 'syntax = "proto2"; message A { optional int64 a = 1 [default = 5]; optional B b = 2; } message B { }'
     assert read(contract_of({"a": "integer"}), text, missing) == [None]
     text = TEMPLATE % "int64 a = 1; In in = 2; optional string t = 3; message In { int64 x = 1; }"
