@@ -1,9 +1,9 @@
-"""`make chaos`: every scenario, a table of what fired and what was lost or doubled, and exit code 0 only for none.
+"""`make chaos`: run every scenario, print what fired and what was lost or doubled, and exit with 0 only for none.
 
     python -m tests.chaos [--seed N] [--kills N] [--only PART OF A NAME] [--minutes N]
 
-In a TIDEGATE_HOME of its own, which is emptied afterwards. Ends by itself: what has not begun after `--minutes` counts
-as not played, which is a failure; so is a scenario that takes longer than ten minutes.
+It runs in its own TIDEGATE_HOME, which is emptied afterwards. A scenario that has not begun after `--minutes`, or that
+takes longer than ten minutes, fails.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from tests.support.world import World
 
 console = Console()
 SCENARIO = 600  # seconds that one may take ...
-RESERVE = 60  # ... and that are kept to finish the one that has begun, and to stop the servers
+RESERVE = 60  # ... and that are reserved to finish the last one and to stop the servers
 
 
 def main() -> int:
@@ -71,13 +71,13 @@ def _play(seed: int, kills: int, only: str, deadline: float) -> int:
 
 
 def _one(play: Play, chaos: Chaos, deadline: float) -> tuple[list[str], bool]:
-    """fired, lost, duplicated, outcome; and whether all was kept."""
+    """Return the table's row (fired, lost, duplicated, outcome), and True if no message was lost or duplicated."""
     if time.monotonic() > deadline:
         return ["", "", "", "NOT PLAYED: out of time"], False
     try:
         with _ended_after(min(SCENARIO, int(deadline - time.monotonic()) + RESERVE)):
             verdict = play(chaos)
-    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # whatever it is, the others are played too
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001  # whatever it is, the others run too
         return ["", "", "", f"FAILED: {type(error).__name__}: {error}"], False
     return [str(verdict.fired), str(verdict.lost), str(verdict.duplicated), verdict.outcome], verdict.kept
 

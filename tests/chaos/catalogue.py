@@ -1,4 +1,4 @@
-"""Every scenario, in the order in which they are played. Each module registers its own."""
+"""Every scenario, in the order in which they run. Each module registers its own."""
 
 from tests.chaos.kafka import (  # noqa: F401
     brokers,

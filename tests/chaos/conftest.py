@@ -1,4 +1,4 @@
-"""The cluster of three brokers, if a scenario asked for it, ends with the session."""
+"""The end of the cluster of three brokers, with the session, if a scenario started it."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The classes of faults that scenarios play: the headings under "Fault by fault" in the guarantees."""
+"""The classes of faults that scenarios inject: the headings under "Fault by fault" in the guarantees."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Halts, as scenarios see them: raised, written down, and settled as `tidegate ack --execute` settles them."""
+"""Halts in scenarios: raised, recorded, and resolved as `tidegate ack --execute` does."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,10 +18,9 @@ from tests.support.world import World
 def halted(
     world: World, pipeline: Pipeline, code: str, run: Callable[[], object] | None = None, *, moves: bool = False
 ) -> dict[str, Any]:
-    """A run halts with `code` and writes nothing, unless it `moves` on first; the ledger remembers, and the next run is
-    stopped at the door.
+    """Assert that a run halts with `code`, is recorded as halted, and blocks the next run; return the halt's detail.
 
-    The halt's detail.
+    The run must write nothing, unless it `moves` on first.
     """
     before = world.position(pipeline)
     with pytest.raises(Halt, match=f"tidegate ack {pipeline.name}") as halt:
@@ -38,7 +37,7 @@ def halted(
 def acknowledge(
     world: World, pipeline: Pipeline, start: ResumeAt | None = None, batch: BatchChoice | None = None
 ) -> Settlement:
-    """Settle the pipeline's halt, or its red gate, as `tidegate ack` does; what was decided."""
+    """Resolve the pipeline's halt, or its red gate, as `tidegate ack` does; return the decision."""
     broker = KafkaBroker(world.endpoints.kafka_options())
     decided = settlement.propose(pipeline.contract, world.ledger, broker, start, batch)
     assert decided is not None, f"{pipeline.name} is not halted"

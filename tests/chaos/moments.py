@@ -1,6 +1,4 @@
-"""Moments inside a batch at which a scenario steps in, behind the run's back: real parts of a run, with a hand in
-them.
-"""
+"""Moments inside a batch at which a scenario injects a fault: wrappers of the real parts of a run."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,44 +20,44 @@ Change = Callable[[RunContext], RunContext]
 
 
 def play(world: World, pipeline: Pipeline, change: Callable[[RunContext], RunContext]) -> list[Published]:
-    """One run of the pipeline, over what `change` makes of everything outside."""
+    """Run the pipeline once, with the RunContext that `change` returns."""
     with world.open_run(pipeline) as outside:
         return list(drain(pipeline, change(outside)))
 
 
 def before_the_read(act: Act) -> Callable[[RunContext], RunContext]:
-    """Between the plan and the first task."""
+    """Act between the plan and the first task."""
     return lambda outside: replace(outside, spark=_Once(act, outside.spark))
 
 
 def within_a_range(act: Act, mark: Path, partition: int = 0) -> Callable[[RunContext], RunContext]:
-    """Between two blocks of this partition's range, in Spark's worker; `mark` is there once it has happened."""
+    """Act between two blocks of this partition's range, in Spark's worker; `mark` exists once it has happened."""
     return lambda outside: replace(outside, source=Interrupted(outside.source, act, mark, partition))
 
 
 def before_the_publication(act: Act) -> Callable[[RunContext], RunContext]:
-    """After the last task and the audit."""
+    """Act after the last task and the audit."""
     return lambda outside: replace(outside, lineage=_Before(outside.lineage, "of_batch", act))
 
 
 def before_the_rules_are_judged(act: Act) -> Callable[[RunContext], RunContext]:
-    """After the last task, where the batch has rows."""
+    """Act after the last task, if the batch has rows."""
     return lambda outside: replace(outside, auditor=_Before(outside.auditor, "judge", act))
 
 
 def before_dead_letters_are_counted(act: Act) -> Callable[[RunContext], RunContext]:
-    """After the last task, where there are dead letters."""
+    """Act after the last task, if there are dead letters."""
     return lambda outside: replace(outside, ledger=_Before(outside.ledger, "faults", act))
 
 
 def mark(pipeline: Pipeline) -> Path:
-    """A file that is not there yet, for what happens in a worker to be known of."""
+    """Return the path of a file that a worker creates once it has acted."""
     return settings().home / f"{pipeline.name}.happened"
 
 
 @dataclass(frozen=True)
 class Interrupted:
-    """The real source. Once, in the middle of the range of one partition, something happens."""
+    """The real source. It acts once, in the middle of the range of one partition."""
 
     real: Source
     act: Act
@@ -79,7 +77,7 @@ class Interrupted:
 
 @dataclass
 class _Once:
-    """`then`, with `act` done once before it."""
+    """`then`, preceded by `act` the first time."""
 
     act: Act
     then: Callable[[], Any]
@@ -94,7 +92,7 @@ class _Once:
 
 @dataclass(frozen=True)
 class _Before:
-    """Something real with somebody's hand in it, just before one of its methods."""
+    """A wrapper that acts before one of the real object's methods."""
 
     real: Any
     method: str
@@ -111,14 +109,14 @@ Moment = Literal["before_stage", "before_publish", "after_the_tables_are_checked
 
 @dataclass
 class Intruder:
-    """Does `deed(staging_id)` once, at `moment` of the first batch of a run. `fired` says whether it came to that."""
+    """A fault: `deed(staging_id)`, once, at `moment` of the first batch of a run. `fired` is 1 once it has happened."""
 
     moment: Moment
     deed: Callable[[int], object]
     fired: int = 0
 
     def drain(self, world: World, pipeline: Pipeline) -> list[Published]:
-        """`World.drain`, with this one's hand in it."""
+        """Run as `World.drain` does, with this fault."""
         return play(world, pipeline, lambda outside: replace(outside, ledger=_Ledger(outside.ledger, self)))
 
     def at(self, moment: Moment, staging_id: int) -> None:
@@ -128,7 +126,7 @@ class Intruder:
 
 
 class _Ledger:
-    """The run's hold on the ledger, which lets the intruder know where the batch is."""
+    """The run's ledger, which notifies the intruder of each moment."""
 
     def __init__(self, ledger: Any, intruder: Intruder) -> None:
         self._ledger, self._intruder = ledger, intruder
@@ -149,7 +147,7 @@ class _Ledger:
 
 
 class _Publication:
-    """The publishing transaction, likewise."""
+    """The publishing transaction, which does the same."""
 
     def __init__(self, transaction: Any, intruder: Intruder, staging_id: int) -> None:
         self._transaction, self._intruder, self._staging_id = transaction, intruder, staging_id

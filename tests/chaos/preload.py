@@ -3,4 +3,4 @@
 import tests.chaos.runs  # noqa: F401
 from resources.postgres.batch import auditor
 
-auditor.load()  # in this thread: to fork while another imports would leave its lock taken for ever
+auditor.load()  # in this thread: a fork while another thread imports would keep its lock for ever

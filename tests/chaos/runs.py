@@ -1,4 +1,4 @@
-"""Runs in processes of their own, to be killed or stopped. They are forked from one that has imported everything."""
+"""Runs in separate processes, to be killed or stopped. They are forked from one that has imported everything."""
 
 import multiprocessing
 import os
@@ -29,16 +29,16 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.chaos.preload"])
 
 SERVERS, POSTGRES = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", "TIDEGATE_POSTGRES_URL"
-Gateway = tuple[int, str]  # of a JVM: its port, and the secret that it asks for
-Word = tuple[str, ...]  # what a run says: ("batch", id), ("done",), or ("failed", error class, message)
+Gateway = tuple[int, str]  # the port of a JVM, and its secret
+Word = tuple[str, ...]  # a run's report: ("batch", id), ("done",), or ("failed", error class, message)
 
 
 class Run:
     """A run of `pipeline` (the shipped `bank_transfers` under another name), started at once.
 
-    `point` is armed with `how` (KILL or STOP). `forever`: it continues when it has caught up, until it is killed.
-    `spark`: it works through this session's JVM instead of one of its own. It starts in a second, and its tasks outlive
-    it; a point inside a task is not reached. `play` is what the process does, if not `play_run`.
+    `point` is armed with `how` (KILL or STOP). With `forever`, it continues when it has caught up, until it is killed.
+    With `spark`, it works through this session's JVM instead of its own: it starts in a second, its tasks outlive it,
+    and a point inside a task is not reached. `play` is the function of the process, by default `play_run`.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Run:
         self.words: list[Word] = []
 
     def hear(self, seconds: float) -> Word | None:
-        """The next thing that the run says; None if it says nothing for so long, or has ended."""
+        """Return the run's next report, or None if it has ended or sends nothing for this many seconds."""
         with suppress(EOFError):
             if self._ear.poll(seconds):
                 self.words.append(self._ear.recv())
@@ -68,7 +68,7 @@ class Run:
         return None
 
     def end(self) -> Word | None:
-        """Wait until the run has ended, letting it continue wherever it stops; its last word."""
+        """Wait until the run has ended, letting it continue wherever it stops; return its last report, if any."""
         deadline = time.monotonic() + BOUND
         while self.process.is_alive():
             if time.monotonic() > deadline:
@@ -82,14 +82,14 @@ class Run:
         return self.words[-1] if self.words else None
 
     def kill(self) -> None:
-        """SIGKILL, to the run alone: its JVM and workers notice."""
+        """Kill the run alone (SIGKILL): its JVM and workers notice."""
         if self.process.pid is not None:
             with suppress(ProcessLookupError):
                 os.kill(self.process.pid, signal.SIGKILL)
         self.process.join(BOUND)
 
     def wait_until_stopped(self) -> None:
-        """Until it has reached its point; then its JVM and workers are stopped too."""
+        """Wait until the run has reached its point; then stop its JVM and workers too."""
         deadline = time.monotonic() + BOUND
         while not self._stopped():
             assert self.process.is_alive(), f"the run ended before it reached its point: {self.end()}"
@@ -127,7 +127,7 @@ def _session() -> SparkSession:
 
 
 def _led_to(there: dict[str, str], play: Callable[..., None], given: tuple[Any, ...]) -> None:
-    """To the servers that the test's process is told to use, if it is: forks know what the first of them was told."""
+    """Use the test process' servers, if it has any: forks have the environment of the first test."""
     for name in (SERVERS, POSTGRES):
         os.environ.pop(name, None)
     os.environ.update(there)
@@ -145,7 +145,7 @@ def play_run(
     session: Callable[[], SparkSession] = _session,
     made: Callable[[str], Pipeline] = shipped,
 ) -> None:
-    """What the process of a run does: batches until caught up, each of them said. `made`: the pipeline of this name."""
+    """Process batches until caught up and report each of them. `made` returns the pipeline with this name."""
     if point:
         os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     pipeline = limited(made(name), batch_messages)
@@ -167,13 +167,13 @@ def play_run(
 
 
 def limited(pipeline: Pipeline, batch_messages: int, **limits: Any) -> Pipeline:
-    """Return the pipeline with so many messages a batch, and other `limits`."""
+    """Return the pipeline with `batch_messages` messages per batch, and other `limits`."""
     changed = replace(pipeline.contract.limits, batch_messages=batch_messages, **limits)
     return replace(pipeline, contract=replace(pipeline.contract, limits=changed))
 
 
 def _gateway(spark: SparkSession | None) -> Gateway | None:
-    """How another process reaches the JVM of `spark`."""
+    """Return the address of the JVM of `spark`, for another process, or None."""
     if spark is None:
         return None
     known: Any = spark.sparkContext._gateway
@@ -181,7 +181,7 @@ def _gateway(spark: SparkSession | None) -> Gateway | None:
 
 
 def joined(gateway: Gateway) -> SparkSession:
-    """A session of this process's own in the JVM of another, as notebooks have it."""
+    """Return this process' own session in the JVM of another, as notebooks have it."""
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(gateway[0]), gateway[1]
     there = launch_gateway()
     jvm: Any = there.jvm

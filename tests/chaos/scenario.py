@@ -1,4 +1,4 @@
-"""What a scenario is: a fault that is shown to have fired, and what an independent judge then finds in the tables."""
+"""Scenarios: a fault that is shown to have fired, and the result of an independent validation of the tables."""
 
 import random
 from collections.abc import Callable
@@ -12,12 +12,12 @@ from platform_defs.verification.verify import verify
 from tests.chaos.fault_classes import FaultClass
 from tests.support.world import World
 
-IN_TASKS = {"in_decode", "in_copy"}  # crash points that Spark's workers reach; the others are the driver's
+IN_TASKS = {"in_decode", "in_copy"}  # crash points in Spark's workers; the others are in the driver
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of a scenario. `lost` and `duplicated` are verify's, after the pipeline has caught up."""
+    """The result of a scenario. `lost` and `duplicated` are verify's, after the pipeline has caught up."""
 
     fired: int
     lost: int
@@ -32,21 +32,23 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Chaos:
-    """What scenarios are given."""
+    """The inputs of a scenario."""
 
     world: World
     random: random.Random
-    kills: int  # how often the scenario that kills at random moments does
+    kills: int  # of the scenario that kills at random moments
 
     def spark_for(self, point: str) -> SparkSession | None:
-        """The session through which a run reaches this crash point: workers of another JVM than the run's would not."""
+        """Return the session through which a run reaches this crash point, or None for a JVM of its own: other workers
+        would not reach a point inside a task.
+        """
         return None if point in IN_TASKS else self.world.spark()
 
     def judge(self, pipeline: Pipeline, fired: int, outcome: str, *, messages: int | None = None) -> Verdict:
-        """Let the pipeline catch up, if it has not, and ask `verify`. Raises AssertionError unless all is as it must
-        be.
+        """Let the pipeline catch up, if it has not, and run `verify`. Raises AssertionError if the tables are not
+        exact.
 
-        `messages` is how many `verify` must have judged: by default all that the topic's partitions span.
+        `messages` is the number that `verify` must have read: by default all that the topic's partitions span.
         """
         assert fired > 0, "the fault never fired"
         self.world.drain(pipeline)
@@ -66,12 +68,12 @@ Played = TypeVar("Played", bound=Play)
 
 @dataclass(frozen=True)
 class Scenario:
-    """A scenario as it is registered."""
+    """A registered scenario."""
 
     play: Play
     fault_class: FaultClass
-    representative: bool  # of its class: `.ci/run` plays it, and the others are played by `make test-long`
-    shares: str | None  # what is expensive to start and shared with other scenarios: they run in the same worker
+    representative: bool  # of its class: `.ci/run` runs it, `make test-long` runs the others
+    shares: str | None  # an expensive resource shared with other scenarios: they run in the same worker
 
 
 SCENARIOS: dict[str, Scenario] = {}

@@ -1,5 +1,5 @@
-"""The exactly-once suite again, with Postgres behind PgBouncer in session mode: the promises of one batch, and the runs
-that are killed, stopped or meet each other.
+"""The exactly-once suite with Postgres behind PgBouncer in session mode: the promises of one batch, and runs that are
+killed, stopped or meet each other.
 """
 
 import random
@@ -35,7 +35,7 @@ IN_CI = (
 
 @pytest.fixture(scope="module")
 def pooled(endpoints: Endpoints) -> Iterator[Endpoints]:
-    """Postgres by way of a pooler, to which runs in processes of their own are led as well."""
+    """Use Postgres through a pooler, also in the runs' separate processes."""
     with pgbouncer(endpoints.postgres_url) as url, pytest.MonkeyPatch.context() as patch:
         patch.setenv(POSTGRES, url)
         yield replace(endpoints, postgres_url=url)
@@ -60,7 +60,7 @@ def test_nothing_is_lost_or_doubled_by_runs(world: World, name: str) -> None:
 
 @pytest.mark.longest
 def test_a_run_that_is_killed_is_found_dead_within_seconds(world: World) -> None:
-    """Its connections end with it, and the pooler gives what they held back."""
+    """Its connections end with it, and the pooler releases what they held back."""
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(80))
     run = Run(pipeline, "after_audit", "STOP", spark=world.spark())

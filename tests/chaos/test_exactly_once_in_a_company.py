@@ -1,7 +1,7 @@
-"""The exactly-once suite again, as a company has it: the publisher's role and no more, by way of PgBouncer in session
-mode, TLS with sslmode=verify-full on both sides of it, and a Kafka with SASL_SSL and the ACLs of a run.
+"""The exactly-once suite with restricted rights: the publisher's role, PgBouncer in session mode, TLS with
+sslmode=verify-full on both sides of it, and a Kafka with SASL_SSL and the ACLs of a run.
 
-What the suite's tests do as an owner or an administrator (topics, tables, looking and meddling), those do.
+Actions of an owner or an administrator in the suite's tests (topics, tables, queries, faults) run as those.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ RUNS = (
     "--operation Read --group tidegate- --resource-pattern-type prefixed",
 )
 
-OTHERWISE = "test_a_table_with_rows_of_somebody_else_is_refused"  # makes the table itself, which here is the owner's
+OTHERWISE = "test_a_table_with_rows_of_somebody_else_is_refused"  # creates the table itself, as the owner does here
 
 # Each test of the suite, here with the world below.
 SUITE = vars(test_exactly_once) | vars(test_staging_tables)
@@ -45,7 +45,7 @@ IN_CI = (
 
 @dataclass(frozen=True)
 class CompanysWorld(World):
-    """The world of the administrators, in which runs are the publisher's."""
+    """The administrators' world, in which runs are the publisher's."""
 
     company: Company | None = None
     publishers: Endpoints | None = None
@@ -74,13 +74,13 @@ def companys(
     secured: SecuredKafka,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[CompanysWorld]:
-    """A database of three roles on a Postgres that takes TLS alone, and a pooler before it."""
+    """Provide a database with three roles on a Postgres that only accepts TLS, and a pooler in front of it."""
     home = tmp_path_factory.mktemp("company")
     secured.revoke_all()
     secured.grant(*RUNS)
     with tls_postgres(home) as postgres:
         there = secured.endpoints(replace(endpoints, postgres_url=postgres.url()), secured.options(ADMIN))
-        key = home / "postgres" / "server.pem"  # whom the pooler runs as may read it
+        key = home / "postgres" / "server.pem"  # the pooler's user may read it
         tls = {"server_tls_sslmode": "verify-full", "server_tls_ca_file": key, "client_tls_sslmode": "require"}
         tls |= {"client_tls_key_file": key, "client_tls_cert_file": key}
         with new_company(World(there, spark)) as company, pgbouncer(company.urls["publisher"], **tls) as url:

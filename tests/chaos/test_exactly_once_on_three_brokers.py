@@ -1,5 +1,5 @@
-"""The exactly-once suite again, on three brokers with three replicas of which two must be in sync, while brokers are
-killed at random: the promises of one batch, and the runs that are killed, stopped or meet each other.
+"""The exactly-once suite on three brokers (three replicas, two in sync) while brokers are killed at random: the
+promises of one batch, and runs that are killed, stopped or meet each other.
 
 TIDEGATE_TEST_SEED chooses the brokers and moments; the seed is printed.
 """
@@ -25,7 +25,7 @@ from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(THREE_BROKERS), pytest.mark.timeout(900)]
 RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
-KILLS = 5  # of brokers, at least, while messages are written and read
+KILLS = 5  # kills, at least, while messages are written and read
 
 # Each test of the suite, here with the world below.
 SUITE = vars(test_exactly_once) | vars(test_staging_tables)
@@ -37,7 +37,7 @@ IN_CI = ("test_a_topic_here_has_three_replicas_of_which_two_must_be_in_sync",)
 
 @dataclass(frozen=True)
 class WorldOfThree(World):
-    """A world whose new topics are known to all three brokers. One that is dead is the killer's to start."""
+    """A world whose new topics are known to all live brokers. The killer restarts the dead ones."""
 
     cluster: ThreeBrokers | None = None
 
@@ -49,7 +49,7 @@ class WorldOfThree(World):
 
 @pytest.fixture(scope="module")
 def cluster(endpoints: Endpoints) -> Iterator[ThreeBrokers]:
-    """Three brokers, to which runs in processes of their own are led as well."""
+    """Use three brokers, also in the runs' separate processes."""
     found = three_brokers()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SERVERS, ",".join(f"127.0.0.1:{node.port}" for node in found.nodes.values()))
@@ -58,14 +58,14 @@ def cluster(endpoints: Endpoints) -> Iterator[ThreeBrokers]:
 
 @pytest.fixture(scope="module")
 def killer(cluster: ThreeBrokers) -> Iterator[BrokerKiller]:
-    """Kills brokers from the first test of this file to its last."""
+    """Kill brokers from the first test of this file to its last."""
     with BrokerKiller(cluster, int(os.environ.get("TIDEGATE_TEST_SEED") or random.randrange(10**6))) as found:
         yield found
 
 
 @pytest.fixture
 def world(world: World, cluster: ThreeBrokers, killer: BrokerKiller) -> World:
-    print(f"brokers are killed by TIDEGATE_TEST_SEED={killer.seed}")  # noqa: T201  # shown where a test fails
+    print(f"brokers are killed by TIDEGATE_TEST_SEED={killer.seed}")  # noqa: T201  # shown if a test fails
     killer.check()
     there = cluster.world(world)
     return WorldOfThree(there.endpoints, there.spark, there.replicas, cluster)

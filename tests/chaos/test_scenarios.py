@@ -1,5 +1,5 @@
-"""Each scenario of `make chaos` once, with few kills: quick ones in `make test`, one of each fault class in `.ci/run`,
-the others in `make test-long`.
+"""Each scenario of `make chaos` once, with few kills: quick ones in `make test`, one per fault class in `.ci/run`, the
+others in `make test-long`.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""What tests of several files here need."""
+"""Fixtures shared by tests of several files here."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ from tests.support.world import World, transfers
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A prune has small pages, and one batch that is always kept."""
+    """Give a prune small pages, and one batch that is always kept."""
     monkeypatch.setattr(prune_ledger, "NEWEST", 1)
     monkeypatch.setattr(prune_ledger, "PAGE", 3)
 
@@ -20,7 +20,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def place(world: World, secured: SecuredKafka) -> Iterator[Place]:
     secured.revoke_all()
-    world.ledger.migrate()  # a deed that only reports progress does not
+    world.ledger.migrate()  # an action that only reports progress does not
     admin = secured.world(world, ADMIN)
     pipeline = admin.new_pipeline()
     admin.send(pipeline, transfers(8))

@@ -1,4 +1,7 @@
-"""What must be pending once a part of a batch that was cut has committed: the rest, whole, in parts of that size."""
+"""The expected pending batch after one part of a split batch has committed.
+
+It is all of the rest, in parts of that size.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +11,7 @@ from tests.model.runs import Run
 
 
 def continues(run: Run, stored: Mapping[str, Any] | None) -> None:
-    """The run has committed its batch; `stored` is pending now."""
+    """Assert that `stored` is what must be pending once the run has committed its batch."""
     assert run.pending
     rest = run.pending.rest
     if rest is None:

@@ -1,8 +1,8 @@
-"""Direct publication under whatever may happen, in any order: tasks of any try at a plan, of any run, at any time.
+"""Direct publication under any order of events: tasks from any attempt at a plan, of any run, at any time.
 
-A task is the real one (engine/commit/direct_task.py), with no Spark around it. Between its rows and its lock something
-else may happen: another run takes over, another attempt at the range comes first, the topic is created again, Postgres
-recovers from a crash. Its connection may go in COMMIT. What it must come to is predicted; `seen.check` after each step.
+A task is the real one (engine/commit/direct_task.py), without Spark. Between its rows and its lock an event may happen:
+another run takes over, another attempt at the range comes first, the topic is created again, Postgres recovers from a
+crash. Its connection may fail in COMMIT. The model predicts the outcome; `seen.check` runs after each step.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ MOMENTS = ("nothing", "nothing", "takeover", "another attempt", "created again",
 
 
 def direct_contract(name: str, batch_messages: int) -> Contract:
-    """The model's append, without its rule and its accumulate."""
+    """Return the model's append contract without its rule and its accumulate."""
     contract = new_contract(name, keyed=False, batch_messages=batch_messages)
     limits = replace(contract.limits, dead_letter_minimum=1_000)
     return replace(contract, tables=(replace(contract.row_table, batch_rules=()),), publication="direct", limits=limits)
@@ -45,7 +45,7 @@ def direct_contract(name: str, batch_messages: int) -> Contract:
 
 @dataclass
 class Meanwhile:
-    """The log, as a task asks it just before it publishes: then something happens first."""
+    """The log that a task queries just before it publishes; an event happens first."""
 
     log: Log
     act: Callable[[], None]
@@ -57,7 +57,7 @@ class Meanwhile:
 
 @dataclass(frozen=True)
 class Surviving:
-    """The real area, with a session that whoever takes over does not end. Its connection may go when COMMIT is said."""
+    """The real area with a session that a new owner does not end. Its connection may fail in COMMIT."""
 
     real: PostgresDirect
     dies: bool = False
@@ -72,7 +72,7 @@ class Surviving:
 
 @dataclass
 class Try:
-    """What the tasks of one try were given."""
+    """The inputs of the tasks in one attempt."""
 
     run: Run
     plan: PendingBatch
@@ -91,12 +91,12 @@ class Try:
 
 
 def _kept(seen: Seen) -> dict[str, Any]:
-    """What only a batch that commits may change."""
+    """Return the state that only a committing batch may change."""
     return {name: seen[name] for name in ("rows", "source_position", "batch", "dead_letter", "batch_range")}
 
 
 class DirectMachine(RuleBasedStateMachine):
-    """Give it a database and a counter by way of a subclass."""
+    """The state machine. A subclass gives it a database and a counter."""
 
     url: str
     fired: Counter[str]
@@ -107,7 +107,7 @@ class DirectMachine(RuleBasedStateMachine):
         self.log, self.session = Log(self.contract.topic, partitions), connect(self.url, "the model")
         self.ledger, self.tries = Ledger(self.url), list[Try]()
         self.seen: Seen = {}
-        self.published: dict[int, tuple[int, str]] = {}  # by batch: the epoch and owner that published it
+        self.published: dict[int, tuple[int, str]] = {}  # by batch: its epoch and owner at publication
         self.recreated, self.happened = False, ""
         self.run = self._run()
 
@@ -127,14 +127,14 @@ class DirectMachine(RuleBasedStateMachine):
         self.run = self._run()
 
     def plan(self, _draw: Callable[..., Any]) -> None:
-        """Or plan again: the same ranges, less those that are published, under other batch ids."""
+        """Plan, perhaps again: the same ranges, less the published ones, under other batch ids."""
         self.run.hold.sweep()
         pending = batch.plan_batch(self.contract, self.run.outside)
         if pending is not None and goes_direct(Pipeline(self.contract), pending):
             self.tries.append(self._try(pending))
 
     def stage_the_rest(self, _draw: Callable[..., Any]) -> None:
-        """What tasks have left, or all of it, as one staged batch."""
+        """Publish what tasks have left, or all of it, as one staged batch."""
         if self.run.plan() is None:
             return
         staged = self.run.stage(self.session)
@@ -142,7 +142,7 @@ class DirectMachine(RuleBasedStateMachine):
         self.fired["the rest"] += staged.pending.batch_id in {one.plan.batch_id for one in self.tries}
 
     def work_on(self, draw: Callable[..., Any]) -> None:
-        """A task over a range of any try, its own run's or another's, whether it was published or not."""
+        """Run a task over a range from any attempt, of its own run or another, published or not."""
         one = self.tries[draw(st.integers(0, len(self.tries) - 1), "try")]
         self._work_on(one, draw(st.integers(0, len(one.plan.ranges) - 1), "range"), draw(st.sampled_from(MOMENTS)))
 
@@ -203,7 +203,7 @@ class DirectMachine(RuleBasedStateMachine):
         return Try(self.run, pending, direct, quiet)
 
     def _run(self) -> Run:
-        """A run that takes the pipeline over; the sessions of the one before go on."""
+        """Return a run that takes over the pipeline; the sessions of the previous run stay open."""
         hold = acquire(self.ledger.url, self.contract)
         return Run(hold, self.log)
 
@@ -227,7 +227,7 @@ class DirectMachine(RuleBasedStateMachine):
         return list(PendingBatch.from_json(pending).ranges) if pending else []
 
     def _is_forgotten(self, one: Try) -> bool:
-        """Return True if the try was swept: another one has begun."""
+        """Return True if the attempt was swept: another one has begun."""
         asked = f"SELECT 1 FROM tidegate.staging WHERE staging_id = {one.work.area.staging_id}"
         return self.session.execute(asked.encode()).fetchone() is None
 
@@ -248,7 +248,7 @@ class DirectMachine(RuleBasedStateMachine):
         self.seen = seen
 
     def teardown(self) -> None:
-        """I7: with nothing more in the way, all is read, also where tasks were left in between."""
+        """Assert I7: without further faults everything is read, even if tasks were left in between."""
         if not hasattr(self, "session"):
             return
         try:

@@ -1,4 +1,4 @@
-"""What the model knows of its pipeline: what each step of the owner must come to, and that others change nothing."""
+"""The model's predictions for its pipeline: the outcome of each step of the owner; others must change nothing."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -34,38 +34,38 @@ from tests.model.log import Log, Part
 from tests.model.runs import Run, next_version
 from tests.model.seen import Seen, Span, left_out, look, positions
 
-DEATHS = 3  # failures in a row after which the pipeline halts, where the last one was a death
+DEATHS = 3  # failures in a row that halt the pipeline, if the last one was a death
 
 
 class Expectations(RuleBasedStateMachine):
-    """`url` is the database's, `fired` counts what happened over all examples; a subclass gives both."""
+    """The predictions. A subclass gives `url`, the database, and `fired`, which counts events over all examples."""
 
     url: str
     fired: Counter[str]
 
     keyed: bool
     log: Log
-    contract: Contract  # of the next run
-    all_tables: tuple[Table, ...]  # that the contract has at most
+    contract: Contract  # for the next run
+    all_tables: tuple[Table, ...]  # the most that the contract has
     ledger: Ledger
     session: psycopg.Connection[Any]
-    runs: list[Run]  # those that live; at most one of them is the owner
+    runs: list[Run]  # the live ones; at most one of them is the owner
     owner: Run | None
-    halted: str | None  # the code
+    halted: str | None  # the halt's code
     settling: bool  # positions may go back
-    kept: list[Span]  # what was read of logs that are not read any more
+    kept: list[Span]  # the spans that were read of logs no longer read
     committed: dict[int, tuple[int, str]]  # by batch: epoch and owner
     judged: Judged
-    failures: Counter[int]  # of the pending batch, by its id, that count
+    failures: Counter[int]  # that count, by id of the pending batch
     applied: bool  # a person has applied a contract
-    died: bool  # the last owner, without a word; nobody has taken over since
-    pruned: dict[str, list[Any]]  # the rows that were, by table
+    died: bool  # the last owner died unreported; no run has taken over since
+    pruned: dict[str, list[Any]]  # the pruned rows, by table
     seen: Seen  # after the last step
 
-    # The steps of whoever owns the pipeline, and what each must come to.
+    # The steps of the owner, and their expected outcomes.
 
     def _next_step(self, run: Run, *, losers: bool = False) -> bool:
-        """Plan, stage or publish, whatever is next. True when there is nothing to read."""
+        """Plan, stage or publish, whichever is next. Return True if there is nothing to read."""
         if run.staged:
             self._publish(run)
         elif run.pending:
@@ -75,7 +75,7 @@ class Expectations(RuleBasedStateMachine):
         return False
 
     def _go_on(self, until: str, *, losers: bool = False) -> None:
-        """The owner, or a new run, continues until then, if it gets that far."""
+        """Let the owner, or a new run, continue to that step, if it gets that far."""
         if self.owner is None:
             self._start(survives=True)
         while self.owner and not self._next_step(self.owner, losers=losers) and self.owner:
@@ -122,7 +122,7 @@ class Expectations(RuleBasedStateMachine):
             self._commit(run)
 
     def _passes(self, run: Run) -> bool:
-        """The audit, as drain has it: what it must come to."""
+        """Audit as drain does; return True if the batch passes. Asserts the expected outcome."""
         assert run.pending
         expected = self.judged.verdict(self.log, run)
         try:
@@ -140,7 +140,7 @@ class Expectations(RuleBasedStateMachine):
         return False
 
     def _fail(self, run: Run, counts: Counts, *, counted: bool) -> None:
-        """As drain does it. Only what fails with a batch pending is counted."""
+        """Back off as drain does. Only failures with a batch pending count."""
         if counted:
             self._one_more_failure()
         run.hold.back_off("an error", counts=counts)
@@ -179,8 +179,8 @@ class Expectations(RuleBasedStateMachine):
             run.forget()
 
     def _positions_know_their_leaders(self, run: Run) -> None:
-        """Each position that the batch moved has the epoch of the leader that showed, in its plan, that it is there:
-        with a newer one a log that was cut since would pass, with an older one this log would be taken for cut.
+        """Assert that each moved position has the epoch of the leader that the plan saw. A newer epoch would hide a
+        later truncation of the log; an older one would make this log look truncated.
         """
         assert run.pending
         moved = {item.partition for item in run.pending.ranges}
@@ -188,7 +188,9 @@ class Expectations(RuleBasedStateMachine):
         assert {number: found[number] for number in moved} == {number: run.epochs[number] for number in moved}
 
     def _refusal(self) -> str | None:
-        """Why the owner's staged batch must not be published: a halt's code, "stale", "truncated" or "lost"."""
+        """Return why the owner's staged batch must not be published: a halt's code, "stale", "truncated", "lost", or
+        None.
+        """
         assert self.owner
         pending = self.owner.pending
         assert pending
@@ -196,14 +198,14 @@ class Expectations(RuleBasedStateMachine):
             return "truncated"
         if self.log.behind and any(item.partition == len(self.log.now.parts) - 1 for item in pending.ranges):
             return "stale"
-        # Retention may have passed since: it has been read.
+        # Retention may have passed since: the messages are already read.
         code = self._code(list(map(pending.position, pending.ranges)))
         if code not in (None, "retention_passed"):
             return code
         return "lost" if self.owner.lost else None
 
     def _code(self, starts: Sequence[Position]) -> str | None:
-        """The halt that reading on from these places must lead to."""
+        """Return the code of the halt that reading from these positions must cause, or None."""
         now = self.log.now
         if any(at.topic != self.log.topic for at in starts):
             return "topic_changed"
@@ -215,19 +217,19 @@ class Expectations(RuleBasedStateMachine):
         return "retention_passed" if passed else None
 
     def _stale(self, run: Run, call: Callable[[], Any]) -> None:
-        """What the broker says is not believed: nothing changes, and the run ends."""
+        """Assert that the call rejects a stale broker's response: it changes nothing, and the run ends."""
         with pytest.raises(BrokerAway, match="is stale"):
             self._unchanged(call, run.hold.holder.epoch)
         self.fired["stale"] += 1
         self._end(run)
 
     def _draining(self, known: Sequence[Mapping[str, Any]]) -> bool:
-        """Return True if partitions that were added wait for others; those added since wait for both."""
+        """Return True if added partitions wait for others; those added since wait for both."""
         parts = self.log.now.parts
         return any(p["next_offset"] < min(p["seen_end"] or 0, parts[p["partition"]].end) for p in known)
 
     def _added(self, known: set[int]) -> Sequence[Part]:
-        """The partitions that are added next: to an upsert at most as many as it has, besides empty ones."""
+        """Return the partitions to add next: for an upsert at most as many as it has, besides empty ones."""
         new = [part for number, part in enumerate(self.log.now.parts) if number not in known]
         many = len(known) if self.keyed else len(new)
         while many < len(new) and not any(part.end for part in new[:many]):
@@ -239,15 +241,15 @@ class Expectations(RuleBasedStateMachine):
         return any(at.get(number, 0) < part.end for number, part in enumerate(self.log.now.parts))
 
     def _halt(self, run: Run, halt: Halt, expected: str | None) -> None:
-        """As drain does it. The run lives on, and may try what it likes."""
+        """Halt as drain does. The run stays alive and may try anything."""
         assert halt.code == expected
         run.hold.halt(halt.detail)
         self.fired[halt.code] += 1
         self.halted, self.owner = halt.code, None
 
     def _start(self, *, survives: bool) -> None:
-        """A run begins. The sessions of the one that it fences are ended, or, with `survives`, it has opened
-        another.
+        """Start a run. The sessions of the run that it fences are ended; with `survives`, that run has opened another
+        one.
         """
         if self.halted:
             with pytest.raises(Halt):
@@ -271,7 +273,7 @@ class Expectations(RuleBasedStateMachine):
             self._gone(fenced)
 
     def _note_death(self) -> bool:
-        """If the last owner died, who takes over now counts that. Whether it is once too often: then it halts."""
+        """Count the last owner's death, if any. Return True if it is one too many and halts the pipeline."""
         died, self.died = self.died, False
         if not died or not (pending := self.look()["pipeline"]["pending"]):
             return False
@@ -293,10 +295,10 @@ class Expectations(RuleBasedStateMachine):
         self.failures.clear()
         self.fired[f"red gate: {batch}"] += 1
 
-    # Whoever does not own it, and the ends of runs.
+    # Runs that do not own the pipeline, and the ends of runs.
 
     def _rival(self, what: str) -> None:
-        """Another run, which comes when nobody knows yet what became of a COMMIT; and may commit a batch at once."""
+        """Start another run while the outcome of a COMMIT is unknown; it may commit a batch at once."""
         if what != "no":
             assert self.owner
             self._gone(self.owner, died=True)
@@ -308,15 +310,15 @@ class Expectations(RuleBasedStateMachine):
             self._go_on("published")
 
     def _refused(self, run: Run, call: Callable[[], Any]) -> None:
-        """Nothing changes, and an error, if there is one, says why."""
+        """Assert that the call changes nothing; it may raise an error."""
         try:
             self._unchanged(call, run.hold.holder.epoch)
         except (BrokerAway, Fenced, Halt, LogTruncated, OffsetsUnavailable, StagingLost) as error:
             self.fired[f"refused: {type(error).__name__}"] += 1
 
     def _unchanged(self, call: Callable[[], Any], epoch: int = -1) -> Any:
-        """Whatever `call` comes to, tables and ledger are as before; but a run may sweep what those up to its `epoch`
-        left.
+        """Return the call's result and assert that it leaves tables and ledger unchanged. It may sweep what runs up to
+        `epoch` left.
         """
         before = self.look()
         try:
@@ -332,7 +334,9 @@ class Expectations(RuleBasedStateMachine):
         self._gone(run)
 
     def _gone(self, run: Run, *, died: bool = False) -> None:
-        """With `died`, it has said nothing to the ledger; whoever comes finds that its session is gone."""
+        """Remove the run. With `died`, it has reported nothing to the ledger; the next run finds that its session is
+        gone.
+        """
         run.hold.connection.close()
         self.runs = [other for other in self.runs if other is not run]
         if run is self.owner:
@@ -350,7 +354,7 @@ class Expectations(RuleBasedStateMachine):
 
     @property
     def _known(self) -> bool:
-        """True if the pipeline reads the log of now."""
+        """True if the pipeline reads the current log."""
         return any(span.topic_id == self.log.now.topic_id for span in positions(self.seen))
 
     def _owner_key(self) -> tuple[int, str]:
@@ -358,15 +362,15 @@ class Expectations(RuleBasedStateMachine):
         return self.owner.hold.holder.epoch, str(self.owner.hold.holder.owner)
 
     def look(self) -> Seen:
-        """The ledger, with what was pruned as it was before."""
+        """Return tables and ledger with the pruned rows still present."""
         left = self.left()
         return {**left, **{table: [*rows, *left[table]] for table, rows in self.pruned.items()}, "pruned": True}
 
     def left(self) -> Seen:
-        """The ledger as it is."""
+        """Return tables and ledger as they are."""
         return look(self.session, replace(self.contract, tables=self.all_tables))
 
 
 def _place(row: Mapping[str, Any]) -> Position:
-    """A row of tidegate.source_position."""
+    """Return the position in a row of tidegate.source_position."""
     return Position(row["partition"], row["cluster_id"], row["topic_id"], row["next_offset"], topic=row["topic"])

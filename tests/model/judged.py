@@ -1,4 +1,4 @@
-"""What the model knows of the messages as an audit judges them: dead letters among the latest, and thirteens."""
+"""The model's prediction of an audit: the share of dead letters in recent messages, and multiples of thirteen."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from tests.model.log import Log, Record
 from tests.model.runs import Run
 from tests.model.seen import Place
 
-JUDGED = 8  # the latest messages that are judged: four dead letters of them are as many as half
+JUDGED = 8  # the latest messages that count: four dead letters are half of them
 
 
 @dataclass
 class Judged:
-    """Of one pipeline, since it began."""
+    """The audit history of one pipeline."""
 
-    before: list[tuple[int, int]] = field(default_factory=list)  # messages, dead letters by batch, newest last
+    before: list[tuple[int, int]] = field(default_factory=list)  # (messages, dead letters) by batch, newest last
     tries: Counter[int] = field(default_factory=Counter)  # by batch: how often its gate was red
-    aside: set[Place] = field(default_factory=set)  # messages of batches that a person set aside
+    aside: set[Place] = field(default_factory=set)  # messages of manually dead-lettered batches
 
     def verdict(self, log: Log, run: Run) -> str | None:
-        """What the audit of a staged batch must come to: a halt's code, "gate failed", or None."""
+        """Return the expected outcome of a staged batch's audit: a halt's code, "gate failed", or None."""
         assert run.pending
         records, pending = _records(log, run), run.pending
         if pending.set_aside:
@@ -33,7 +33,7 @@ class Judged:
         return "gate_red" if self.tries[pending.batch_id] >= audit.GATE_TRIES else "gate failed"
 
     def published(self, log: Log, run: Run) -> None:
-        """A batch has committed: with what a person accepted, counting begins again."""
+        """Record a committed batch. If a user accepted its dead letters, counting begins again."""
         assert run.pending
         records, pending = _records(log, run), run.pending
         if pending.set_aside:
@@ -60,7 +60,7 @@ def _exceeds(messages: int, dead: int) -> bool:
 
 
 def _records(log: Log, run: Run) -> list[tuple[int, Record]]:
-    """What a staged batch has read."""
+    """Return the records that a staged batch has read, with their partitions."""
     assert run.pending
     parts = log.generations[run.read_of].parts
     return [
@@ -76,7 +76,7 @@ def _counted(records: list[tuple[int, Record]]) -> tuple[int, int]:
 
 
 def _red(records: list[tuple[int, Record]], *, keyed: bool) -> bool:
-    """Return True if a row that would be written has a multiple of thirteen."""
+    """Return True if a row to be written has a multiple of thirteen."""
     good = [record for _, record in records if record.kind != "bad"]
     if keyed:
         newest = {record.name: record for record in sorted(good, key=lambda record: record.number)}

@@ -1,9 +1,9 @@
-"""The topic of the model: a log in memory that is written, loses its beginning, is created again, or leads elsewhere;
-and its broker may be behind.
+"""The model's topic: a log in memory that is written, truncated, created again or moved to another cluster. Its broker
+may be behind.
 
-It is the model's environment and no mock: the engine is handed its broker and source (Broker, Source), and
-this is one of each, as simple as they come. What the real broker does is tested in tests/integration/test_traps_*.py.
-It keeps every log that there ever was, so that the model can tell what each message must have become.
+It is the model's environment, not a mock: the engine takes a broker and a source (Broker, Source), and this class is
+the simplest of each. tests/integration/test_traps_*.py test the real broker. It keeps every log that ever existed, so
+that the model can tell what each message must have become.
 """
 
 import json
@@ -24,10 +24,10 @@ Kind = Literal[
 
 @dataclass(frozen=True)
 class Record:
-    """A message (formats.block.Message), and what must become of it."""
+    """A message (formats.blocks.block.Message) and its expected outcome."""
 
     at: int
-    number: int  # counts all that was ever produced: the later, the higher
+    number: int  # counts all messages ever produced: a later one has a higher number
     name: str  # its key
     kind: Kind
     epoch: int  # of the leader that wrote it
@@ -59,23 +59,23 @@ class Record:
 
 @dataclass
 class Part:
-    """A partition: its messages by offset, also those that retention has deleted since."""
+    """A partition: its messages by offset, including those that retention has deleted."""
 
     records: dict[int, Record] = field(default_factory=dict)
     low: int = 0
     end: int = 0
-    leaders: list[int] = field(default_factory=lambda: [0])  # by leader epoch: where the log ended when it began
+    leaders: list[int] = field(default_factory=lambda: [0])  # by leader epoch: the end of the log when it began
 
     @property
     def epoch(self) -> int:
         return len(self.leaders) - 1
 
     def end_of(self, epoch: int) -> int:
-        """Where the log of that epoch ends, as a leader answers OffsetForLeaderEpoch."""
+        """Return the end offset of that leader epoch, as a leader responds to OffsetForLeaderEpoch."""
         return self.end if epoch == self.epoch else self.leaders[epoch + 1]
 
     def cut(self, end: int) -> None:
-        """An unclean election: the new leader has no more than what is below `end`."""
+        """Simulate an unclean election: the new leader only has the messages below `end`."""
         self.records = {at: record for at, record in self.records.items() if at < end}
         self.leaders = [*(min(at, end) for at in self.leaders), end]
         self.end = end
@@ -88,7 +88,7 @@ class Part:
 
 @dataclass
 class Generation:
-    """One log of the topic's name, from its creation to its deletion."""
+    """One log under the topic's name, from its creation to its deletion."""
 
     cluster_id: str
     topic_id: str
@@ -96,13 +96,13 @@ class Generation:
 
 
 class Log:
-    """All generations of the topics that a contract has named; `now` is that of the one it names, `topic`."""
+    """All generations of the topics that a contract has named; `now` is the current one of `topic`."""
 
     def __init__(self, topic: str, partitions: int) -> None:
         self.generations: dict[str, Generation] = {}  # by topic id
-        self.topics: dict[str, Generation] = {}  # by name: where the address leads
+        self.topics: dict[str, Generation] = {}  # by name: the log at the address
         self.topic = topic
-        self.behind = False  # whether the broker that answers has not heard of the last partition
+        self.behind = False  # True if the broker that responds does not know the last partition yet
         self._produced = 0
         self.create("here", partitions)
 
@@ -111,7 +111,7 @@ class Log:
         return self.topics[self.topic]
 
     def create(self, cluster: str, partitions: int) -> None:
-        """A new, empty log, to which the address leads from now on."""
+        """Create an empty log and make it the current one."""
         topic_id = f"topic {len(self.generations)}"
         self.generations[topic_id] = Generation(cluster, topic_id, [Part() for _ in range(partitions)])
         self.lead_to(topic_id)
@@ -120,7 +120,7 @@ class Log:
         self.topics[self.topic], self.behind = self.generations[topic_id], False
 
     def rename(self, topic: str, partitions: int) -> bool:
-        """The contract names another topic; whether it is a new one."""
+        """Make the contract name another topic; return True if it is a new one."""
         self.topic, self.behind = topic, False
         if new := topic not in self.topics:
             self.create("here", partitions)
@@ -149,7 +149,7 @@ class Log:
         wanted: OffsetRange,
         cluster_id: str | None = None,  # noqa: ARG002  # the port's
     ) -> Iterator[Block]:
-        """What the log of now holds: as a consumer, it does not notice that it is not the one of a moment ago."""
+        """Yield blocks from the current log. Like a consumer, it does not notice that the log was just replaced."""
         if not self.holds(wanted):
             raise OffsetsUnavailable(f"{wanted} cannot be read")
         part = self._log(wanted.topic).parts[wanted.partition]
@@ -170,7 +170,7 @@ class Log:
         return self.topics.get(topic, self.now)
 
     def epochs(self) -> dict[int, int]:
-        """The leader epoch of each partition now."""
+        """Return the current leader epoch of each partition."""
         return {number: part.epoch for number, part in enumerate(self.now.parts)}
 
     def add_partition(self) -> None:

@@ -1,8 +1,7 @@
-"""The state machine: whatever happens to a topic, its runs and its database, in any order, and what must then hold.
+"""The state machine: events in any order on a topic, its runs and its database, and the invariants.
 
-A run goes step by step (plan, stage, publish), and between its steps anything may happen to it. What each step of the
-pipeline's owner must come to is predicted; whoever is not the owner must change nothing. After every step,
-`seen.check`.
+A run goes step by step (plan, stage, publish), and any event may happen between its steps. The model predicts the
+outcome of each step of the pipeline's owner; other runs must change nothing. `seen.check` runs after every step.
 """
 
 import sys
@@ -34,17 +33,17 @@ from tests.model.seen import PRUNED, Span, check, check_pruned, positions
 from tests.model.topic_events import EVENTS, Draw, TopicEvents, event, some
 
 ENDS = {"closed": None, "gate failed": Counts.ALWAYS, "system away": Counts.NEVER}  # of runs that end by themselves
-CHANGES = {  # what a server that crashes, or is started again, changes
+CHANGES = {  # changes by a server that crashes or restarts
     "crash": "DELETE FROM tidegate_staging.holder WHERE pipeline = %s",
     "restart": "UPDATE tidegate.pipeline SET server_started = server_started - interval '1 hour' WHERE name = %s",
 }
 
 
 class Machine(TopicEvents):
-    """Give it a database and a counter by way of a subclass."""
+    """The state machine. A subclass gives it a database and a counter."""
 
-    path: tuple[str, ...] = ()  # events that show a fault if they happen in this order, round after round
-    at: int = 0  # how much of it has happened
+    path: tuple[str, ...] = ()  # events that reveal a fault if they happen in this order, round after round
+    at: int = 0  # the number of them that have happened
 
     @initialize(keyed=st.booleans(), partitions=st.integers(1, 2), batch_messages=st.integers(2, 8))
     def begin(self, keyed: bool, partitions: int, batch_messages: int) -> None:
@@ -59,7 +58,7 @@ class Machine(TopicEvents):
 
     @rule(data=st.data())
     def step(self, data: st.DataObject) -> None:
-        """One of the things that can happen now: three times of four the next one of the path. (Not a rule each:
+        """Fire one of the possible events: with probability 3/4 the next one of the path. (With a rule for each,
         hypothesis would leave half of them out of an example.)
         """
         able = [name for name, (often, when) in EVENTS.items() for _ in range(often or name in self.path) if when(self)]
@@ -70,11 +69,11 @@ class Machine(TopicEvents):
             what = data.draw(st.sampled_from(able), label="what")
         getattr(self, what)(data.draw)
 
-    # What runs do, and what is done to them.
+    # Events of runs.
 
     @event(1)
     def start(self, draw: Draw) -> None:
-        """A run begins. The sessions of the one that it fences are ended, or it has opened another by then."""
+        """Start a run. The sessions of the run that it fences are ended, or that run has opened another by then."""
         self._start(survives=draw(st.booleans()))
 
     @event(2, lambda self: not self.halted)
@@ -91,16 +90,14 @@ class Machine(TopicEvents):
 
     @event(4, lambda self: self.owner and self.owner.staged)
     def stage_ahead(self, _draw: Draw) -> None:
-        """The owner stages what comes after the batch that it has staged, as far as that is worth it."""
+        """Let the owner stage the speculative batch after its staged one, if that is worth it."""
         assert self.owner
         if self.owner.ahead is None or self.owner.ahead.guess is None:
             self.fired["staged ahead"] += self.owner.stage_ahead(self.session)
 
     @event(2, lambda self: self.owner and self.owner.staged)
     def overtake(self, _draw: Draw) -> None:
-        """A second run starts when the first one has staged; the first one publishes before the second one has
-        planned.
-        """
+        """Start a second run once the first one has staged; the first publishes before the second has planned."""
         first = self.owner
         assert first
         self._start(survives=True)
@@ -108,7 +105,7 @@ class Machine(TopicEvents):
 
     @event(5, lambda self: self._others())
     def be_refused(self, draw: Draw) -> None:
-        """Who was fenced, or halted the pipeline, tries all that it can do."""
+        """Let a run that was fenced, or that halted the pipeline, try everything that it can do."""
         run = self._others()[draw(some) % len(self._others())]
         view, one = self.log.describe(""), OffsetRange(self.contract.topic, 0, 0, 1)
         position = Position(7, view.cluster_id, view.topic_id, 0)
@@ -123,7 +120,7 @@ class Machine(TopicEvents):
             run.hold.sweep,
         ):
             self._refused(run, what)
-        if run.hold.holder.epoch < self.look()["pipeline"]["epoch"]:  # who halted it still owns its row
+        if run.hold.holder.epoch < self.look()["pipeline"]["epoch"]:  # the run that halted it still owns its row
             self._refused(run, lambda: run.hold.halt(RetentionPassed()))
             self._refused(run, lambda: run.hold.back_off("an error"))
             self._refused(run, run.hold.close)
@@ -143,8 +140,8 @@ class Machine(TopicEvents):
 
     @event(2, lambda self: self.owner)
     def lose_the_session(self, draw: Draw) -> None:
-        """Cut off, ended by command, or gone with a server that crashes, or is stopped and so ends sessions by command.
-        The run says so in another session; or, since the server was away for longer, nobody does.
+        """End the session: cut, ended by command, or lost because the server crashed or was stopped. The run reports it
+        in another session, or, if the server was away for too long, does not report it.
         """
         run, how = self.owner, draw(st.sampled_from(["cut", "ended", "crash", "restart"]))
         assert run
@@ -161,7 +158,7 @@ class Machine(TopicEvents):
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def die_in_commit(self, draw: Draw) -> None:
-        """The connection goes in COMMIT; before the run has asked what became of it, another may have come."""
+        """Lose the connection in COMMIT; another run may start before this one has queried the outcome."""
         run, held = self.owner, self._owner_key()
         assert run
         arrives, away = draw(st.booleans(), "arrives"), draw(st.booleans(), "away")
@@ -187,12 +184,12 @@ class Machine(TopicEvents):
         ] += 1
         self._gone(run, died=True)
 
-    # What happens to the database.
+    # Events of the database.
 
     @event(6, lambda self: self.owner and self.owner.staged)
     def lose_staging(self, draw: Draw) -> None:
-        """A recovery empties all that is unlogged, before publish. Each part alone: each has to be noticed by
-        itself. Or what is staged is of offsets that were not planned.
+        """Empty unlogged tables before publish, as a recovery does. Each part alone: each loss must be noticed by
+        itself. Or make the staged rows those of offsets that were not planned.
         """
         assert self.owner
         staged = self.owner.staged
@@ -209,7 +206,7 @@ class Machine(TopicEvents):
 
     @event(3, lambda self: self.owner and self.owner.staged and self.owner.staged.rows)
     def wake_a_straggler(self, _draw: Draw) -> None:
-        """A task of an earlier try has slept since. What it read it now COPYs into a table that another try has."""
+        """Let a delayed task of an earlier attempt COPY what it read into a table that another attempt uses."""
         assert self.owner
         assert self.owner.staged
         table = self._staging_table(self.owner.staged.staging_id)
@@ -225,7 +222,7 @@ class Machine(TopicEvents):
 
     @event(4, lambda self: self.owner and self.owner.staged and not self._refusal())
     def move_a_position_by_hand(self, _draw: Draw) -> None:
-        """Somebody gives up the next offset in SQL, as with other tools: skip, position and pending, but no epoch."""
+        """Skip the next offset in SQL, as other tools do: skip, position and pending change, but not the epoch."""
         assert self.owner
         assert self.owner.pending
         here = {"name": self.contract.pipeline, "partition": self.owner.pending.ranges[0].partition}
@@ -251,7 +248,7 @@ class Machine(TopicEvents):
 
     @event(2, lambda self: self.committed)
     def prune(self, _draw: Draw) -> None:
-        """Whatever else goes on. All is older than the retention, and reported."""
+        """Prune at any time. Everything is older than the retention, and reported."""
         here = [self.contract.pipeline]
         self.session.execute("UPDATE tidegate.batch SET told_at = now() WHERE pipeline = %s", here)
         before = self.left()
@@ -263,7 +260,7 @@ class Machine(TopicEvents):
         if done.batches:
             self.fired["pruned"] += 1
 
-    # What a person decides.
+    # Decisions of a person.
 
     @event(4, lambda self: self.halted)
     def settle(self, draw: Draw) -> None:
@@ -273,7 +270,7 @@ class Machine(TopicEvents):
         if self.halted == "gate_red":
             self._settle_gate("publish" if start == "beginning" else "dead-letters")
             return
-        # All partitions are known: none is forgotten since an answer lacks it.
+        # All partitions are known: none is forgotten because a response lacks it.
         if self.log.behind and self.halted not in ("too_many_dead_letters", "keeps_failing"):
             with pytest.raises(BrokerAway, match="is stale"):
                 self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
@@ -292,8 +289,8 @@ class Machine(TopicEvents):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
     def _keep(self, before: Sequence[Span], now: Sequence[Span]) -> None:
-        """What was read of logs that are left stays. Of one that is read again, what a person skipped by hand behind
-        all that batches read is read after all.
+        """Keep what was read of logs no longer read. If such a log is read again, offsets behind all batches that a
+        person skipped by hand are read after all.
         """
         reads = {span.partition: span.topic_id for span in now}
         starts = {(span.topic_id, span.partition): span.start for span in now}
@@ -303,12 +300,14 @@ class Machine(TopicEvents):
 
     @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
     def settle_a_red_gate(self, draw: Draw) -> None:
-        """Before it halts the pipeline. A run that is at work on the batch is fenced."""
+        """Resolve a red gate before it halts the pipeline. A run that is working on the batch is fenced."""
         self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
 
     @event(0, lambda self: self.seen["pipeline"]["pending"] and self.halted in (None, "keeps_failing"))
     def recut_the_batch(self, draw: Draw) -> None:
-        """The offsets of the pending batch and what it was cut from, in smaller batches. A run at work is fenced."""
+        """Split the offsets of the pending batch, and what it was split from, into smaller batches. A running run is
+        fenced.
+        """
         decided = recut.propose(self.ledger, self.contract.pipeline, 1 + draw(some) % 3)
         recut.cut(self.url, decided, "the model", "nobody")
         with pytest.raises(ChangedMeanwhile):
@@ -317,7 +316,7 @@ class Machine(TopicEvents):
         self.failures.clear()
         self.fired["recut"] += 1
 
-    # What must hold.
+    # The invariants.
 
     @invariant()
     def all_holds(self) -> None:
@@ -345,7 +344,7 @@ class Machine(TopicEvents):
         self.seen, self.settling = seen, False
 
     def teardown(self) -> None:
-        """I7: with nothing more in the way, all is read."""
+        """Assert I7: without further faults everything is read."""
         try:
             if sys.exc_info()[0] is None and hasattr(self, "contract"):
                 self._catch_up()

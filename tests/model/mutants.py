@@ -1,6 +1,4 @@
-"""Faults put into the ledger and the engine on purpose: the model must find each of them
-(tests/model/test_model.py).
-"""
+"""Faults injected into the ledger and the engine: the model must find each of them (tests/model/test_model.py)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,9 +30,9 @@ from resources.postgres.ledger.positions import positions_of
 from resources.postgres.ledger.settlement_ledger import PartitionChange
 from resources.postgres.session.connection import queries
 
-# Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. A position's
-# log is changed by settlements alone, which take the next epoch. Nor that of forget_position with the new log: what is
-# settled rests on an answer that has every partition.
+# Not here, since no order of events needs it: the comparison of topic and cluster id in move_positions. Only
+# settlements change a position's log, and they take the next epoch. Nor the comparison of forget_position with the new
+# log: a settlement rests on a response that has every partition.
 Mutate = Callable[[pytest.MonkeyPatch], None]
 SAME_SERVER = "server_started IS NOT DISTINCT FROM pg_postmaster_start_time()"
 NOTED = "VALUES (%(pipeline)s, %(digest)s, %(document)s, %(dropped)s, %(applied_by)s)"
@@ -46,7 +44,7 @@ OWNED = " AND epoch = %(epoch)s AND owner = %(owner)s"
 
 
 def _with(statement: str, part: str, instead: str) -> Mutate:
-    """The named statement of resources/postgres/sql with something else instead of that part of it."""
+    """Mutate the named statement in resources/postgres/sql: replace `part` with `instead`."""
 
     def mutate(patch: pytest.MonkeyPatch) -> None:
         assert part in queries()[statement]
@@ -72,7 +70,7 @@ def _both(one: Mutate, other: Mutate) -> Mutate:
 
 
 def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[PostgresPublication], None]:
-    """`step`, to which any number of rows is right."""
+    """Return `step`, changed to accept any number of rows."""
 
     def careless(self: PostgresPublication) -> None:
         try:
@@ -84,24 +82,24 @@ def _never_short(step: Callable[[PostgresPublication], None]) -> Callable[[Postg
 
 
 def _careless_in_recording_ranges(patch: pytest.MonkeyPatch) -> None:
-    """The ranges are counted as they are recorded, too."""
+    """Accept any number of recorded ranges: they are counted as they are recorded, too."""
     step: Any = vars(PostgresPublication)["_record_ranges"]
     patch.setattr(PostgresPublication, "_record_ranges", _never_short(step))
 
 
 def _never_afresh(limits: Limits, staged: Staged) -> Recent:
-    """Dead letters that a person accepted go on counting."""
+    """Keep counting dead letters that a person accepted."""
     return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
 
 
 def _of_the_contracts_topic(self: PostgresLease) -> list[Position]:
-    """As older versions asked: a renamed topic looks like a pipeline that has not run yet."""
+    """Query as older versions did: a renamed topic looks like a pipeline that has not run yet."""
     found = positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
     return [at for at in found if at.topic == self.contract.topic]
 
 
 def _forgetful(patch: pytest.MonkeyPatch) -> None:
-    """As older versions settled: on the first answer, and what it lacks is forgotten."""
+    """Settle as older versions did: on the first response, forgetting the partitions that it lacks."""
 
     def same_log(self: SettledLog, *_: object) -> Decision:
         gone = [(n, at) for n, at in self.positions if n not in self.view.partitions]
@@ -118,7 +116,7 @@ def _wherever_positions_are(self: prefetch.SpeculativeBatch, plan: BatchPlan) ->
 def _unjudged(
     contract: Contract, outside: RunContext, tasks: int, guess: prefetch.SpeculativeBatch | None = None
 ) -> Any:
-    """A guess is the next batch, whatever the topic is by now."""
+    """Take a speculative batch as the next batch, whatever the topic is by now."""
     if guess is None or outside.ledger.pending() is not None:
         return _PLAN_BATCH(contract, outside, tasks)
     return outside.ledger.fix(outside.broker.describe(contract.topic), guess.batch.ranges, guess.batch.batch_id)
@@ -129,12 +127,12 @@ def _of_every_try(self: PostgresLease, *, keep: int | None = None) -> None:  # i
 
 
 def _of_any_batch(self: prefetch.Prefetch, batch: PendingBatch) -> Any:
-    """Its rows and its coverage, under the ranges of another batch."""
+    """Take the speculative batch's rows and coverage under the ranges of another batch."""
     return _TAKE(self, replace(batch, batch_id=self.guess.batch.batch_id if self.guess else batch.batch_id))
 
 
 def _of_any_leader(staged: Staged) -> list[Position]:
-    """Messages may be of a log that was truncated and written again since the batch was planned."""
+    """Accept messages from a log that was truncated and rewritten since the batch was planned."""
     ranges = tuple(replace(item, end_epoch=None) for item in staged.pending.ranges)
     return _READ_UP_TO(replace(staged, pending=replace(staged.pending, ranges=ranges)))
 
@@ -217,7 +215,7 @@ MUTANTS: dict[str, Mutate] = {
     ),
 }
 
-# The order of events in which some of them show: without it, they would be found after minutes.
+# The order of events that reveals some of them: without it, they would be found after minutes.
 PATHS: dict[str, tuple[str, ...]] = {
     "neither epoch nor owner is asked for": ("produce", "stage_a_batch", "overtake"),
     "a halted pipeline can be held": ("publish_a_batch", "create_again", "publish_a_batch", "start"),
@@ -320,7 +318,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Those that are found within seconds: `make test` plays them, the others are `slow`.
+# Mutants found within seconds: `make test` runs them, the others are `slow`.
 SOON = {
     "positions are moved from wherever they are",
     "the pending batch is not cleared",

@@ -1,6 +1,4 @@
-"""Runs of the model's pipeline: the real ledger, planner and publication, and the real tasks, with no Spark around
-them.
-"""
+"""Runs of the model's pipeline: the real ledger, planner, publication and tasks, without Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
@@ -51,7 +49,7 @@ NO_THIRTEENS = BatchRule(
 
 
 def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
-    """Two fields, into an upsert, or into an append with an accumulate."""
+    """Return a contract with two fields, into an upsert, or into an append with an accumulate."""
     types = {"number": INTEGER, "account": STRING}
     fields = [Field(n, kind, True, (RowRule(f"{n}_required", n, "required", None, ""),)) for n, kind in types.items()]
     columns = tuple(Column(n, kind, True) for n, kind in types.items())
@@ -77,15 +75,13 @@ def new_contract(name: str, *, keyed: bool, batch_messages: int) -> Contract:
 
 
 def next_version(contract: Contract, **changes: Any) -> Contract:
-    """The contract, changed, under a higher version: one that a person has applied stays what it is."""
+    """Return the contract, changed, under a higher version: an applied version never changes."""
     return replace(contract, version=str(int(contract.version) + 1), **changes)
 
 
 @dataclass
 class Area:
-    """A staging area (StagingArea) over one session that is kept: a new one for each task takes too
-    long.
-    """
+    """A staging area (StagingArea) over one session that is reused: a new one for each task takes too long."""
 
     staging_id: int
     table: str  # in the schema tidegate_staging
@@ -110,7 +106,7 @@ class Area:
 
 @dataclass(frozen=True)
 class Thirteens:
-    """An auditor (Auditor) of the one rule."""
+    """An auditor (Auditor) for the one rule."""
 
     connection: psycopg.Connection[Any]
 
@@ -122,7 +118,7 @@ class Thirteens:
 
 
 class AheadWithoutSpark(Prefetch):
-    """What stages the next batch ahead, at once, with the tasks alone."""
+    """A prefetch that stages the next batch at once, with the tasks alone."""
 
     def __init__(self, outside: RunContext, connection: psycopg.Connection[Any]) -> None:
         super().__init__(Pipeline(outside.ledger.contract), outside, lambda: True)  # pyright: ignore
@@ -146,12 +142,12 @@ class Run:
     log: Log
     pending: PendingBatch | None = None
     staged: Staged | None = None
-    epochs: dict[int, int] = field(default_factory=dict[int, int])  # of the leaders that the plan saw
+    epochs: dict[int, int] = field(default_factory=dict[int, int])  # leader epochs that the plan saw, by partition
     read_of: str = ""  # the id of the log that was read: another may have taken the topic's name since the plan
-    truncated: bool = False  # messages were read that a later leader wrote than the plan saw
-    lost: Literal["", "rows", "more"] = ""  # what Postgres emptied of it, having recovered since it staged
+    truncated: bool = False  # messages were read from a later leader than the plan saw
+    lost: Literal["", "rows", "more"] = ""  # what Postgres emptied in a recovery after staging
     ahead: AheadWithoutSpark | None = None
-    read_ahead_of: str = ""  # the id of the log that was read then
+    read_ahead_of: str = ""  # the id of the log that the speculative batch read
 
     @property
     def outside(self) -> RunContext:
@@ -166,7 +162,7 @@ class Run:
         return self.contract.row_table.disposition == "upsert"
 
     def plan(self) -> PendingBatch | None:
-        """Step 1, as drain and run_batch begin it."""
+        """Execute step 1, as drain and run_batch begin it."""
         self.hold.sweep(keep=self.ahead and self.ahead.staging_id)
         self.epochs, guess = self.log.epochs(), self.ahead and self.ahead.guess
         self.pending = batch.plan_batch(self.contract, self.outside, tasks=2, guess=guess)
@@ -175,12 +171,12 @@ class Run:
 
     @property
     def guessed(self) -> bool:
-        """True if the batch that is planned has been staged ahead."""
+        """True if the planned batch is the speculative one, already staged."""
         guess = self.ahead and self.ahead.guess
         return bool(guess and self.pending and guess.batch.batch_id == self.pending.batch_id)
 
     def stage_ahead(self, connection: psycopg.Connection[Any]) -> bool:
-        """Steps 2 to 5 of the batch after the one that is staged; whether that was worth it."""
+        """Execute steps 2 to 5 for the batch after the staged one; return True if that was worth it."""
         assert self.pending is not None
         self.ahead = self.ahead or AheadWithoutSpark(self.outside, connection)
         self.read_ahead_of = self.log.describe(self.contract.topic).topic_id
@@ -188,7 +184,7 @@ class Run:
         return self.ahead.guess is not None
 
     def stage(self, connection: psycopg.Connection[Any], *, losers: bool = False) -> Staged:
-        """Steps 2 to 5. With `losers`, each range is staged once more by an attempt whose result never arrives."""
+        """Execute steps 2 to 5. With `losers`, stage each range once more by an attempt whose result never arrives."""
         pending = self.pending
         assert pending is not None
         if (taken := self.ahead.take(pending) if self.ahead else None) is not None:
@@ -216,12 +212,12 @@ class Run:
         return self.staged
 
     def audit(self) -> None:
-        """Step 6. Raises GateFailed or Halt."""
+        """Execute step 6. Raises GateFailed or Halt."""
         assert self.staged is not None
         batch._audit(self.contract, self.outside, self.staged)
 
     def publish(self) -> int:
-        """Step 7; the batch's id."""
+        """Execute step 7; return the batch's id."""
         staged = self.staged
         assert staged is not None
         checks = [CheckResult("model", self.contract.row_table.name, "warning", True, {})]
@@ -233,7 +229,7 @@ class Run:
         self.pending = self.staged = None
 
     def copied(self) -> "Run":
-        """The same run, with what it has in hand now."""
+        """Return a copy of the run in its present state."""
         return replace(self)
 
 
@@ -245,7 +241,7 @@ def _no_spark() -> Any:
 
 
 def _attempt(work: TaskWork, number: int) -> dict[UUID, int]:
-    """One task's attempt at the range of that number: the rows that it staged, under its UUID."""
+    """Stage one task's attempt at the range with that number; return its row count by UUID, or {} for no rows."""
     asked = pa.record_batch([pa.array([number])], names=["id"])
     (result,) = task.read_and_stage(work, iter([asked]))
     attempt, rows = result.column(0)[0].as_py(), result.column(1)[0].as_py()
@@ -254,7 +250,7 @@ def _attempt(work: TaskWork, number: int) -> dict[UUID, int]:
 
 @dataclass
 class DyingInCommit:
-    """A connection that goes when COMMIT is said: before it arrives at Postgres, or before its answer arrives here."""
+    """A connection that fails in COMMIT: before it arrives at Postgres, or before the response arrives here."""
 
     connection: psycopg.Connection[Any]
     arrives: bool

@@ -1,6 +1,6 @@
-"""Everything of one pipeline, as one SQL statement sees it, and what must hold of it.
+"""The state of one pipeline in one SQL snapshot, and its invariants.
 
-The promises I1 to I6 of docs/explanation/guarantees.md.
+These are the promises I1 to I6 in docs/explanation/guarantees.md.
 """
 
 from collections import Counter
@@ -30,9 +30,9 @@ class Span:
         return ((self.topic_id, self.partition, at) for at in range(self.start, self.until))
 
 
-Seen = Mapping[str, Any]  # as `look` gives it: the pipeline's row, and the rows of each table that knows of it
+Seen = Mapping[str, Any]  # from `look`: the pipeline's row, and the rows of each table that refers to it
 
-# Each batch_id leads to its pipeline, and what has none would be nobody's: the tables' foreign keys hold that.
+# Foreign keys guarantee that each batch_id leads to its pipeline.
 _LOOK = """SELECT jsonb_build_object(
   'pipeline', (SELECT to_jsonb(p) FROM tidegate.pipeline p WHERE name = %(name)s),
   'rows', (SELECT coalesce(jsonb_agg(to_jsonb(t)), '[]') FROM {rows} t),
@@ -70,23 +70,23 @@ _LEDGER = ",\n  ".join(
 
 
 def look(connection: psycopg.Connection[Any], contract: Contract) -> Seen:
-    """Tables and ledger in one moment."""
+    """Return tables and ledger in one snapshot."""
     sums = contract.accumulates[0].name if contract.accumulates else "(SELECT 1 WHERE false)"
     query = _LOOK.format(rows=contract.row_table.name, sums=sums, ledger=_LEDGER)
     return connection.execute(query, {"name": contract.pipeline}).fetchone()[0]  # pyright: ignore
 
 
 def positions(seen: Seen) -> list[Span]:
-    """What was read of each partition of the log that is read now."""
+    """Return the span that was read of each partition of the current log."""
     return [Span(p["topic_id"], p["partition"], p["start_offset"], p["next_offset"]) for p in seen["source_position"]]
 
 
 def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keyed: bool) -> None:
-    """I1, I2, I5 and I6. `kept` is what was read of logs that are not read any more: its rows stay. `aside` is what a
-    person made dead letters of.
+    """Assert I1, I2, I5 and I6. `kept` are spans of logs no longer read: their rows stay. `aside` are messages that a
+    person dead-lettered.
     """
     spans = [*kept, *positions(seen)]
-    skipped = {  # those that a settlement has set aside since are read after all
+    skipped = {  # offsets that a settlement has since excluded are read after all
         place
         for s in seen["declared_skip"]
         for place in Span(s["topic_id"], s["partition"], s["from_offset"], s["until_offset"]).places()
@@ -105,9 +105,9 @@ def check(seen: Seen, log: Log, kept: Sequence[Span], aside: Set[Place], *, keye
 
 
 def check_pruned(seen: Seen, left: Seen, log: Log) -> None:
-    """`left`, the ledger as it is, says of each offset what `seen` does, which has what was pruned as well: how often
-    it was read, whether it came, and which records of lost history are about it. Of what the log has, nothing is
-    pruned but what was recorded as lost: that log was left, and may have been led back to since.
+    """Assert that `left`, the pruned ledger, and `seen`, which includes what was pruned, agree on each offset: how
+    often it was read, if it came, and which records of lost history cover it. A range may only be pruned if its log is
+    no longer read or has deleted it, or if it was recorded as lost (the topic may have returned to that log since).
     """
     assert _told_of(left) == _told_of(seen), f"{_diff(_told_of(left), _told_of(seen))}"
     there = {(item["batch_id"], item["partition"], item["from_offset"]) for item in left["batch_range"]}
@@ -147,7 +147,7 @@ def _totals_are_sums(seen: Seen) -> None:
 
 
 def _log(row: Mapping[str, Any]) -> str:
-    """The topic id of a dead letter, without the mark of a settlement that set it aside."""
+    """Return the topic id of a dead letter, without the mark of a settlement that superseded it."""
     return row["topic_id"].partition("~")[0]
 
 
@@ -157,7 +157,7 @@ def _record(log: Log, place: Place) -> Record | None:
 
 
 def _every_offset_was_committed_once(seen: Seen, log: Log, read: Sequence[Place]) -> dict[Place, int]:
-    """I2: the batch of each offset; the ranges of all batches are what was read, no less, no more, nothing twice."""
+    """Assert I2: the ranges of all batches are exactly the offsets read, each once. Return the batch of each offset."""
     batches: dict[Place, int] = {}
     covered: Counter[Place] = Counter()
     for item in seen["batch_range"]:
@@ -172,14 +172,14 @@ def _every_offset_was_committed_once(seen: Seen, log: Log, read: Sequence[Place]
 
 
 def _offsets(multirange: str) -> list[int]:
-    """The numbers in the text of an int8multirange, such as {[3,5),[7,8)}."""
+    """Return the numbers in the text of an int8multirange, such as {[3,5),[7,8)}."""
     spans = [span.split(",") for span in multirange.strip("{}[)").split("),[") if span]
     return [number for start, until in spans for number in range(int(start), int(until))]
 
 
 def _newest(found: Mapping[Place, Record], batches: Mapping[Place, int]) -> dict[Place, Record]:
-    """I5: of the messages that can decide a key, those that do: the ones produced last; of two logs, no order is known
-    but the one in which they were read.
+    """Return the messages that decide each key (I5): the ones produced last. Across logs, the only known order is the
+    one in which they were read.
     """
     topics = dict(sorted((batch_id, place[0]) for place, batch_id in batches.items()))
     visits = [list(ids) for _, ids in groupby(topics, key=topics.__getitem__)]
@@ -192,7 +192,7 @@ def _newest(found: Mapping[Place, Record], batches: Mapping[Place, int]) -> dict
 
 
 def _rows_are_what_the_messages_say(seen: Seen, found: Mapping[Place, Record], batches: Mapping[Place, int]) -> None:
-    """I1: each good message is a row, of the batch that read it; and the sums are the sums of these rows."""
+    """Assert I1: each good message is a row, with the batch that read it; the sums are the sums of these rows."""
     good = {place: record for place, record in found.items() if record.kind == "row"}
     rows = Counter((*record.columns, batches[place], *place[1:]) for place, record in good.items())
     there = Counter((r["number"], r["account"], r["_batch_id"], r["_partition"], r["_offset"]) for r in seen["rows"])
@@ -218,7 +218,7 @@ def _dead_letters_are_the_bad_messages(seen: Seen, found: Mapping[Place, Record]
 
 
 def _each_batch_has_its_record(seen: Seen) -> None:
-    """I6. That nothing is of a batch that did not commit, the foreign keys say."""
+    """Assert I6. Foreign keys ensure that nothing refers to a batch that did not commit."""
     ids = sorted(batch["batch_id"] for batch in seen["batch"])
     assert sorted(row["batch_id"] for row in seen["lineage_event"]) == ids
     assert sorted({row["batch_id"] for row in seen["check_result"]}) == ids
@@ -229,7 +229,7 @@ def _each_batch_has_its_record(seen: Seen) -> None:
 
 
 def _written(event: Mapping[str, Any]) -> set[str]:
-    """The tables that a batch wrote to, as its lineage event has them."""
+    """Return the tables that a batch wrote to, by its lineage event."""
     return {output["name"] for output in event["event"]["outputs"]}
 
 
@@ -239,7 +239,7 @@ def left_out(seen: Seen, table: str) -> bool:
 
 
 def _each_output_has_its_last_batch(seen: Seen) -> None:
-    """An output that is behind its pipeline is known to be."""
+    """Assert that each output records its last batch, even if it is behind its pipeline."""
     for output in seen["output"]:
         batches = [event["batch_id"] for event in seen["lineage_event"] if output["table_name"] in _written(event)]
         assert output["batch_id"] == max(batches, default=None), output["table_name"]

@@ -1,4 +1,4 @@
-"""Direct publication under whatever may happen (tests/model/direct.py), and the faults that the model must find."""
+"""Direct publication under any order of events (tests/model/direct.py), and the faults that the model must find."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -32,13 +32,13 @@ bounded = settings(
 
 
 def _moved_elsewhere(self: DirectPublication) -> None:
-    """The positions, in a transaction of their own."""
+    """Move the positions in a separate transaction."""
     with connect(str(_url[0])) as other:
         PostgresPublication(other, self.holder, self.contract, self.staged).move_positions()
 
 
 def _copied_elsewhere(self: DirectTransaction, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-    """The rows, in a transaction of their own."""
+    """Copy the rows in a separate transaction."""
     rows = _copy(self, batches, schema)
     for statement in ("COMMIT", "BEGIN"):
         self.session.connection.cursor().execute(statement)
@@ -50,7 +50,7 @@ def _never_looks(self: DirectSession, wanted: Any) -> bool:  # the method's
 
 
 def _careless(self: DirectPublication, counted: Any) -> None:
-    """Whatever is planned."""
+    """Publish whatever is planned."""
     try:
         _clear(self, counted)
     except Fenced:
@@ -79,8 +79,8 @@ MUTANTS: dict[str, Mutate] = {
     ),
     "a try that was forgotten goes on": _instead(DirectPublication, "table_id", 0),
 }
-SOON = {"a range stays planned"}  # found within seconds; `make test` plays it, the others are `slow`
-SELDOM = {  # an example that shows them is drawn late: they are `longest`
+SOON = {"a range stays planned"}  # found within seconds; `make test` runs it, the others are `slow`
+SELDOM = {  # an example that reveals them is drawn late: they are `longest`
     "positions move in another transaction than the rows",
     "it does not matter whether a range is planned still",
 }
@@ -88,7 +88,7 @@ SELDOM = {  # an example that shows them is drawn late: they are `longest`
 
 @pytest.fixture
 def machine(endpoints: Endpoints) -> type[DirectMachine]:
-    """The state machine over the session's Postgres."""
+    """Return the state machine over the session's Postgres."""
     Ledger(endpoints.postgres_url).migrate()
     _url[:] = [endpoints.postgres_url]
     return type("Machine", (DirectMachine,), {"url": endpoints.postgres_url, "fired": Counter()})

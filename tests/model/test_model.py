@@ -1,6 +1,4 @@
-"""The planner and the ledger under whatever may happen, in any order (tests/model/machine.py), and the faults it must
-find.
-"""
+"""The planner and the ledger under any order of events (tests/model/machine.py), and the faults it must find."""
 
 from collections import Counter
 from typing import Any
@@ -34,7 +32,7 @@ bounded = settings(
     suppress_health_check=list(HealthCheck),  # pyright: ignore[reportArgumentType]  # an Enum all the same
 )
 
-# What seldom comes together among all that may happen: twelve more examples along each of these paths.
+# Events that seldom come together: twelve more examples along each of these paths.
 RARE = (
     ("produce", "publish_a_batch", "settle_a_red_gate"),
     ("produce", "stage_a_batch", "wake_a_straggler", "publish_a_batch"),
@@ -54,7 +52,7 @@ RARE = (
     (*["produce"] * 4, "stage_a_batch", "stage_ahead", "move_a_position_by_hand", *["publish_a_batch"] * 2),
     (*["produce"] * 4, "stage_a_batch", "stage_ahead", "publish_a_batch", "create_again", "publish_a_batch", "settle"),
 )
-# What must have happened in one of all these examples at least, or the test has not tested it.
+# The events that must have happened in at least one of all these examples, or the test has not tested them.
 HAPPENED = {
     "published",
     "settled",
@@ -98,21 +96,21 @@ HAPPENED = {
 
 @pytest.fixture
 def seed_given(request: pytest.FixtureRequest) -> int | None:
-    """Of --hypothesis-seed=N: other examples than the usual ones, which are the same each time."""
+    """Return N of --hypothesis-seed=N, which draws other examples than the fixed usual ones, or None."""
     given: Any = request.config.getoption("--hypothesis-seed")
     return None if given is None else int(given)
 
 
 @pytest.fixture
 def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machine]:
-    """The state machine over the session's Postgres."""
+    """Return the state machine over the session's Postgres."""
     Ledger(endpoints.postgres_url).migrate()
     monkeypatch.setattr(offsets, "MESSAGES_WORTH_A_TASK", 2)  # so that small ranges are split, as large ones are
     monkeypatch.setattr(audit, "GATE_TRIES", 2)
     monkeypatch.setattr(take_over, "TRIES", DEATHS)
     monkeypatch.setattr(prune_ledger, "NEWEST", 1)
     monkeypatch.setattr(prune_ledger, "PAGE", 2)
-    monkeypatch.setattr(topic_view, "SECONDS", 0)  # a broker that is behind stays so for as long as it is asked
+    monkeypatch.setattr(topic_view, "SECONDS", 0)  # a broker that is behind stays so for as long as it is queried
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
@@ -145,8 +143,8 @@ def look_for_a_fault(machine: type[Machine]) -> None:
 
 
 def go_straight(model: Machine, path: tuple[str, ...], rounds: int = 3) -> None:
-    """What of the path can happen, in its order and with nothing in between: the simplest example that there is, before
-    any that is drawn. A message of it is a row, and an offset at which none comes follows.
+    """Fire the possible events of the path, in order and with nothing in between: the simplest example, before any that
+    is drawn. Each message is a row, followed by an offset without a message.
     """
     try:
         model.begin(keyed=False, partitions=1, batch_messages=2)
@@ -167,7 +165,7 @@ def simplest(strategy: SearchStrategy[Any], _label: str = "") -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PATHS)
 def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str, machine: type[Machine]) -> None:
-    """Or it would be taken for the one put in on purpose."""
+    """Otherwise, that finding would be mistaken for the injected fault."""
     go_straight(machine(), PATHS[name])
 
 

@@ -1,4 +1,4 @@
-"""What may happen to the topic under a pipeline, and how an event is registered for the state machine (machine.py)."""
+"""Events that may happen to the topic under a pipeline, and their registration for the state machine (machine.py)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,13 +16,13 @@ from tests.model.expectations import Expectations
 from tests.model.runs import next_version
 from tests.model.seen import positions
 
-some = st.integers(0, 5)  # which one: modulo how many there are
+some = st.integers(0, 5)  # index, modulo the number of candidates
 Draw = Callable[..., Any]
 EVENTS: dict[str, tuple[int, Callable[[Any], Any]]] = {}
 
 
 def event(often: int, when: Callable[[Any], Any] = lambda _: True) -> Callable[..., Any]:
-    """The decorated method may be the next thing that happens, as `often` as that beside the others, `when` it can."""
+    """Register the decorated method as an event that may happen `when` it can, with weight `often`."""
 
     def register(method: Any) -> Any:
         EVENTS[method.__name__] = often, when
@@ -31,7 +31,7 @@ def event(often: int, when: Callable[[Any], Any] = lambda _: True) -> Callable[.
     return register
 
 
-# Keys that move whenever partitions are doubled (3 from one to four, 7 to eight), more often than those that stay.
+# Keys that move whenever partitions are doubled (3 from one to four, 7 to eight), more often than keys that stay.
 keys = st.sampled_from([0, 1, 2, 3, 3, 7, 7])
 messages = st.lists(
     st.tuples(keys, st.sampled_from(["row", "row", "row", "bad", "gone", "gap"])), min_size=1, max_size=5
@@ -39,24 +39,26 @@ messages = st.lists(
 
 
 class TopicEvents(Expectations):
-    """Producers, retention, elections, and topics that are created again, renamed or led to another cluster."""
+    """Producers, retention, elections, and topics that are created again, renamed or moved to another cluster."""
 
     @event(5, lambda self: sum(part.end for part in self.log.now.parts) < 40)
     def produce(self, draw: Draw) -> None:
         where, count = draw(some), len(self.log.now.parts)
-        for key, kind in draw(messages):  # a key stands in one partition
+        for key, kind in draw(messages):  # a key is always in one partition
             deletes = kind == "gone" and not self.keyed
             self.log.produce((key if self.keyed else where) % count, f"key {key}", "bad" if deletes else kind)
 
     @event(1, lambda self: sum(part.end for part in self.log.now.parts) < 40)
     def produce_garbage(self, _draw: Draw) -> None:
-        """Enough of it for a halt."""
+        """Produce enough bad messages for a halt."""
         for _ in range(4):
             self.log.produce(0, "key 0", "bad")
 
     @event(1, lambda self: self._known and not self.log.behind and len(self.log.now.parts) < 5)
     def add_partitions(self, _draw: Draw) -> None:
-        """Where rows have keys, their number is doubled: only then do keys move to new partitions and to no old one."""
+        """Add a partition. If rows have keys, double their number: only then do keys move to new partitions and to no
+        old one.
+        """
         for _ in range(len(self.log.now.parts) if self.keyed else 1):
             self.log.add_partition()
         self.fired["partitions added"] += 1
@@ -68,15 +70,15 @@ class TopicEvents(Expectations):
 
     @event(2)
     def elect(self, draw: Draw) -> None:
-        """A partition gets a new leader, which has all that was written."""
+        """Elect a new leader, which has all that was written."""
         part = self.log.now.parts[draw(some) % len(self.log.now.parts)]
         part.leaders.append(part.end)
         self.fired["elected"] += 1
 
     @event(1, lambda self: self._cuttable())
     def cut_and_write_on(self, draw: Draw) -> None:
-        """An unclean election between the plan of a batch and its reading: part of what is planned is gone, and the new
-        leader has written other messages in its place.
+        """Elect an unclean leader between the plan of a batch and its reading: part of the planned messages is gone,
+        and the new leader has written others in their place.
         """
         wanted = draw(st.sampled_from(self._cuttable()))
         part = self.log.now.parts[wanted.partition]
@@ -100,16 +102,14 @@ class TopicEvents(Expectations):
 
     @event(1, lambda self: self._known)
     def create_again(self, draw: Draw) -> None:
-        """The new log ends below, at, or above where the old one was read to. Or the address leads to another
-        cluster.
-        """
+        """Create a new log that ends below, at, or above the old position, perhaps on another cluster."""
         partitions = draw(st.integers(1, 2))
         self.log.create(draw(st.sampled_from(["here", "there"])), partitions)
         self._fill(draw(st.integers(-1, 1)))
 
     @event(1, lambda self: bool(positions(self.seen)))
     def rename(self, draw: Draw) -> None:
-        """The contract names another topic, or again the one before. A run that has the old contract ends."""
+        """Make the contract name another topic, or the previous one again. A run with the old contract ends."""
         if self.owner:
             self._end(self.owner)
         was = self.contract.topic
@@ -121,40 +121,42 @@ class TopicEvents(Expectations):
 
     @event(2, lambda self: not self.keyed)
     def change_the_contract(self, _draw: Draw) -> None:
-        """The next run has the accumulate no more, or again."""
+        """Remove the accumulate from the next run's contract, or add it again."""
         self.contract = next_version(self.contract, tables=self.all_tables[: 3 - len(self.contract.tables)])
         self._start(survives=False)
 
     @event(1, lambda self: self._in_force and not self.applied)
     def take_turns(self, _draw: Draw) -> None:
-        """A deployment with another contract runs, and then the one with this contract again."""
+        """Run a deployment with another contract, and then this contract again."""
         for _ in range(2):
             self.contract = replace(self.contract, version=str(int(self.contract.version) ^ 1))
             self._start(survives=False)
 
     @event(2, lambda self: self._in_force)
     def apply_a_contract(self, _draw: Draw) -> None:
-        """A person applies the next version. Who is at work on the pipeline is fenced, and lives on."""
+        """Apply the next version as a person does. A running run is fenced and stays alive."""
         self.contract = next_version(self.contract)
         evolve.apply(self.url, self.contract, Given(), "nobody")
-        self.owner, self.died, self.applied = None, False, True  # nobody holds it any more, dead or alive
+        self.owner, self.died, self.applied = None, False, True  # no run leases it now, dead or alive
         self.fired["contract applied"] += 1
 
     @event(1, lambda self: self.applied and self._in_force and not (self.halted or self.owner or self.died))
     def start_with_an_older_file(self, _draw: Draw) -> None:
-        """Once a person has applied a contract, versions have to fit, though runs have taken newer ones since."""
+        """Assert that an older version is refused once a person has applied a contract, even if runs have taken newer
+        ones.
+        """
         with pytest.raises(BadInput, match="this is an older file"):
             acquire(self.ledger.url, replace(self.contract, version=str(int(self.contract.version) - 1)))
         self.fired["older file refused"] += 1
 
     @property
     def _in_force(self) -> bool:
-        """True if a run has taken the contract as it is now: another topic halts it first."""
+        """True if a run has taken the current contract; another topic would halt it first."""
         digest = self.seen and self.seen["pipeline"]["contract_digest"]
         return bool(digest) and self.seen["contracts"][digest] == self.contract.version
 
     def _fill(self, more: int) -> None:
-        """A new log: it ends below, at, or above where the old one was read to."""
+        """Fill a new log so that it ends below, at, or above the old position."""
         at = {span.partition: span.until for span in positions(self.seen)}
         for number in range(len(self.log.now.parts)):
             for _ in range(at.get(number, 1) + more):
@@ -162,7 +164,7 @@ class TopicEvents(Expectations):
 
     @event(2, lambda self: self.log.now.cluster_id == "there" and not self._known)
     def lead_back(self, _draw: Draw) -> None:
-        """The address leads to the cluster that the positions are of again."""
+        """Move the topic back to the cluster of the recorded positions."""
         read = self.seen["source_position"]
         if read and read[0]["topic"] == self.log.topic:
             self.log.lead_to(read[0]["topic_id"])
@@ -170,5 +172,5 @@ class TopicEvents(Expectations):
 
     @event(1, lambda self: self._known and len(positions(self.seen)) == len(self.log.now.parts))
     def fall_behind(self, _draw: Draw) -> None:
-        """The broker that answers has not heard of a partition that was read; or it has caught up."""
+        """Make the broker unaware of a partition that was read, or let it catch up."""
         self.log.behind = not self.log.behind

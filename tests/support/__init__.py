@@ -1,1 +1,1 @@
-"""What tests of several folders share: the real systems, commands, and waiting for events."""
+"""Test support shared by several folders: the real systems, commands, and waiting for events."""

@@ -1,4 +1,4 @@
-"""`tidegate` as a process of its own, and what it has imported when it ends."""
+"""`tidegate` as a separate process, and the packages that it has imported at exit."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# None of them is needed to show help, ask the ledger or ask the broker, and each costs a command a second or more.
+# Help, ledger and broker queries need none of them, and each costs a command a second or more.
 HEAVY = {"pandas", "pyspark", "dagster", "great_expectations", "openlineage", "requests"}
 _MODULES = "modules at exit: "
 _REPORT = f"""
@@ -19,7 +19,7 @@ atexit.register(lambda: print({_MODULES!r} + " ".join(sys.modules), file=sys.std
 
 @dataclass(frozen=True)
 class Called:
-    """How a command ended, and the top-level packages that it had imported by then."""
+    """A command's exit code and output, and the top-level packages that it had imported at exit."""
 
     code: int
     stdout: str
@@ -28,17 +28,17 @@ class Called:
 
     @property
     def document(self) -> Any:
-        """The answer of a command called with -o json."""
+        """Return the document printed by a command called with -o json."""
         return json.loads(self.stdout)
 
 
 def tidegate(*arguments: str, **environment: str) -> Called:
-    """Call `tidegate` with the arguments, as a program of its own."""
+    """Run `tidegate` with the arguments as a separate process."""
     return run("from platform_defs.cli.main import main", "main()", arguments=arguments, environment=environment)
 
 
 def run(*lines: str, arguments: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> Called:
-    """Run lines of Python in a process of their own."""
+    """Run lines of Python in a separate process."""
     done = subprocess.run(
         [sys.executable, "-c", "\n".join([_REPORT, *lines]), *arguments],
         capture_output=True,

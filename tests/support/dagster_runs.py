@@ -1,4 +1,4 @@
-"""Runs of Dagster in this process, and what Dagster then shows."""
+"""Dagster runs in this process, and the results that Dagster then shows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -20,13 +20,13 @@ def execute(
     tags: Mapping[str, str] | None = None,
     spark: SparkResource | None = None,
 ) -> dg.ExecuteInProcessResult:
-    """A run of these pipelines; without `tags`, one that a person started."""
+    """Run these pipelines in process. Without `tags`, the run looks as if a user started it."""
     job = compose(pipelines, spark=spark or KeptSpark()).resolve_job_def(DRAIN_JOB)
     return job.execute_in_process(instance=instance, asset_selection=selected, tags=tags, raise_on_error=False)
 
 
 def failure(result: dg.ExecuteInProcessResult) -> dg.Failure:
-    """What the run failed with."""
+    """Return the failure of the run's only failed step."""
     (event,) = result.get_step_failure_events()
     found = event.step_failure_data.user_failure_data
     assert found is not None
@@ -38,7 +38,7 @@ def table_keys(pipeline: Pipeline) -> list[AssetKey]:
 
 
 def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetCheckEvaluation:
-    """What Dagster shows of a check of the row table."""
+    """Return Dagster's latest evaluation of a check of the row table."""
     key = AssetCheckKey(table_keys(pipeline)[0], name)
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key])[key]
     assert record.event is not None
@@ -48,7 +48,7 @@ def check(instance: DagsterInstance, pipeline: Pipeline, name: str) -> dg.AssetC
 
 
 def with_rule_renamed(pipeline: Pipeline, name: str, new: str) -> Pipeline:
-    """The pipeline with one of its row table's batch rules under another name."""
+    """Return the pipeline with one of its row table's batch rules renamed."""
     table = pipeline.contract.row_table
     rules = tuple(replace(rule, name=new) if rule.name == name else rule for rule in table.batch_rules)
     assert rules != table.batch_rules

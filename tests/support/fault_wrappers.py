@@ -1,4 +1,4 @@
-"""Runs with somebody's hand in them: at a moment of publication, or instead of their end."""
+"""Wrappers that inject a fault at a moment of publication, or keep a fenced run alive."""
 
 from contextlib import contextmanager
 
@@ -7,7 +7,7 @@ from tests.support.world import World
 
 
 class Meddled:
-    """A run's hold on the ledger with somebody's hand in it, at the moment named."""
+    """A run's ledger that calls `meddle` before or during publication."""
 
     def __init__(self, ledger, meddle, when: str = "before_publication") -> None:
         self._ledger, self._meddle, self._when = ledger, meddle, when
@@ -27,7 +27,7 @@ class Meddled:
 
 @contextmanager
 def kept_alive(world: World, outside):
-    """As if the first run's session could not be ended: it reconnects, and only the epoch is left to stop it."""
+    """Simulate a first run whose session could not be ended: it reconnects, and only the epoch can stop it."""
     held = outside.ledger
     held.connection.close()
     held.connection = connect(world.endpoints.postgres_url, "a zombie under another name")

@@ -1,5 +1,5 @@
-"""How many messages with wrong bytes the tests that are named test_messages_with_wrong_bytes_harm_nothing make up."""
+"""The number of corrupted messages that tests named test_messages_with_wrong_bytes_harm_nothing generate."""
 
 import os
 
-MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "100000"))  # of each format
+MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "100000"))  # per format

@@ -1,4 +1,4 @@
-"""A TIDEGATE_HOME of a test's own, with nothing of the environment that the session runs in."""
+"""A TIDEGATE_HOME per test, isolated from the session's environment."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ TIDEGATE = [sys.executable, "-c", "from platform_defs.cli.main import main; main
 
 @contextmanager
 def own_home(folder: Path, **environment: str) -> Generator[Path]:
-    """`folder` as the home, and of TIDEGATE_* only `environment` beside it; its servers are stopped at the end."""
+    """Use `folder` as the home and only `environment` as further TIDEGATE_* variables; stop its servers at the end."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
             patch.delenv(name)

@@ -1,4 +1,4 @@
-"""Pipelines to replay, replays of them, and what became of their tables."""
+"""Pipelines to replay, their replays, and the resulting tables."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,7 +12,7 @@ from tests.support.world import World, transfers
 
 
 def doubled(messages: DataFrame) -> DataFrame:
-    """Not what the shipped transform does: postings of twice the amount, and none for every other transfer."""
+    """Transform unlike the shipped one: twice the amount per posting, and none for every other transfer."""
     twice = (F.col("amount") * 2).cast("decimal(18,2)")
     sides = [
         F.struct(F.col(f"{side}_account").alias("account"), amount.alias("amount"))
@@ -23,7 +23,7 @@ def doubled(messages: DataFrame) -> DataFrame:
 
 
 def bank(world: World, count: int = 40, batches: int = 2) -> Pipeline:
-    """Read in so many batches, with a message that is no row in each."""
+    """Return a pipeline that has read this many batches, with one bad message in each."""
     pipeline = world.new_pipeline()
     for number in range(batches):
         world.send(pipeline, [*transfers(count, number * count), b"not json"])
@@ -32,7 +32,7 @@ def bank(world: World, count: int = 40, batches: int = 2) -> Pipeline:
 
 
 def views(world: World, batches: int = 3) -> Pipeline:
-    """An append table alone."""
+    """Return a pipeline with only an append table."""
     pipeline = world.new_pipeline("append", transform=None)
     for number in range(batches):
         world.send(pipeline, [view(number * 8 + n) for n in range(8)])
@@ -60,7 +60,7 @@ def counts(found: Shown) -> dict[str, tuple[int, int, int, int]]:
 
 
 def exact(world: World, pipeline: Pipeline) -> str:
-    """verify's digest of tables that are as they must be; and what was counted is what counts."""
+    """Return verify's digest, and assert that the tables and the pipeline's totals are exact."""
     report = verify(pipeline, world.endpoints, world.spark)
     assert report.ok, report.explanation
     (counted,) = world.rows(

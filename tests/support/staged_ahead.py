@@ -1,4 +1,4 @@
-"""A batch that is staged ahead of its turn, as tests wait for it and look for what is left of it."""
+"""Speculative batches, as tests wait for them and find what is left of them."""
 
 from collections.abc import Generator
 from contextlib import closing, contextmanager
@@ -13,7 +13,7 @@ from tests.support.world import World
 
 @contextmanager
 def batch_by_batch(world: World, pipeline: Pipeline, change: Change | None = None) -> Generator[Any]:
-    """The batches of a run, which ends with the block, over what `change` makes of everything outside."""
+    """Yield the batches of a run, which ends with the block. `change` may replace its RunContext."""
     with world.open_run(pipeline) as opened:
         outside: RunContext = change(opened) if change else opened
         with closing(drain(pipeline, outside)) as batches:
@@ -21,7 +21,7 @@ def batch_by_batch(world: World, pipeline: Pipeline, change: Change | None = Non
 
 
 def staged_ahead(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The tries at batches that are neither pending nor committed, with as many ranges as were read to the end."""
+    """Return the staging attempts of batches neither pending nor committed, with the number of covered ranges."""
     return world.rows(
         "select s.staging_id, s.batch_id, count(c.attempt) as covered from tidegate.staging as s"
         " left join tidegate_staging.coverage as c using (staging_id) where pipeline = %s"
@@ -33,5 +33,5 @@ def staged_ahead(world: World, pipeline: Pipeline) -> list[dict[str, Any]]:
 
 
 def wait_until_staged(world: World, pipeline: Pipeline) -> None:
-    """Until the four ranges of a batch have been staged ahead."""
+    """Wait until the four ranges of a speculative batch have been staged."""
     wait_for(lambda: any(one["covered"] == 4 for one in staged_ahead(world, pipeline)))

@@ -1,4 +1,4 @@
-"""A staging area that does as the real one does, but for what a test changes of it."""
+"""A staging area that behaves like the real one, except for the methods that a test overrides."""
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager

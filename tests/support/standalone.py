@@ -1,6 +1,6 @@
-"""A standalone Spark cluster as people run one: a master and its workers are processes, and so are the executors.
+"""A standalone Spark cluster as in production: the master, its workers and the executors are separate processes.
 
-Everything is bound to 127.0.0.1. Commands and spark.conf are those of docs/examples/kubernetes-executors.
+Everything is bound to 127.0.0.1. Commands and spark.conf are those in docs/examples/kubernetes-executors.
 """
 
 import json
@@ -26,15 +26,15 @@ from resources.process.settings import PROJECT_ROOT
 from tests.support.waiting import wait_for
 
 LOCALHOST = "127.0.0.1"
-SECRET_OF_TESTS = "of-a-standalone-cluster-for-tests"  # noqa: S105  # nobody else's
+SECRET_OF_TESTS = "of-a-standalone-cluster-for-tests"  # noqa: S105  # for tests only
 MANIFESTS = PROJECT_ROOT / "docs" / "examples" / "kubernetes-executors" / "spark.yaml"
-SHOWN_SECRET = "a-long-random-text"  # noqa: S105  # in place of one
+SHOWN_SECRET = "a-long-random-text"  # noqa: S105  # a placeholder
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
 @dataclass
 class Standalone:
-    """A master that is running, and the workers that it has."""
+    """A running master and its workers."""
 
     folder: Path
     port: int
@@ -47,7 +47,7 @@ class Standalone:
         return f"spark://{LOCALHOST}:{self.port}"
 
     def add_workers(self, count: int, python_path: Path | None = None) -> None:
-        """Of one core each. `python_path`: where their executors find modules first."""
+        """Start workers with one core each. `python_path` is where their executors look for modules first."""
         number = len(self.workers)
         for name in (f"worker-{number + n}" for n in range(count)):
             options = ["--host", LOCALHOST, "--webui-port", "0", "--cores", "1", "--memory", "1g"]
@@ -57,19 +57,19 @@ class Standalone:
         wait_for(lambda: self._alive() == len(self.workers))
 
     def end_workers(self) -> None:
-        """And with them their executors."""
+        """End the workers and their executors."""
         _end(self.workers)
         self.workers.clear()
         wait_for(lambda: self._alive() == 0)
 
     def executor_of(self, python: int) -> psutil.Process:
-        """The executor that a Python process works for, which one of the workers has started."""
+        """Return the executor that a Python process works for, which one of the workers has started."""
         above = psutil.Process(python).parents()
         (found,) = [one for one in above if one.ppid() in {worker.pid for worker in self.workers}]
         return found
 
     def _alive(self) -> int:
-        """How many workers the master counts on: none while it starts."""
+        """Return the number of workers that the master reports as alive, or -1 if it does not respond."""
         try:
             with urllib.request.urlopen(f"http://{LOCALHOST}:{self.web_port}/json/", timeout=5) as answer:
                 state: dict[str, Any] = json.load(answer)
@@ -80,7 +80,7 @@ class Standalone:
 
 @contextmanager
 def standalone(folder: Path) -> Generator[Standalone]:
-    """A master; ended, with all that it has, on leaving."""
+    """Run a master, and end it with its workers and executors on exit."""
     manifests = [one for one in yaml.safe_load_all(MANIFESTS.read_text()) if one["kind"] == "Secret"]
     shown = manifests[0]["stringData"]["spark.conf"]
     (folder / "spark.conf").write_text(shown.replace(SHOWN_SECRET, SECRET_OF_TESTS))
@@ -95,7 +95,7 @@ def standalone(folder: Path) -> Generator[Standalone]:
 
 
 def older_install(folder: Path) -> Path:
-    """A copy of Tidegate, one line of whose code that decodes is another: what an executor may have kept."""
+    """Copy Tidegate with one changed line in its decoding code, as an executor may have kept it."""
     copytree(PROJECT_ROOT / "platform_defs", folder / "platform_defs", ignore=ignore_patterns("__pycache__"))
     changed = folder / "platform_defs" / "engine" / "task" / "row_checks.py"
     changed.write_text(changed.read_text() + "\n# of an earlier release\n")
@@ -117,7 +117,7 @@ def _start(
 
 
 def _end(started: Sequence[subprocess.Popen[bytes]]) -> None:
-    """With all that they have started."""
+    """End the processes and all their children."""
     found = [psutil.Process(one.pid) for one in started if one.poll() is None]
     everything = [child for one in found for child in [one, *one.children(recursive=True)]]
     processes.end(everything, signal.SIGTERM, within=10.0)

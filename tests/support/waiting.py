@@ -1,4 +1,4 @@
-"""Waiting for an event, and limits on time that also hold on a busy machine."""
+"""Waiting for an event, and time limits that also work on a busy machine."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ from typing import TypeVar
 import psycopg
 
 T = TypeVar("T")
-BOUND = 240.0  # seconds; a wait that takes longer has failed
-BUSY = 10  # times as long as a quiet machine, a busy one takes
+BOUND = 240.0  # seconds; a longer wait fails
+BUSY = 10  # how many times slower a busy machine may be than a quiet one
 
 
 def wait_for(event: Callable[[], T], description: str = "") -> T:
@@ -57,7 +57,7 @@ def repeated(action: Callable[[], object]) -> Iterator[Event]:
 def within(seconds: float) -> Iterator[None]:
     """Assert that the block takes at most BUSY times `seconds`, its limit on a quiet machine.
 
-    For what would otherwise take far longer: a missing time-out, a wait repeated for each of many.
+    For faults that would otherwise take far longer: a missing time-out, a wait repeated for each of many.
     """
     began = time.monotonic()
     yield

@@ -1,4 +1,4 @@
-"""What tests do to the real systems: make a pipeline of their own, send messages, run it, ask the tables."""
+"""Actions on the real systems: create a pipeline, send messages, run it, query the tables."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ SHIPPED = {"append": "web_page_views", "upsert": "crm_customers", "accumulate": 
 
 
 class KeptSpark(SparkResource):
-    """The session's Spark, not stopped at the end of a run."""
+    """The session's Spark, which stays running after a run."""
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         pass
@@ -44,7 +44,7 @@ class World:
 
     endpoints: Endpoints
     spark: Callable[[], SparkSession]
-    replicas: int = 1  # of a new topic's partitions
+    replicas: int = 1  # per partition of a new topic
 
     def new_pipeline(
         self,
@@ -56,9 +56,9 @@ class World:
         classified: bool = False,
         **limits: Any,
     ) -> Pipeline:
-        """The shipped pipeline of that disposition, with a name, a topic and a schema of its own, and `limits`
-        changed. Nothing is declared of its topic, and nothing in it is classified, so that errors say all they know,
-        unless it is to be as it is shipped.
+        """Return the shipped pipeline with that disposition, with its own name, topic and schema, and `limits` changed.
+        It declares no topic settings. Unless `classified` is set, nothing in it is classified, so that errors show all
+        details.
         """
         shipped = next(p for p in find_pipelines() if p.name == SHIPPED[disposition])
         name = f"t{uuid4().hex[:10]}"
@@ -76,16 +76,16 @@ class World:
         return pipeline
 
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
-        """A topic of which each partition is led. A broker says that a topic is created before it leads it."""
-        admin = self.admin()  # kept: a future is cancelled when its client is collected
+        """Create a topic and wait until each partition has a leader: a broker reports creation before that."""
+        admin = self.admin()  # named: a future is cancelled when its client is collected
         new = NewTopic(topic, partitions, self.replicas, config=config or {})
         try:
             admin.create_topics([new])[topic].result(BOUND)
-        except KafkaException as error:  # it is ours: librdkafka asks again where a broker died before it answered
+        except KafkaException as error:  # it is ours: librdkafka retries if a broker died before it responded
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
         ends = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(partitions)}
-        wait_for(lambda: _all_answer(self.admin(), ends))  # a client kept would ask a leader that died meanwhile
+        wait_for(lambda: _all_answer(self.admin(), ends))  # a reused client would query a leader that died meanwhile
 
     def admin(self) -> AdminClient:
         return AdminClient({**self.endpoints.kafka_options()})
@@ -99,8 +99,8 @@ class World:
         keys: Sequence[bytes | None] | None = None,
         headers: Any = None,
     ) -> list[tuple[int, int]]:
-        """Produce `values` round robin (or to one partition); (partition, offset) of each, in order. Each is in the log
-        once, also where a broker of several dies meanwhile.
+        """Produce `values` round robin (or to one partition); return (partition, offset) of each, in order. Each is in
+        the log once, even if one of several brokers dies meanwhile.
         """
         size = {"linger.ms": 5, "message.max.bytes": 4_000_000}
         producer = Producer({**self.endpoints.kafka_options(), **size, "enable.idempotence": self.replicas > 1})
@@ -124,11 +124,11 @@ class World:
         return [places[number] for number in range(len(places))]
 
     def open_run(self, pipeline: Pipeline) -> Any:
-        """A run that holds the pipeline's lease, as a context manager of its `RunContext`."""
+        """Return a context manager for a run that leases the pipeline; it yields the `RunContext`."""
         return open_run(pipeline, self.endpoints, self.spark)
 
     def drain(self, pipeline: Pipeline, budget: Budget | None = None) -> list[Published]:
-        """One run: acquire, then batches until caught up."""
+        """Run once: acquire the lease, then process batches until caught up."""
         with self.open_run(pipeline) as outside:
             return list(drain(pipeline, outside, budget))
 
@@ -137,19 +137,19 @@ class World:
         return Ledger(self.endpoints.postgres_url)
 
     def rows(self, query: str, *parameters: Any) -> list[dict[str, Any]]:
-        """The rows of a query, as dictionaries."""
+        """Return the rows of a query as dictionaries."""
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as connection:
             cursor = connection.cursor(row_factory=dict_row).execute(query.encode(), parameters or None)
             return cursor.fetchall() if cursor.description else []
 
     def table(self, pipeline: Pipeline, index: int = 0) -> list[tuple[Any, ...]]:
-        """The rows of the pipeline's row table (or accumulate, by `index`), sorted, less the batch ids."""
+        """Return the rows of the pipeline's row table (or accumulate, by `index`), sorted, without the batch ids."""
         table = pipeline.contract.tables[index]
         found = self.rows(f"select * from {table.name}")
         return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
 
     def staging_table(self, staging_id: int) -> str:
-        """The table in which a try at a batch is staged."""
+        """Return the staging table of an attempt at a batch."""
         (row,) = self.rows("select table_id from tidegate.staging where staging_id = %s", staging_id)
         return f"tidegate_staging.rows_{row['table_id']}"
 
@@ -159,7 +159,9 @@ class World:
         )
 
     def suspected_long_ago(self, pipeline: Pipeline) -> None:
-        """Move the time back at which messages of the pending batch were suspected: the wait is over."""
+        """Move the time at which messages of the pending batch were suspected back by an hour, so that the wait is
+        over.
+        """
         (row,) = self.rows("select pending from tidegate.pipeline where name = %s", pipeline.name)
         for suspect in row["pending"]["suspects"]:
             suspect["since"] -= 3_600
@@ -169,7 +171,7 @@ class World:
         return {p.partition: p.next_offset for p in self.ledger.positions(pipeline.name)}
 
     def ends(self, pipeline: Pipeline) -> Mapping[int, PartitionView]:
-        """What the broker holds of the pipeline's topic, by partition."""
+        """Return the broker's view of the pipeline's topic, by partition."""
         return KafkaBroker(self.endpoints.kafka_options()).describe(pipeline.contract.topic).partitions
 
     @contextmanager
@@ -179,7 +181,7 @@ class World:
 
 
 def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
-    """Return True if each partition's leader says where its log ends."""
+    """Return True if each partition's leader reports its end offset."""
     try:
         return all(answer.result(10).offset >= 0 for answer in admin.list_offsets(ends, request_timeout=5).values())
     except (KafkaException, TimeoutError):
@@ -187,7 +189,7 @@ def _all_answer(admin: AdminClient, ends: dict[TopicPartition, Any]) -> bool:
 
 
 def renamed(contract: Contract, name: str) -> Contract:
-    """`contract` as pipeline `name`, on topic `name`, with its tables in schema `name`."""
+    """Return `contract` as pipeline `name`, on topic `name`, with its tables in schema `name`."""
 
     def moved(table: Table) -> Table:
         new = f"{name}.{table.name.partition('.')[2]}"
@@ -198,7 +200,7 @@ def renamed(contract: Contract, name: str) -> Contract:
 
 
 def declassified(contract: Contract) -> Contract:
-    """`contract` with nothing in it classified."""
+    """Return `contract` with nothing in it classified."""
     fields = tuple(replace(item, classification="") for item in contract.fields)
     tables = tuple(
         replace(table, columns=tuple(replace(column, classification="") for column in table.columns))
@@ -208,7 +210,7 @@ def declassified(contract: Contract) -> Contract:
 
 
 def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: str = "A00002", **more: Any) -> bytes:
-    """A good transfer."""
+    """Return a valid transfer."""
     import json
 
     fields = {
@@ -224,7 +226,7 @@ def transfer(number: int, amount: str = "10.00", debit: str = "A00001", credit: 
 
 
 def transfers(count: int, start: int = 0) -> list[bytes]:
-    """`count` good transfers between a hundred accounts."""
+    """Return `count` valid transfers between a hundred accounts."""
     return [
         transfer(n, f"{n % 997 + 1}.{n % 100:02d}", f"A{n % 100:05d}", f"A{(n * 7 + 1) % 100:05d}")
         for n in range(start, start + count)

@@ -1,4 +1,4 @@
-"""Kills brokers of three at random, one at a time, for as long as a block runs."""
+"""A thread that kills one of three brokers at random, one at a time, while a block runs."""
 
 import random
 import threading
@@ -8,9 +8,10 @@ from tests.chaos.kafka.three_brokers import NODES, ThreeBrokers
 
 
 class BrokerKiller:
-    """A thread that kills a broker (SIGKILL), starts it again, waits until every topic is whole, and takes the next.
+    """A thread that kills a broker (SIGKILL), restarts it, waits until every topic is fully replicated, and takes the
+    next.
 
-    `killed` has the number and pid of each, in order. What went wrong in the thread is raised at the end of the block.
+    `killed` has the number and pid of each, in order. An error in the thread is raised at the end of the block.
     """
 
     def __init__(self, cluster: ThreeBrokers, seed: int) -> None:
@@ -30,7 +31,7 @@ class BrokerKiller:
         self.check()
 
     def check(self) -> None:
-        """Raise what ended the thread, if anything did."""
+        """Raise the error that ended the thread, if any."""
         if self._failure is not None:
             raise self._failure
 

@@ -1,4 +1,4 @@
-"""What the only broker can do to a run: it is killed, or stops answering, in the middle of a range."""
+"""Faults of a single broker in the middle of a range: it is killed, or stops responding."""
 
 import os
 import signal
@@ -17,17 +17,17 @@ from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import wait_for
 from tests.support.world import transfers
 
-SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open and answers nothing
+SILENCE = 3.0  # seconds for which a stopped broker keeps its connections open without a response
 
 
 @scenario(FaultClass.BROKER_DOWN, representative=True)
 def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The run waits, or fails and says that Kafka went; nothing is lost."""
+    """The run waits, or fails with an error that names Kafka; nothing is lost."""
     pipeline, before = _sent(chaos), _broker()
     dying = psutil.Process(before)
 
     def start_again() -> None:
-        processes.end([dying], signal.SIGKILL, within=10.0)  # or `up` takes one that is still dying for one that runs
+        processes.end([dying], signal.SIGKILL, within=10.0)  # or `up` takes a dying broker for a running one
         stack.up()
 
     try:
@@ -41,7 +41,7 @@ def broker_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN)
 def broker_stops_answering(chaos: Chaos) -> Verdict:
-    """Connections stay open for a while and nothing comes; the run waits and continues."""
+    """Connections stay open for a while without a response; the run waits and continues."""
     pipeline, broker = _sent(chaos), _broker()
 
     def wake() -> None:
@@ -53,7 +53,7 @@ def broker_stops_answering(chaos: Chaos) -> Verdict:
 
 
 def _meet(chaos: Chaos, pipeline: Pipeline, how: int, mend: Callable[[], object]) -> None:
-    """A run; the broker gets the signal in the middle of a range, and is woken or started again from outside."""
+    """Run the pipeline; signal the broker in the middle of a range, and wake or restart it from outside."""
     happened = mark(pipeline)
 
     def wait_and_mend() -> None:

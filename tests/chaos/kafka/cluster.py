@@ -1,4 +1,4 @@
-"""What becomes of a run when brokers of a cluster of three die, hand over, or are too few."""
+"""Faults of a cluster with three brokers: some die, hand over leadership, or are too few."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The same run follows it. The next one asks the new leader whether the log still is the one that was read."""
+    """The same run follows it. The next one queries the new leader, to check that the log is still the same."""
     cluster, chaos = three_brokers(), _on_three(chaos)
     pipeline, happened, victim = _sent(chaos.world, cluster)
     mine = _led_by(cluster, pipeline, victim)
@@ -53,7 +53,7 @@ def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
     assert happened.exists()
     assert cluster.leaders(pipeline.contract.topic)[mine] == victim
     assert batch.messages == 400
-    _lead_with_others(cluster, pipeline.contract.topic, victim)  # and away again, after messages of its epoch were read
+    _lead_with_others(cluster, pipeline.contract.topic, victim)  # after messages of its epoch were read
     chaos.world.send(pipeline, transfers(40, start=400))
     with chaos.world.open_run(pipeline) as outside:
         pending = plan_batch(pipeline.contract, outside)
@@ -80,11 +80,11 @@ def all_three_brokers_restarted_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def fewer_replicas_in_sync_than_min_insync_replicas(chaos: Chaos) -> Verdict:
-    """One broker down where all three must have a message: who writes with acks=all is refused; lag stays visible; what
-    was acknowledged is read.
+    """With one broker down and min.insync.replicas 3, producers with acks=all are refused; lag stays visible, and
+    acknowledged messages are read.
 
-    Where the one that leads did not lead before, Kafka does not say where the log ends until all are back: the run
-    fails at its limit and says so.
+    If the leader did not lead before, Kafka does not report the log's end until all are back: the run fails at its
+    limit and says so.
     """
     cluster, chaos = three_brokers(), _on_three(chaos)
     led, inherited = _led_by_one(chaos.world, cluster), _led_by_another(chaos.world, cluster)
@@ -110,9 +110,7 @@ def _on_three(chaos: Chaos) -> Chaos:
 
 
 def _sent(world: World, cluster: ThreeBrokers) -> tuple[Pipeline, Path, int]:
-    """A pipeline with 400 unread messages on all three brokers, a mark of its own, and a broker other than the
-    controller.
-    """
+    """Return a pipeline with 400 unread messages on all brokers, a mark, and a broker that is not the controller."""
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(400))
     cluster.wait_until_whole(pipeline.contract.topic)
@@ -120,12 +118,12 @@ def _sent(world: World, cluster: ThreeBrokers) -> tuple[Pipeline, Path, int]:
 
 
 def _led_by(cluster: ThreeBrokers, pipeline: Pipeline, broker: int) -> int:
-    """A partition that this broker leads."""
+    """Return a partition that this broker leads."""
     return next(n for n, leader in sorted(cluster.leaders(pipeline.contract.topic).items()) if leader == broker)
 
 
 def _lead_with_others(cluster: ThreeBrokers, topic: str, broker: int) -> None:
-    """Stop a broker (SIGSTOP) until others lead what it led, and let it continue as their follower."""
+    """Stop a broker (SIGSTOP) until others lead its partitions, then let it continue as their follower."""
     os.kill(cluster.nodes[broker].pid, signal.SIGSTOP)
     try:
         cluster.wait_until_led_by_others(topic, broker)
@@ -135,7 +133,7 @@ def _lead_with_others(cluster: ThreeBrokers, topic: str, broker: int) -> None:
 
 
 def _prefer(options: Mapping[str, str], topic: str, partition: int, broker: int) -> None:
-    """Have the partition's preferred leader elected, and wait until it leads."""
+    """Elect the partition's preferred leader and wait until it leads."""
     admin, place = AdminClient(dict(options)), TopicPartition(topic, partition)
     admin.elect_leaders(ElectionType.PREFERRED, [place]).result(BOUND)
     wait_for(
@@ -155,17 +153,17 @@ def _start_again(cluster: ThreeBrokers, happened: Path) -> None:
 
 
 def _led_by_one(world: World, cluster: ThreeBrokers) -> Pipeline:
-    """A pipeline with 400 unread messages in a single partition, which the first broker leads."""
+    """Return a pipeline with 400 unread messages in a single partition, led by the first broker."""
     return _single(world, cluster, lambda leader: leader == 1)
 
 
 def _led_by_another(world: World, cluster: ThreeBrokers) -> Pipeline:
-    """The same, led by the broker that will be killed."""
+    """Return such a pipeline, led by the broker that will be killed."""
     return _single(world, cluster, lambda leader: leader == 3)
 
 
 def _single(world: World, cluster: ThreeBrokers, wanted: Callable[[int], bool]) -> Pipeline:
-    """Kafka gives each new topic's partition a leader by lot."""
+    """Create topics until the leader is as wanted: Kafka chooses each leader at random."""
     for _ in range(100):
         pipeline = world.new_pipeline(partitions=1)
         cluster.wait_until_whole(pipeline.contract.topic)
@@ -178,13 +176,13 @@ def _single(world: World, cluster: ThreeBrokers, wanted: Callable[[int], bool]) 
 
 
 def _refusal(world: World, pipeline: Pipeline) -> str:
-    """With which error a message is refused that every replica in sync must have. Raises AssertionError if it is not.
+    """Return the error for a message sent with acks=all. Raises AssertionError if it is written.
 
     Until the leader knows that a replica is missing, it may be another error.
     """
     found: list[str] = []
     producer = Producer({**world.endpoints.kafka_options(), "acks": "all", "retries": 0})
-    producer.list_topics(pipeline.contract.topic, timeout=20)  # it has found the broker that is left
+    producer.list_topics(pipeline.contract.topic, timeout=20)  # it has found the remaining broker
     producer.produce(
         pipeline.contract.topic,
         transfers(1)[0],

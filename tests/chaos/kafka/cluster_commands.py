@@ -1,4 +1,4 @@
-"""What `tidegate cluster` says of three brokers, and does to them, while pipelines read and producers write."""
+"""`tidegate cluster` on three brokers, while pipelines read and producers write."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,13 +20,13 @@ from tests.support.world import World, transfers
 
 PARTITIONS = 3  # one for each broker to lead
 UNHEALTHY = UNDER_WAY = 10
-NAMED, LOST = 10.0, 15.0  # seconds in which a dead broker is named, and a quorum that is lost
-BALLAST = 8  # megabytes of each partition of a topic that takes a while to copy
+NAMED, LOST = 10.0, 15.0  # seconds until a dead broker is named, and until a lost quorum is reported
+BALLAST = 8  # megabytes per partition of a topic that takes a while to copy
 
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
-    """`health` names it before the controller has noticed, and waits for it; `elect` gives it back what it led."""
+    """`health` names it before the controller has noticed, and waits for it; `elect` restores its leadership."""
     cluster, chaos, pipeline = _sent(chaos)
     topic = pipeline.contract.topic
     _cluster(chaos.world, "elect", topic)
@@ -54,7 +54,7 @@ def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
-    """`health` says that the quorum is lost, and which brokers do not answer. With them back all is read."""
+    """`health` reports that the quorum is lost, and which brokers do not respond. With them back, all is read."""
     cluster, chaos, pipeline = _sent(chaos)
     cluster.kill([2, 3])
     with within(LOST):
@@ -69,7 +69,7 @@ def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
-    """A topic on two brokers is spread over three with the fewest moves; cancelled once, then applied: nothing is lost,
+    """A topic on two brokers is spread over three with the fewest moves; cancelled once, then applied. Nothing is lost,
     and no throttle is left.
     """
     cluster, chaos, pipeline = _on_two(chaos)
@@ -78,7 +78,7 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
     _fill(world, ballast)
     file = str(settings().home / f"{topic}.json")
     planned = _cluster(world, "reassign", "plan", topic, ballast, "--file", file)
-    assert planned.document["moves"] == 4  # of twelve replicas, each topic's third that the third broker must have
+    assert planned.document["moves"] == 4  # of twelve: for each topic, the third for the third broker
     starts = count(1000, 10 * PARTITIONS)
     with repeated(lambda: _send(world, pipeline, next(starts))) as sent:
         begun = _cluster(world, "reassign", "apply", file, "--throttle", "1", "--timeout", "0")
@@ -90,7 +90,7 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
         assert not _throttled(world, ballast)
         done = _cluster(world, "reassign", "apply", file)
         assert (done.code, done.document["state"]) == (0, "done"), (done.stdout, done.stderr)
-        world.drain(pipeline, Budget(batches=3))  # it may never catch up with a sender that does not stop
+        world.drain(pipeline, Budget(batches=3))  # it may never catch up with a producer that does not stop
         assert sent.wait(BOUND)
     assert not _throttled(world, ballast)
     assert set(cluster.leaders(topic).values()) == set(NODES)
@@ -103,7 +103,7 @@ def replicas_moved_under_a_producer_and_a_run(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def plan_of_a_reassignment_out_of_date(chaos: Chaos) -> Verdict:
-    """The topic was changed after the plan: nothing is moved, and the sentence says what has changed."""
+    """The topic was changed after the plan: nothing is moved, and the message says what has changed."""
     cluster, chaos, pipeline = _on_two(chaos)
     topic, file = pipeline.contract.topic, str(settings().home / f"{pipeline.contract.topic}.json")
     _cluster(chaos.world, "reassign", "plan", topic, "--file", file)
@@ -129,7 +129,7 @@ def _skew(world: World, topic: str) -> Mapping[str, Any]:
 
 
 def _sent(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
-    """Three brokers, and a pipeline with unread messages in three partitions on all of them."""
+    """Return three brokers, and a pipeline with unread messages in three partitions on all of them."""
     cluster = three_brokers()
     chaos = replace(chaos, world=cluster.world(chaos.world))
     pipeline = chaos.world.new_pipeline(partitions=PARTITIONS)
@@ -139,7 +139,7 @@ def _sent(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
 
 
 def _on_two(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
-    """Three brokers, and a pipeline with unread messages in three partitions on the first two of them."""
+    """Return three brokers, and a pipeline with unread messages in three partitions on the first two of them."""
     cluster = three_brokers()
     chaos = replace(chaos, world=cluster.world(chaos.world))
     pipeline = chaos.world.new_pipeline()
@@ -151,7 +151,7 @@ def _on_two(chaos: Chaos) -> tuple[ThreeBrokers, Chaos, Pipeline]:
 
 
 def _send(world: World, pipeline: Pipeline, start: int) -> None:
-    """Ten transfers to each partition, numbered from `start`."""
+    """Send ten transfers to each partition, numbered from `start`."""
     for partition in range(PARTITIONS):
         world.send(pipeline, transfers(10, start=start + 10 * partition), partition=partition)
 
@@ -170,7 +170,7 @@ def _fill(world: World, topic: str) -> None:
 
 
 def _throttled(world: World, topic: str) -> list[str]:
-    """The settings of a throttle that there are, of the topic and of the brokers."""
+    """Return the throttle settings of the topic and of the brokers."""
     admin: Any = world.admin()
     places = [ConfigResource(ResourceType.TOPIC, topic), *(ConfigResource(ResourceType.BROKER, str(n)) for n in NODES)]
     names = {f"{prefix}.{what}" for prefix in (LEADER, FOLLOWER) for what in ("rate", "replicas")}

@@ -1,4 +1,4 @@
-"""An unclean election cuts a log below what was read of it, and the new leader writes on."""
+"""Unclean elections: the log is truncated below what was read, and the new leader writes on."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,13 +28,13 @@ from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfer, transfers
 
 UNCLEAN = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
-FETCH = b"\0\1"  # the API key of Kafka's protocol, behind a request's four bytes of size
-OTHER, LEADER = 2, 3  # killed, both: until one is back, broker 1 has no controller
+FETCH = b"\0\1"  # the API key in Kafka's protocol, after a request's four bytes of size
+OTHER, LEADER = 2, 3  # both are killed: until one is back, broker 1 has no controller
 
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
-    """The new leader's epochs tell: halt; `ack` finds where the log was cut, and reads on from there."""
+    """The new leader's epochs reveal it: halt; `ack` finds where the log was truncated, and reads on from there."""
     cluster = three_brokers()
     world = cluster.world(chaos.world)
     pipeline = _read_to_20(world, cluster)
@@ -74,13 +74,13 @@ def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """Unnoticed by the consumer that has read past the cut: its connection is silent. The task reads the range again
-    from the new log, which is not the one that was planned on: nothing is published, and the next run reads it.
+    """The consumer that has read past the truncation does not notice: its connection is silent. The task reads the
+    range again from the new log, which is not the planned one: nothing is published, and the next run reads it.
     """
     cluster, lost, written = three_brokers(), Event(), Event()
     with kafka_behind_proxies(chaos) as (there, way, proxies):
         world, pipeline = there.world, _only_the_leader_follows(there.world, cluster)
-        large = [transfer(number, memo="x" * 150_000) for number in range(20, 40)]  # more than one answer of a broker
+        large = [transfer(number, memo="x" * 150_000) for number in range(20, 40)]  # more than one response of a broker
         world.send(pipeline, [*transfers(10, start=10), *large], partition=0)
         with _cut_once(lost.is_set, world, cluster, pipeline, written.set):
             for proxy in proxies:
@@ -92,7 +92,7 @@ def log_cut_by_an_unclean_election_while_a_range_is_read(chaos: Chaos) -> Verdic
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_between_two_ranges_of_a_batch(chaos: Chaos) -> Verdict:
-    """One range is of the old log, the next one of the new one: not published; the next run reads both from the new."""
+    """One range is from the old log, the next one from the new: not published; the next run reads both from the new."""
     cluster = three_brokers()
     world = cluster.world(chaos.world)
     pipeline = _only_the_leader_follows(world, cluster)
@@ -108,8 +108,8 @@ def log_cut_by_an_unclean_election_between_two_ranges_of_a_batch(chaos: Chaos) -
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_below_a_planned_batch_and_read_by_a_consumer_that_knows_the_new_leader(chaos: Chaos) -> Verdict:
-    """A consumer that is kept asks a leader nothing when it knows it already. What it reads is not published; the next
-    run asks, and halts.
+    """A reused consumer does not query a leader that it already knows, and what it reads is not published. The next run
+    queries it and halts.
     """
     cluster = three_brokers()
     world = cluster.world(chaos.world)
@@ -129,12 +129,12 @@ def log_cut_below_a_planned_batch_and_read_by_a_consumer_that_knows_the_new_lead
 
 @dataclass(frozen=True)
 class _CutBefore:
-    """A source whose range that begins `at` this offset is read after the log has been cut, with a consumer that knows
-    the new leader; any other one before.
+    """A source that reads the range beginning at `at` after the truncation, with a consumer that knows the new leader;
+    any other range before.
     """
 
     at: int
-    read_before: Path  # exists once something was read of the old log
+    read_before: Path  # exists once something was read from the old log
     written: Path  # exists once the new leader has written on
     kept: bool = False  # the consumer has read from the old leader
     real: KafkaSource | None = None
@@ -162,7 +162,7 @@ class _CutBefore:
 def _cut_once(
     event: Callable[[], bool], world: World, cluster: ThreeBrokers, pipeline: Pipeline, then: Callable[[], object]
 ) -> Iterator[None]:
-    """After `event`, the log is cut to its first ten messages, and 60 others are written; `then` is called."""
+    """After `event`, truncate the log to its first ten messages and write 60 others; then call `then`."""
 
     def cut() -> None:
         wait_for(event, "something was read")
@@ -192,8 +192,8 @@ def _assert_publishes_nothing(world: World, pipeline: Pipeline, cut: _CutBefore 
 
 
 def _silent_after_the_first_messages(lost: Event, written: Event) -> Rule:
-    """Lose all packets of the connection whose answer had messages in it, from its next fetch on, and reset connections
-    that are opened after that, until `written`. The consumer whose connection it was learns of no new leader.
+    """Lose all packets on the connection whose response had messages in it, from its next fetch on, and reset
+    connections opened after that, until `written`. The consumer on that connection learns of no new leader.
     """
     before: set[Link] = set()
     carrying: set[Link] = set()
@@ -213,7 +213,7 @@ def _silent_after_the_first_messages(lost: Event, written: Event) -> Rule:
 
 
 def _read_to_20(world: World, cluster: ThreeBrokers) -> Pipeline:
-    """A pipeline that has read 20 messages, of which the broker that leads holds the last ten alone."""
+    """Return a pipeline that has read 20 messages; only the leader has the last ten."""
     pipeline = _only_the_leader_follows(world, cluster)
     world.send(pipeline, transfers(10, start=10), partition=0)
     assert sum(batch.messages for batch in world.drain(pipeline)) == 20
@@ -221,7 +221,7 @@ def _read_to_20(world: World, cluster: ThreeBrokers) -> Pipeline:
 
 
 def _only_the_leader_follows(world: World, cluster: ThreeBrokers) -> Pipeline:
-    """A pipeline whose topic holds ten messages on two brokers, and will hold what comes next on one alone."""
+    """Return a pipeline whose topic has ten messages on two brokers; only the leader will have the following ones."""
     pipeline = world.new_pipeline()
     topic = f"{pipeline.contract.topic}.unclean"
     pipeline = replace(pipeline, contract=replace(pipeline.contract, topic=topic))

@@ -1,4 +1,4 @@
-"""The consumer group of a pipeline, which is only for show, and questions about groups while brokers die."""
+"""The pipeline's consumer group, which only shows progress, and queries about groups while brokers die."""
 
 from collections.abc import Collection
 from contextlib import suppress
@@ -16,12 +16,12 @@ from tests.support.waiting import BOUND, repeated
 from tests.support.world import World, transfers
 
 MESSAGES = 40
-GROUPS = 120  # so that brokers die in the middle of an answer
+GROUPS = 120  # so that brokers die in the middle of a response
 
 
 @scenario(FaultClass.CONSUMER_GROUP, representative=True)
 def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdict:
-    """It shows where the ledger stands and is never read: moved or deleted, it changes nothing."""
+    """The group shows the ledger's position and is never read: moved or deleted, it changes nothing."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     group, admin = f"tidegate-{pipeline.name}", world.admin()
     for step in ("kept", "moved", "deleted"):
@@ -41,8 +41,8 @@ def our_consumer_group_moved_and_deleted_behind_our_back(chaos: Chaos) -> Verdic
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def brokers_killed_while_they_are_asked_about_consumer_groups(chaos: Chaos) -> Verdict:
-    """librdkafka may end the process that asks (issue 4605): whoever asked gets an answer or an error. A run commits
-    its progress all the same.
+    """librdkafka may end the querying process (issue 4605): the caller gets a response or an error. A run commits its
+    progress all the same.
     """
     cluster = three_brokers()
     chaos = replace(chaos, world=cluster.world(chaos.world))
@@ -71,7 +71,7 @@ def brokers_killed_while_they_are_asked_about_consumer_groups(chaos: Chaos) -> V
 
 
 def _answered(client: KafkaGroups) -> bool:
-    """Ask about all groups. Return True if all brokers that were needed have answered."""
+    """Query all groups. Return True if all necessary brokers have responded."""
     with suppress(TidegateError):
         read_groups(client)
         return True
@@ -89,6 +89,6 @@ def _commit(world: World, topic: str, groups: Collection[str]) -> None:
 
 
 def _offsets(world: World, group: str) -> dict[int, int]:
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    admin = world.admin()  # named: a future is cancelled when its client is collected
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
     return {item.partition: item.offset for item in asked[group].result(BOUND).topic_partitions}

@@ -1,4 +1,4 @@
-"""What messages can do to a run: they cannot be read, the table refuses them, or the transform fails on them."""
+"""Messages that break a run: they cannot be read, the table refuses them, or the transform fails on them."""
 
 import json
 import time
@@ -23,13 +23,13 @@ from tests.chaos.halts import acknowledge, halted
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfer, transfers
 
-VOLUME = 50_000  # messages of the batches whose throughput is compared
+VOLUME = 50_000  # messages in the batches whose throughput is compared
 OWN = ("_partition", "_offset")
 
 
 @scenario(FaultClass.BAD_MESSAGES)
 def poison_above_the_limit(chaos: Chaos) -> Verdict:
-    """The circuit breaks: a halt that counts and quotes them. Acknowledged, all of that batch is published, and no
+    """The circuit breaks: a halt that counts and quotes them. After `ack`, all of that batch is published, and no
     other.
     """
     world, pipeline = chaos.world, chaos.world.new_pipeline(dead_letter_share=0.2, dead_letter_minimum=20)
@@ -70,7 +70,7 @@ def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BAD_MESSAGES)
 def poison_below_the_limit(chaos: Chaos) -> Verdict:
-    """Dead letters, and the others are published; how much slower than clean messages is reported, and not judged."""
+    """Bad messages become dead letters, the others are published; the slowdown is reported, not validated."""
     world, seconds = chaos.world, list[float]()
     for values in (transfers(VOLUME), _poisoned(VOLUME)):
         pipeline = world.new_pipeline()
@@ -85,15 +85,15 @@ def poison_below_the_limit(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.ROW_REFUSED)
 def row_that_the_table_refuses(chaos: Chaos) -> Verdict:
-    """A dead letter of stage publish. It leaves the sums too, and its siblings commit; on a deferred constraint as
-    well.
+    """The message is a dead letter of stage publish, also on a deferred constraint. It leaves the sums too, and the
+    other rows commit.
     """
     world, pipeline = chaos.world, chaos.world.caught_up()
     table = pipeline.contract.row_table.name
     world.rows(f"ALTER TABLE {table} ADD CHECK (amount <> 666)")
     world.rows(f"ALTER TABLE {table} ADD UNIQUE (transfer_id, account) DEFERRABLE INITIALLY DEFERRED")
     values = [*transfers(30, start=8), transfer(40, "666.00"), *transfers(9, start=50)]
-    values += [*transfers(1, start=3), *transfers(1, start=50)]  # of an earlier batch, and of this one
+    values += [*transfers(1, start=3), *transfers(1, start=50)]  # from an earlier batch, and from this one
     places = world.send(pipeline, values, partition=1)
     (batch,) = world.drain(pipeline)
     assert (batch.messages, batch.rows, batch.dead_letters) == (42, 78, 3)
@@ -128,7 +128,7 @@ def unique_value_that_goes_from_row_to_row(chaos: Chaos) -> Verdict:
 
 
 def _send_named(world: World, pipeline: Pipeline, named: Sequence[tuple[str, str | None]]) -> None:
-    """Customers by key, in this order, to partition 0; without a name, a tombstone."""
+    """Send customers by key, in this order, to partition 0; without a name, a tombstone."""
     keys = [key.encode() for key, _ in named]
     world.send(pipeline, [_customer(key, name) for key, name in named], keys=keys, partition=0)
 
@@ -159,7 +159,7 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSFORM_FAILS)
 def message_on_which_the_transform_fails(chaos: Chaos) -> Verdict:
-    """Found by bisection: a dead letter of stage transform, with the reason. Its neighbours commit."""
+    """Found by bisection: a dead letter of stage transform, with the reason. The other messages commit."""
     world, pipeline = chaos.world, _single_entry(chaos.world, _dividing)
     values = [transfer(n, memo="0" if n == 5 else "4") for n in range(8)]
     places = world.send(pipeline, values, partition=2)
@@ -217,7 +217,7 @@ def transform_that_looks_at_its_neighbours(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSFORM_READS)
 def transforms_that_name_the_same_view(chaos: Chaos) -> Verdict:
-    """Two at once, each of which registers its lookup before either reads it: each reads its own."""
+    """Two runs at once register their lookups before either reads one: each reads its own."""
     world, both = chaos.world, Barrier(2)
 
     def looking_up(account: str) -> Callable[[DataFrame], DataFrame]:
@@ -236,7 +236,7 @@ def transforms_that_name_the_same_view(chaos: Chaos) -> Verdict:
 
     pipelines = [_single_entry(world, looking_up(account)) for account in ("A00001", "A00002")]
     session = world.spark()
-    run = replace(world, spark=lambda: session)  # as of one run
+    run = replace(world, spark=lambda: session)  # as in one run
     for pipeline in pipelines:
         world.send(pipeline, transfers(40))
     with ThreadPoolExecutor(2) as threads:
@@ -250,7 +250,7 @@ def transforms_that_name_the_same_view(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSFORM_READS)
 def transform_that_does_not_read_its_input(chaos: Chaos) -> Verdict:
-    """Spark runs no task for a filter that it folds away: the ranges are read all the same, and what is bad is kept."""
+    """Spark runs no task for a filter that it folds away: the ranges are still read, and bad messages are kept."""
     world, never = chaos.world, ("false", "1 = 0", "cast(null as boolean)")
     verdicts: list[Verdict] = []
     for condition in never:
@@ -277,7 +277,7 @@ def _refused_transforms(chaos: Chaos, transforms: dict[str, Callable[[DataFrame]
 
 
 def _poisoned(count: int) -> list[bytes]:
-    """Three messages in ten are nonsense."""
+    """Return messages of which three in ten are nonsense."""
     return [b"poison" if number % 10 < 3 else value for number, value in enumerate(transfers(count))]
 
 
@@ -302,7 +302,7 @@ def group_without_a_value_to_sum(chaos: Chaos) -> Verdict:
 
 
 def _optional_amount(contract: Contract, *, sum_required: bool) -> Contract:
-    """The bank's contract, in which a transfer need not have an amount."""
+    """Return the bank's contract with an optional amount."""
     fields = tuple(
         replace(item, required=False, rules=item.rules[1:]) if item.name == "amount" else item
         for item in contract.fields
@@ -318,7 +318,7 @@ def _required_but(table: Table, name: str) -> tuple[Column, ...]:
 
 
 def _single_entry(world: World, transform: Callable[[DataFrame], DataFrame] | None = None) -> Pipeline:
-    """The bank pipeline with one row a transfer, without batch rules and balances."""
+    """Return the bank pipeline with one row per transfer, without batch rules and balances."""
     pipeline = world.new_pipeline(transform=transform or _plain)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
@@ -335,13 +335,13 @@ def _ranked(messages: DataFrame) -> DataFrame:
 
 
 def _encrypted(messages: DataFrame) -> DataFrame:
-    """With an IV of Spark's choice."""
+    """Encrypt the account with an IV of Spark's choice."""
     account = F.base64(F.aes_encrypt("debit_account", F.lit("0000111122223333")))
     return _plain(messages.withColumn("debit_account", account))
 
 
 def _dividing(messages: DataFrame) -> DataFrame:
-    """Fails on a transfer whose memo is 0."""
+    """Fail on a transfer whose memo is 0."""
     share = (F.lit(100) / F.col("memo").cast("int")).cast("decimal(18,2)")
     return _plain(messages.withColumn("amount", share))
 

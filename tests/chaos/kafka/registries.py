@@ -1,4 +1,4 @@
-"""What a schema registry can do: be away in every way, not know an id, be wiped, and be built again with other ids."""
+"""Faults of a schema registry: unavailable in every way, without an id, wiped, and rebuilt with other ids."""
 
 import json
 import os
@@ -34,14 +34,14 @@ from tests.support.waiting import within
 from tests.support.world import World, transfers
 from tests.unit.registry.registry_double import Answer, refuses, registry_double, says
 
-REGISTRY = "registry"  # started once for all of these, and for the tests that need it
-IN_TIME = 25.0  # seconds: the patience of a run with a registry that is away
+REGISTRY = "registry"  # started once for all of these scenarios, and for the tests that need it
+IN_TIME = 25.0  # seconds: how long a run waits for an unavailable registry
 ENUM = {"type": "enum", "symbols": ["A"]}
 
 
 @scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_killed_in_mid_run(chaos: Chaos) -> Verdict:
-    """Known ids are read to the end; a new one fails the run in time, and nothing of it is a dead letter."""
+    """Known ids are read to the end; a new one fails the run in time, and none of its messages is a dead letter."""
     with _registered(chaos) as there:
         world, pipeline = there.world, _avro(there.world, batch_messages=8)
         world.send(pipeline, _transfers(world, pipeline, 24))
@@ -75,7 +75,7 @@ def registry_slow_or_cut_off(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_that_answers_something_else(chaos: Chaos) -> Verdict:
-    """503, 401, 429, a page for people, a 404 that is not the registry's: as killed."""
+    """503, 401, 429, an HTML page, a 404 that is not the registry's: as killed."""
     page = says(b"<html>Sign in</html>", kind="text/html")
     answers: list[Answer] = [refuses(503), refuses(401, 40101), refuses(429), page, refuses(404)]
     with _registered(chaos) as there, registry_double() as double:
@@ -88,7 +88,7 @@ def registry_that_answers_something_else(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
-    """Alone in its batch nothing is published; beside others its messages are dead letters, until it is registered."""
+    """Alone in a batch, nothing is published; beside others, its messages are dead letters until it is registered."""
     with _registered(chaos) as there:
         world, pipeline = there.world, _avro(there.world)
         number = _registers(world, {**ENUM, "name": f"E{uuid4().hex}"}) + 2
@@ -106,7 +106,7 @@ def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
         while (given := _registers(world, {**_schema(world, good[0]), "doc": uuid4().hex})) < number:
             pass
         assert given == number
-        world.send(pipeline, unknown[:1], partition=0)  # its producer goes on: the ledger learns of the schema
+        world.send(pipeline, unknown[:1], partition=0)  # its producer goes on: the ledger learns the schema
         assert [one.rows for one in world.drain(pipeline)] == [2]
         _replayed(world, pipeline)
         assert world.rows(f"select count(*) from {pipeline.contract.row_table.name}") == [{"count": 2 * (8 + 4 + 1)}]
@@ -115,7 +115,7 @@ def producer_whose_schema_is_registered_nowhere(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.REGISTRY, shares=REGISTRY)
 def registry_wiped(chaos: Chaos) -> Verdict:
-    """The ledger has what messages named: a run, a replay and verify find the same without it."""
+    """The ledger has the schemas that messages named: a run, a replay and verify find the same without the registry."""
     with _registered(chaos) as there:
         world, pipeline = there.world, _avro(there.world)
         values = _transfers(world, pipeline, 40)
@@ -132,7 +132,7 @@ def registry_wiped(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.REGISTRY, representative=True, shares=REGISTRY)
 def registry_built_again_with_other_ids_in_mid_run(chaos: Chaos) -> Verdict:
-    """Between the read and the publication: the batch is not published, and halts until a person has looked."""
+    """Between the read and the publication: the batch is not published, and halts until a person decides."""
     with _registered(chaos) as there:
         world, pipeline = there.world, _avro(there.world)
         first = _transfers(world, pipeline, 8)
@@ -166,7 +166,9 @@ def _built_again_in(world: World, pipeline: Pipeline, deed: Callable[[], object]
 
 
 def _waits(world: World, behind: World, pipeline: Pipeline) -> None:
-    """A run with known ids goes on, one with a new id fails and changes nothing; asked directly, it is caught up."""
+    """Assert that a run with known ids goes on, that one with a new id fails and changes nothing, and that it catches
+    up once the registry is reachable.
+    """
     world.send(pipeline, _transfers(world, pipeline, 4))
     world.drain(pipeline)
     world.send(pipeline, _transfers(world, pipeline, 4))
@@ -185,7 +187,7 @@ def _fails_in_time(world: World, pipeline: Pipeline) -> None:
 
 @contextmanager
 def _registered(chaos: Chaos) -> Iterator[Chaos]:
-    """The scenario with the embedded registry, as one that the ledger knows nothing of yet."""
+    """Yield the scenario with the embedded registry, under a name that the ledger does not know yet."""
     with mock.patch.dict(os.environ, TIDEGATE_REGISTRY_NAME=uuid4().hex):
         stack.up(registry=True)
         yield replace(chaos, world=replace(chaos.world, endpoints=connection()))
@@ -204,7 +206,7 @@ def _url(world: World) -> str:
 
 
 def _asking(world: World, url: str) -> World:
-    """The world, which asks there for schemas, and has little patience."""
+    """Return the world with this registry URL and a short time-out."""
     return replace(world, endpoints=replace(world.endpoints, registry=Registry({"url": url}, patience=3.0)))
 
 
@@ -213,13 +215,13 @@ def _client(world: World) -> SchemaRegistryClient:
 
 
 def _transfers(world: World, pipeline: Pipeline, count: int) -> list[bytes]:
-    """As the registry's own serializer writes them."""
+    """Return transfers as the registry's own serializer writes them."""
     documents = [json.loads(value) for value in transfers(count)]
     return serialized("avro", _client(world), pipeline.contract.topic, documents)
 
 
 def _newer(world: World, pipeline: Pipeline, count: int) -> list[bytes]:
-    """Transfers by a schema that is registered and was not asked for yet."""
+    """Return transfers with a schema that is registered but not yet queried."""
     values = _transfers(world, pipeline, count)
     number = _registers(world, {**_schema(world, values[0]), "doc": uuid4().hex})
     return [value[:1] + number.to_bytes(4) + value[5:] for value in values]
@@ -234,7 +236,7 @@ def _registers(world: World, schema: Any) -> int:
 
 
 def _quickly(world: World, pipeline: Pipeline) -> list[Any]:
-    """A run that does not wait for followers."""
+    """Run without waiting for followers."""
     with mock.patch.object(kept_schemas, "PAUSES", (0.1, 0.1)):
         return world.drain(pipeline)
 
@@ -250,7 +252,7 @@ def _kill() -> None:
 
 
 def _wipe() -> None:
-    """The registry begins anew, at the same address."""
+    """Reset the registry, at the same address."""
     home = stack.status().home
     local_registry.stop(home)
     for file in (home / "registry").glob("schemas*"):

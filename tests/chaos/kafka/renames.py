@@ -1,4 +1,4 @@
-"""The topic of a contract is renamed: two logs under one pipeline, and a choice that only a person can make."""
+"""A renamed topic in a contract: two logs under one pipeline, and a choice that only a person can make."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,12 +15,12 @@ from tests.support.world import World, transfers
 
 @scenario(FaultClass.TOPIC_RENAMED)
 def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
-    """Halt; after `ack` the new topic is read from its start, and what was left of the old one is a declared skip."""
+    """Halt; after `ack` the new topic is read from its start, and the rest of the old one is a declared skip."""
     world = chaos.world
     old = world.caught_up()
-    world.send(old, transfers(8, start=8))  # two of each partition: the tail that was not read
+    world.send(old, transfers(8, start=8))  # two in each partition: the unread tail
     add_partitions(world, old, 5)
-    world.send(old, transfers(3, start=50), partition=4)  # nor did a run see that there is such a partition
+    world.send(old, transfers(3, start=50), partition=4)  # no run has seen this partition either
     new = renamed(world, old)
     detail = halted(world, new, "topic_changed", partial(world.drain, new))
     assert detail == {"was": old.contract.topic, "is": new.contract.topic}
@@ -34,7 +34,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RENAMED, representative=True)
 def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
-    """Halt; with the old name back in the contract `ack` continues with that batch, and then the rename is settled."""
+    """Halt; with the old name back in the contract `ack` continues with that batch, and then the rename is resolved."""
     world = chaos.world
     old = world.caught_up()
     world.send(old, transfers(8, start=8))
@@ -51,7 +51,7 @@ def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
 
 
 def renamed(world: World, old: Pipeline) -> Pipeline:
-    """The pipeline with another topic in its contract, which holds twelve messages."""
+    """Return the pipeline with another topic in its contract, which has twelve messages."""
     new = replace(old, contract=replace(old.contract, topic=f"{old.contract.topic}.v2"))
     world.create_topic(new.contract.topic)
     world.send(new, transfers(12, start=100))
@@ -59,7 +59,7 @@ def renamed(world: World, old: Pipeline) -> Pipeline:
 
 
 class _Died(BaseException):
-    """The run ends here, as if it was killed: no Exception, which a run would record as what made it fail."""
+    """The end of a run as if it was killed: not an Exception, which a run would record as its failure."""
 
 
 def _die() -> None:

@@ -1,4 +1,4 @@
-"""Rights and passwords of Kafka that are taken away while a pipeline runs."""
+"""Kafka rights and passwords that are revoked while a pipeline runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ MESSAGES = 16
 @scenario(FaultClass.WAY_TO_KAFKA, shares="secured")
 def right_to_read_taken_away(chaos: Chaos) -> Verdict:
     """More runs are refused than a batch may fail; the pipeline neither halts nor blames a message, and goes on once
-    the right is there again.
+    the right is granted again.
     """
     with TemporaryDirectory() as folder, secured_kafka(Path(folder)) as kafka:
         world, admin = kafka.world(chaos.world), kafka.world(chaos.world, ADMIN)

@@ -1,4 +1,4 @@
-"""Answers of a broker that has not heard of everything yet: a partition, or a leader, that was read from is missing."""
+"""Stale responses of a broker: a partition, or a leader, that was read from is missing."""
 
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
@@ -25,7 +25,7 @@ ALWAYS = 1_000
 
 @dataclass
 class Behind:
-    """The real broker, whose next `answers` are those of a broker that is behind."""
+    """The real broker, with `answers` stale responses to come."""
 
     real: Any
     make: Callable[[TopicView], TopicView]
@@ -49,13 +49,13 @@ def without_partition(view: TopicView, number: int = 1) -> TopicView:
 
 
 def of_an_earlier_leader(view: TopicView) -> TopicView:
-    """Every log ends where it does, but its leader is one of before anything was read."""
+    """Return the view with an earlier leader for every partition, and unchanged ends."""
     return replace(view, partitions={n: replace(held, leader_epoch=-1) for n, held in view.partitions.items()})
 
 
 @scenario(FaultClass.STALE_METADATA, representative=True)
 def stale_metadata_at_ack(chaos: Chaos) -> Verdict:
-    """The answer lacks a partition that was read: nothing is settled, and its position is not forgotten."""
+    """The response lacks a partition that was read: nothing is resolved, and its position is kept."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -71,19 +71,19 @@ def stale_metadata_at_ack(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.STALE_METADATA)
 def stale_metadata_before_publish(chaos: Chaos) -> Verdict:
-    """The answer lacks a planned partition: the broker is asked again, and the same run publishes."""
+    """The response lacks a planned partition: the broker is queried again, and the same run publishes."""
     return _asked_again(chaos, without_partition)
 
 
 @scenario(FaultClass.STALE_METADATA)
 def answer_of_an_earlier_leader_before_publish(chaos: Chaos) -> Verdict:
-    """The answer is of a leader before those that were read from: the broker is asked again."""
+    """The response names an earlier leader than those read from: the broker is queried again."""
     return _asked_again(chaos, of_an_earlier_leader)
 
 
 @scenario(FaultClass.STALE_METADATA)
 def answers_of_an_earlier_leader_without_end(chaos: Chaos) -> Verdict:
-    """Nothing is published on the word of a leader before those that were read from; the next run continues."""
+    """Nothing is published on the word of an earlier leader than those read from; the next run continues."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -107,6 +107,6 @@ def _asked_again(chaos: Chaos, make: Callable[[TopicView], TopicView]) -> Verdic
 def _behind_at_publish(
     make: Callable[[TopicView], TopicView], answers: int, given: list[TopicView], outside: RunContext
 ) -> RunContext:
-    """From the moment before the publication on, the next `answers` are of a broker that is behind."""
+    """From the moment before publication, make the next `answers` responses stale."""
     broker = Behind(outside.broker, make, given=given)
     return before_the_publication(lambda: setattr(broker, "answers", answers))(replace(outside, broker=broker))

@@ -1,8 +1,8 @@
-"""A Kafka cluster of three brokers, started by the first scenario that asks and stopped when the session ends.
+"""A Kafka cluster of three brokers, started by the first scenario that needs it and stopped at the end of the session.
 
-It is the one of `tidegate stack up --brokers 3`: each is a voter of the quorum, so that any one may die; two leave the
-third without a controller until one is back. Here each has one more listener, advertised at a proxy's port: clients
-that are led there never find a way around it.
+It is the cluster of `tidegate stack up --brokers 3`: each broker is a voter of the quorum, so that any one may die;
+with two dead, the third has no controller until one is back. Here each broker has one more listener, advertised at a
+proxy's port: clients behind the proxies never find a way around them.
 """
 
 import os
@@ -27,9 +27,9 @@ from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World
 
 NODES = (1, 2, 3)
-THREE_BROKERS = "three brokers"  # what scenarios share that ask for this cluster
+THREE_BROKERS = "three brokers"  # shared by the scenarios that need this cluster
 
-# Beside what resources/local/kafka_node.py says: faster knowledge of who is dead.
+# In addition to resources/local/kafka_node.py: dead brokers are noticed faster.
 PROPERTIES = """\
 offsets.topic.num.partitions=1
 transaction.state.log.num.partitions=1
@@ -43,7 +43,7 @@ log.retention.check.interval.ms=500
 
 
 class Broker(measured.Broker):
-    """One broker, which has to run where its process is asked for."""
+    """One broker. Its `pid` is available only while it is running."""
 
     @property
     def pid(self) -> int:
@@ -52,7 +52,7 @@ class Broker(measured.Broker):
 
 
 class ThreeBrokers:
-    """The cluster, and what can be done to it."""
+    """The cluster and the actions on it."""
 
     def __init__(self, home: Path) -> None:
         self._program = Program(java.find_java(), jars.broker_classpath(lambda _: None))
@@ -73,15 +73,15 @@ class ThreeBrokers:
             broker.proxy.close()
 
     def world(self, of: World) -> World:
-        """`of`, on this cluster: three replicas of everything."""
+        """Return `of` on this cluster: three replicas of everything."""
         return self._world(of, [node.port for node in self.nodes.values()])
 
     def behind_proxies(self, of: World) -> World:
-        """The same, on a way that leads through the proxies alone."""
+        """Return `of` on this cluster, reached only through the proxies."""
         return self._world(of, [node.proxy.port for node in self.nodes.values()])
 
     def start(self, numbers: Sequence[int]) -> None:
-        """Start these brokers, and wait until each answers. Raises AssertionError, with the end of the log, if not."""
+        """Start these brokers and wait until each responds. Raises AssertionError with the end of the log otherwise."""
         for number in numbers:
             node = self.nodes[number].node
             process = processes.start(node.run(self._program), node.console, cwd=node.folder)
@@ -92,35 +92,35 @@ class ThreeBrokers:
             assert broker.runs, processes.failed(f"broker {number}", [broker.node.console])
 
     def kill(self, numbers: Sequence[int]) -> None:
-        """SIGKILL."""
+        """Kill these brokers (SIGKILL)."""
         for number in numbers:
             os.kill(self.nodes[number].pid, signal.SIGKILL)
         wait_for(lambda: not any(self.nodes[n].runs for n in numbers), f"brokers {numbers} are dead")
 
     def leaders(self, topic: str) -> dict[int, int]:
-        """The leader of each partition."""
+        """Return the leader of each partition."""
         return {n: leader for n, (leader, _) in self._partitions(topic).items()}
 
     def in_sync(self, topic: str) -> dict[int, set[int]]:
-        """The replicas in sync of each partition."""
+        """Return the in-sync replicas of each partition."""
         return {n: replicas for n, (_, replicas) in self._partitions(topic).items()}
 
     def wait_until_whole(self, topic: str) -> None:
-        """Until every replica of the topic is in sync."""
+        """Wait until every replica of the topic is in sync."""
         wait_for(lambda: all(found == set(NODES) for found in self.in_sync(topic).values()), f"{topic} is whole")
 
     def wait_until_all_is_whole(self) -> None:
-        """Until every replica of every topic is in sync."""
+        """Wait until every replica of every topic is in sync."""
         wait_for(self._all_is_whole, "every topic is whole")
 
     def wait_until_known(self, topic: str) -> None:
-        """Until every broker that runs has heard of the topic: Kafka creates topics after it has said so."""
+        """Wait until every running broker knows the topic: Kafka reports creation before that."""
         wait_for(
             lambda: all(_knows(node.port, topic) for node in self.nodes.values() if node.runs), f"{topic} is known"
         )
 
     def wait_until_led_by_others(self, topic: str, than: int) -> None:
-        """Until this broker leads no partition of the topic any more."""
+        """Wait until this broker leads no partition of the topic."""
         wait_for(lambda: than not in self.leaders(topic).values(), f"broker {than} leads nothing of {topic}")
 
     def _world(self, of: World, ports: Sequence[int]) -> World:
@@ -162,7 +162,7 @@ _started: list[ThreeBrokers] = []
 
 
 def three_brokers() -> ThreeBrokers:
-    """The session's cluster, all three brokers running."""
+    """Return the session's cluster, with all three brokers running."""
     if not _started:
         _started.append(ThreeBrokers(settings().home))
     cluster = _started[0]
@@ -171,6 +171,6 @@ def three_brokers() -> ThreeBrokers:
 
 
 def stop() -> None:
-    """Stop the cluster, if anybody asked for one."""
+    """Stop the cluster, if it was started."""
     while _started:
         _started.pop().__exit__()

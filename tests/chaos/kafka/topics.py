@@ -1,4 +1,4 @@
-"""What can become of the topic under a pipeline: deleted, created again, cut at its beginning, given partitions."""
+"""Faults of the topic under a pipeline: deleted, created again, truncated at its beginning, given partitions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -42,7 +42,7 @@ def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RECORDS_DELETED)
 def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdict:
-    """The task says that its offsets are gone; the next run asks the broker why, and halts with them."""
+    """The task reports that its offsets are gone; the next run asks the broker for the reason, and halts with it."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -57,7 +57,7 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
 
 @scenario(FaultClass.RECORDS_DELETED, representative=True)
 def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
-    """All of the batch had been read by then: it is published, and nothing halts."""
+    """All of the batch was already read: it is published, and nothing halts."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -71,7 +71,7 @@ def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
 def retention_passes_the_position(chaos: Chaos) -> Verdict:
-    """Kafka itself deletes what is older than retention.ms: halt, exactly those offsets; `ack` continues after them."""
+    """Kafka itself deletes messages past retention.ms: halt, exactly those offsets; `ack` continues after them."""
     world = three_brokers().world(chaos.world)
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -109,7 +109,7 @@ def topic_created_again_and_longer(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
-    """All planned offsets are there, of another topic: nothing of them is published; halt."""
+    """All planned offsets are there, but in another topic: none of them is published; halt."""
     world, values = chaos.world, transfers(9, start=100)
     pipeline = _filled(world)
     run = partial(play, world, pipeline, before_the_read(lambda: create_again(world, pipeline, values)))
@@ -118,7 +118,7 @@ def topic_created_again_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -> Verdict:
-    """The offsets never come: the run gives up within its limit; the next one asks, and halts."""
+    """The offsets never come: the run gives up within its limit; the next one queries the broker, and halts."""
     world = chaos.world
     pipeline = _filled(world)
     emptied = before_the_read(lambda: create_again(world, pipeline, []))
@@ -129,7 +129,7 @@ def topic_created_again_and_empty_before_a_planned_batch_is_read(chaos: Chaos) -
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The consumer continues with the new log's messages and no error says so: asked before publish, the run halts."""
+    """The consumer continues with the new log's messages without an error: the check before publish halts the run."""
     world = chaos.world
     pipeline = _filled(world)
     happened = mark(pipeline)
@@ -143,7 +143,7 @@ def topic_created_again_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RECREATED, representative=True)
 def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
-    """What was read is of a log that is gone: nothing is published; halt."""
+    """The messages were read from a log that is gone: nothing is published; halt."""
     world, values = chaos.world, transfers(9, start=100)
     pipeline = _filled(world)
     run = partial(play, world, pipeline, before_the_publication(lambda: create_again(world, pipeline, values)))
@@ -172,7 +172,8 @@ def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
 @scenario(FaultClass.OTHER_CLUSTER, shares=THREE_BROKERS)
 def tasks_are_led_to_another_cluster(chaos: Chaos) -> Verdict:
     """The run's own process reaches the right one, its tasks a mirror with the same offsets: refused, nothing of it is
-    kept; read once they are led right."""
+    kept; read once the tasks reach the right one.
+    """
     other = three_brokers().world(chaos.world)
     pipeline = _moved(chaos.world, other)
     chaos.world.send(pipeline, transfers(4, start=5), partition=0)
@@ -205,15 +206,15 @@ def partitions_added_while_a_batch_runs(chaos: Chaos) -> Verdict:
 
 
 def _filled(world: World) -> Pipeline:
-    """A pipeline whose topic holds five messages in partition 0, none of them read."""
+    """Return a pipeline whose topic has five unread messages in partition 0."""
     pipeline = world.new_pipeline()
-    world.drain(pipeline)  # its tables are there, and empty
+    world.drain(pipeline)  # its tables exist, and are empty
     world.send(pipeline, transfers(5), partition=0)
     return pipeline
 
 
 def _created_again(chaos: Chaos, values: Sequence[bytes]) -> Verdict:
-    """The topic is created again, with `values`, once five messages of it have been read."""
+    """Create the topic again, with `values`, once five messages of it have been read."""
     pipeline = _filled(chaos.world)
     chaos.world.drain(pipeline)
     create_again(chaos.world, pipeline, values)
@@ -221,7 +222,9 @@ def _created_again(chaos: Chaos, values: Sequence[bytes]) -> Verdict:
 
 
 def _halts_and_begins_anew(chaos: Chaos, pipeline: Pipeline, run: Callable[[], object]) -> Verdict:
-    """The run halts since the topic was created again, and changes nothing; what it holds is read after `ack`."""
+    """Assert that the run halts because the topic was created again, and changes nothing; the new log is read after
+    `ack`.
+    """
     world = chaos.world
     before, position = world.table(pipeline), world.position(pipeline)[0]
     detail = halted(world, pipeline, "topic_recreated", run)
@@ -232,7 +235,7 @@ def _halts_and_begins_anew(chaos: Chaos, pipeline: Pipeline, run: Callable[[], o
 
 
 def _moved(world: World, other: World) -> Pipeline:
-    """A pipeline that has read five messages, whose topic the other cluster has as well, with nine others in it."""
+    """Return a pipeline that has read five messages; the other cluster also has its topic, with nine other messages."""
     pipeline = _filled(world)
     world.drain(pipeline)
     other.create_topic(pipeline.contract.topic)

@@ -1,4 +1,4 @@
-"""Producers' transactions: open, aborted, left behind, and the control records that no reader ever sees."""
+"""Producers' transactions: open, aborted, abandoned, and the control records that no reader ever sees."""
 
 import os
 import signal
@@ -22,12 +22,12 @@ from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.kafka.logs import begin, configure, ends, gaps, transaction, wait_until_none_is_open
 from tests.support.world import World, transfers
 
-BRIEF = 3_000  # ms after which the cluster's coordinator ends a transaction whose producer is gone
+BRIEF = 3_000  # ms after which the cluster's coordinator aborts a transaction whose producer is gone
 
 
 @scenario(FaultClass.TRANSACTIONS)
 def open_transaction(chaos: Chaos) -> Verdict:
-    """Nothing behind it is read and no empty run is started, until it commits; then all of it is."""
+    """Nothing behind it is read and no empty run is started, until it commits; then all of it is read."""
     world = chaos.world
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(5), partition=0)
@@ -45,7 +45,7 @@ def open_transaction(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSACTIONS, representative=True)
 def aborted_transaction_and_a_control_record_at_the_tail(chaos: Chaos) -> Verdict:
-    """The batch ends at the end of the log; what was aborted, and the markers, are gaps recorded with the range."""
+    """The batch ends at the end of the log; aborted messages and markers are gaps recorded with the range."""
     world = chaos.world
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(4), partition=0)
@@ -114,8 +114,8 @@ def topic_that_compacts(chaos: Chaos) -> Verdict:
 
 
 def _ended(chaos: Chaos, pipeline: Pipeline, readable: int) -> Verdict:
-    """The hanging transaction of two messages has been ended: a gap of three offsets, and all that is `readable` is
-    read.
+    """Assert that the hanging transaction of two messages becomes a gap of three offsets, and that all `readable`
+    messages are read.
     """
     wait_until_none_is_open(chaos.world, pipeline)
     chaos.world.drain(pipeline)
@@ -125,7 +125,7 @@ def _ended(chaos: Chaos, pipeline: Pipeline, readable: int) -> Verdict:
 
 
 def _abandon(world: World, pipeline: Pipeline, name: str, timeout: int) -> None:
-    """A process sends two messages in a transaction, and is killed with SIGKILL."""
+    """Let a process send two messages in a transaction, and kill it (SIGKILL)."""
     ear, mouth = FORKS.Pipe(duplex=False)
     process = FORKS.Process(
         target=_send_and_wait, args=(world.endpoints.kafka_options(), pipeline.contract.topic, name, timeout, mouth)
@@ -147,7 +147,7 @@ def _send_and_wait(options: dict[str, str], topic: str, name: str, timeout: int,
 
 
 def _nothing_to_read(world: World, pipeline: Pipeline) -> None:
-    """No lag, and no batch, although the log grows: neither a run nor a sensor would start for nothing."""
+    """Assert no lag and no batch, although the log grows: neither a run nor a sensor would start for nothing."""
     broker = KafkaBroker(world.endpoints.kafka_options())
     positions = world.ledger.positions(pipeline.name)
     assert set(lag(positions, broker.describe(pipeline.contract.topic)).values()) == {0}
@@ -157,6 +157,6 @@ def _nothing_to_read(world: World, pipeline: Pipeline) -> None:
 
 
 def _span(ranges: Sequence[OffsetRange]) -> tuple[int, int]:
-    """From where to where the only range of a batch goes."""
+    """Return the start and end offset of a batch's only range."""
     (only,) = ranges
     return only.from_offset, only.until_offset

@@ -1,4 +1,4 @@
-"""The connection is cut while COMMIT is in flight: each of its outcomes is brought about."""
+"""A connection cut while COMMIT is in flight, with each possible outcome."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from tests.support.world import World, transfers
 
 @scenario(FaultClass.COMMIT_CUT)
 def connection_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
-    """Not committed: said so, and the next run reads the same offsets."""
+    """Not committed, and reported so; the next run reads the same offsets."""
     pipeline = _sent(chaos.world)
     cutter = CommitCutter(chaos.world.endpoints.postgres_url, "before")
     with cutter, pytest.raises(LedgerAway, match="died before batch"):

@@ -1,4 +1,4 @@
-"""A contract is applied while runs are at work, and while the one who applies it is killed."""
+"""Contracts applied during runs, and applies that are killed."""
 
 import os
 import signal
@@ -45,8 +45,8 @@ def contract_apply_killed_at_each_step(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.CONTRACT_APPLIED)
 def not_null_killed_at_each_step(chaos: Chaos) -> Verdict:
-    """The CHECK stays, and refuses no row of the contract in force. The contract that makes its column optional drops
-    it.
+    """The CHECK stays, and refuses no row under the contract in force. The contract that makes its column optional
+    drops it.
     """
     world, pipeline, fired = chaos.world, chaos.world.caught_up(), 0
     after, table = replace(pipeline, contract=loosened(pipeline.contract)), pipeline.contract.row_table.name
@@ -69,7 +69,7 @@ def not_null_killed_at_each_step(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.CONTRACT_APPLIED, representative=True)
 def contract_applied_between_staging_and_publish(chaos: Chaos) -> Verdict:
-    """The batch is fenced and changes nothing; its offsets are read again, and judged by the new contract."""
+    """The batch is fenced and changes nothing; its offsets are read again, and validated by the new contract."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     after = replace(pipeline, contract=loosened(pipeline.contract))
     world.send(pipeline, transfers(8, start=8))
@@ -100,12 +100,12 @@ def run_killed_while_it_applies_a_free_change(chaos: Chaos) -> Verdict:
 
 
 def additive(contract: Contract) -> Contract:
-    """The next version, which runs apply by themselves."""
+    """Return the next version, which runs apply by themselves."""
     return replace(loosened(contract), evolution="additive")
 
 
 def loosened(contract: Contract) -> Contract:
-    """The next version, in which a posting's currency may be NULL."""
+    """Return the next version, in which a posting's currency may be NULL."""
     rows = contract.row_table
     columns = tuple(replace(c, required=c.required and c.name != "currency") for c in rows.columns)
     return replace(contract, version="1.1.0", tables=(replace(rows, columns=columns), *contract.accumulates))
@@ -114,7 +114,7 @@ def loosened(contract: Contract) -> Contract:
 def play_apply(
     name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
-    """What the process of an apply does."""
+    """Apply a contract, in the process of an apply."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     _apply(loosened(given(name, batch_messages)))
     mouth.send(("done",))
@@ -132,14 +132,14 @@ def play_not_null(
 def play_begin(
     name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
-    """What the process of a run does before its first batch."""
+    """Begin a run up to its first batch, in the process of a run."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     acquire(connection().postgres_url, additive(given(name, batch_messages))).close()
     mouth.send(("done",))
 
 
 def given(name: str, batch_messages: int) -> Contract:
-    """Return the contract of a pipeline with this name, and so many messages a batch."""
+    """Return the contract of a pipeline with this name, with `batch_messages` messages per batch."""
     contract = renamed(declassified(find_pipeline("bank_transfers").contract), name)
     return replace(contract, limits=replace(contract.limits, batch_messages=batch_messages))
 
@@ -149,7 +149,7 @@ def _apply(contract: Contract) -> None:
 
 
 def _applied(world: World, after: Pipeline) -> tuple[bool, bool]:
-    """Whether the table, and whether the ledger, has the contract."""
+    """Return two flags: True if the table has the contract, and True if the ledger has it."""
     nullable = "select not attnotnull as it from pg_attribute where attrelid = to_regclass(%s) and attname = 'currency'"
     recorded = (
         "select c.version = '1.1.0' as it from tidegate.pipeline as p join tidegate.contract as c "

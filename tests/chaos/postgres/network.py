@@ -1,6 +1,4 @@
-"""What the way between us and both servers can do: it is slow, cuts connections, or keeps them and lets nothing
-through.
-"""
+"""Faults of the network to both servers: slow, cutting connections, or keeping them open and losing everything."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,10 +19,10 @@ from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.kafka.logs import transaction
 from tests.support.world import World, transfers
 
-ENOUGH = 20_000  # bytes of answers on one connection: more than metadata, so messages are on their way
-SLOW = 0.05  # seconds for each piece of 64 KiB: 1.3 MB a second at most
-BRIEF = 4.0  # seconds of patience: less than what the aborted messages take on the slow way
-LIMIT = 2_000  # ms that a silent connection to Postgres is given, by the URL (libpq's tcp_user_timeout)
+ENOUGH = 20_000  # bytes of responses on one connection: more than metadata, so messages are on their way
+SLOW = 0.05  # seconds per piece of 64 KiB: 1.3 MB a second at most
+BRIEF = 4.0  # seconds of patience: less than the aborted messages take on the slow network
+LIMIT = 2_000  # ms before a silent connection to Postgres is given up, by the URL (libpq's tcp_user_timeout)
 
 # ── Kafka ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -43,8 +41,8 @@ def slow_way_to_Kafka(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def aborted_messages_for_longer_than_the_patience(chaos: Chaos, megabytes: int = 8) -> Verdict:
-    """A crash loop left megabytes of aborted data behind a slow way. Ranges inside it end without a message, each
-    before the rest is fetched, and what is behind it is read.
+    """A crash loop left megabytes of aborted data behind a slow network. Ranges inside it end without a message, each
+    before the rest is fetched, and the messages after it are read.
     """
     with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline, world = there.world.new_pipeline(batch_messages=7 * megabytes + 4), there.world
@@ -79,7 +77,7 @@ def connections_to_Kafka_reset_while_ranges_are_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """Every packet of one connection is lost: its task gives up at its limit, Spark repeats it, the run continues."""
+    """Every packet on one connection is lost: its task gives up at its limit, Spark retries it, the run continues."""
     with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(1, _amid_messages, "lost")
@@ -92,7 +90,7 @@ def half_open_connection_to_Kafka_while_a_range_is_read(chaos: Chaos) -> Verdict
 
 @scenario(FaultClass.WAY_TO_KAFKA, shares=THREE_BROKERS)
 def Kafka_accepts_and_keeps_connections_and_says_nothing(chaos: Chaos) -> Verdict:
-    """From the middle of a range on: the run fails at its limit and says so; the next one, too; then they continue."""
+    """From the middle of a range on: the run fails at its limit and reports it; the next too; then they continue."""
     with kafka_behind_proxies(chaos) as (there, way, proxies):
         pipeline = _sent(there.world)
         rule = _once_each(len(proxies), _amid_messages, "silent")
@@ -122,19 +120,19 @@ def slow_way_to_Postgres(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def connection_to_Postgres_reset_in_COPY(chaos: Chaos) -> Verdict:
-    """The task fails, Spark repeats it, and what the first try left counts for nothing."""
+    """The task fails, Spark retries it, and what the first attempt left counts for nothing."""
     return _in_copy(chaos, "reset")
 
 
 @scenario(FaultClass.WAY_TO_POSTGRES, representative=True)
 def half_open_connection_to_Postgres_in_COPY(chaos: Chaos) -> Verdict:
-    """Every packet is lost: both ends give the connection up at their limit, and Spark repeats the task."""
+    """Every packet is lost: both ends give the connection up at their limit, and Spark retries the task."""
     return _in_copy(chaos, "lost")
 
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def half_open_connection_to_Postgres_in_the_audit(chaos: Chaos) -> Verdict:
-    """Great Expectations' own connection gives up at the same limit; no rule is to blame, and the rules are asked
+    """Great Expectations' own connection gives up at the same limit; no rule is blamed, and the rules are evaluated
     again.
     """
     pipeline = _sent(chaos.world)
@@ -146,7 +144,7 @@ def half_open_connection_to_Postgres_in_the_audit(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def half_open_connection_to_Postgres_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
-    """Given up at the limit; under the row lock it is found not to have happened, and said so."""
+    """Given up at the limit; under the row lock it is found not committed, and reported so."""
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world, _at_commit(first_said=True)) as (way, proxy):
         with pytest.raises(LedgerAway, match="died before batch"):
@@ -157,7 +155,7 @@ def half_open_connection_to_Postgres_before_COMMIT_arrives(chaos: Chaos) -> Verd
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def half_open_connection_to_Postgres_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
-    """The answer never comes: given up at the limit, and found committed under the row lock."""
+    """The response never comes: given up at the limit, and found committed under the row lock."""
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world, _at_commit(first_said=False)) as (way, proxy):
         (batch,) = way.drain(pipeline)
@@ -167,7 +165,7 @@ def half_open_connection_to_Postgres_after_COMMIT_is_done(chaos: Chaos) -> Verdi
 
 @scenario(FaultClass.WAY_TO_POSTGRES)
 def Postgres_accepts_connections_and_says_nothing(chaos: Chaos) -> Verdict:
-    """The run fails at its limit and says so; the next one continues."""
+    """The run fails at its limit and reports it; the next one continues."""
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world) as (way, proxy):
         proxy.silent = True
@@ -188,7 +186,7 @@ Moment = Callable[[Link, bytes, bool], bool]
 
 
 def _once_each(times: int, moment: Moment, fault: Fault) -> Rule:
-    """`fault` at the first so many of those moments, each on another connection."""
+    """Return `fault` at the first `times` such moments, each on another connection."""
     met: list[Link] = []
 
     def rule(link: Link, data: bytes, said: bool) -> Fault | None:
@@ -201,7 +199,7 @@ def _once_each(times: int, moment: Moment, fault: Fault) -> Rule:
 
 
 def _silencing(rule: Rule, proxies: list[Proxy]) -> Rule:
-    """`rule`, and once it has fired nothing gets through any more."""
+    """Apply `rule`; once it has fired, let nothing through."""
 
     def silence(link: Link, data: bytes, said: bool) -> Fault | None:
         if (fault := rule(link, data, said)) is not None:
@@ -217,7 +215,7 @@ def _amid_messages(link: Link, data: bytes, said: bool) -> bool:
 
 
 def _amid_copy() -> Moment:
-    """Rows are on their way: after the task's COPY statement."""
+    """Match when rows are on their way: after the task's COPY statement."""
     copying: set[Link] = set()
 
     def moment(link: Link, data: bytes, said: bool) -> bool:
@@ -234,7 +232,7 @@ def _amid_audit(link: Link, data: bytes, said: bool) -> bool:
 
 
 def _at_commit(*, first_said: bool) -> Rule:
-    """Loses every packet of the publishing connection: from COMMIT on, or from its answer on."""
+    """Lose every packet on the publishing connection: from COMMIT on, or from its response on."""
     publishing: set[Link] = set()
     committing: set[Link] = set()
 
@@ -250,7 +248,7 @@ def _at_commit(*, first_said: bool) -> Rule:
 
 @contextmanager
 def kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Proxy]]]:
-    """(the scenario on the cluster, a world whose way to it leads through the proxies, these); healed at the end."""
+    """Yield the scenario on the cluster, a world that reaches it by the proxies, and these; reset them at the end."""
     cluster = three_brokers()
     proxies = [node.proxy for node in cluster.nodes.values()]
     for proxy in proxies:
@@ -264,7 +262,7 @@ def kafka_behind_proxies(chaos: Chaos) -> Iterator[tuple[Chaos, World, list[Prox
 
 @contextmanager
 def _postgres_behind_a_proxy(world: World, rule: Rule | None = None) -> Iterator[tuple[World, Proxy]]:
-    """A world whose way to Postgres leads through the proxy, and gives up what is silent for LIMIT."""
+    """Yield the proxy, and a world that reaches Postgres through it and gives up silent connections after LIMIT."""
     url = world.endpoints.postgres_url
     with Proxy.before(url, rule) as proxy:
         led = proxy.lead(url, tcp_user_timeout=str(LIMIT), connect_timeout="2")
@@ -276,7 +274,7 @@ def _fired(proxies: list[Proxy]) -> int:
 
 
 def _sent(world: World) -> Pipeline:
-    pipeline = world.new_pipeline(partitions=1)  # one task: where it fails for good, it has been tried four times
+    pipeline = world.new_pipeline(partitions=1)  # one task: if it fails for good, it has been tried four times
     world.send(pipeline, transfers(4_000), partition=0)
     return pipeline
 

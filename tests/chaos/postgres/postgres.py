@@ -1,4 +1,4 @@
-"""What Postgres can do to a run, other than run out of disk or lose its memory (storage.py)."""
+"""Faults of Postgres other than a full disk or lost memory (storage.py)."""
 
 import signal
 import threading
@@ -22,19 +22,19 @@ from tests.support.world import World, transfers
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_during_COPY(chaos: Chaos) -> Verdict:
-    """The run fails and says that Postgres went; the next one continues."""
+    """The run fails with an error that names Postgres; the next one continues."""
     return _killed(chaos, "in_copy")
 
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_between_stage_and_publish(chaos: Chaos) -> Verdict:
-    """Unlogged tables come back empty; nothing of them is believed."""
+    """Unlogged tables come back empty; none of them is trusted."""
     return _killed(chaos, "after_audit")
 
 
 @scenario(FaultClass.POSTGRES_DOWN, representative=True)
 def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
-    """Staged rows outlive an orderly restart, the run's session does not: it fails, and the next one continues."""
+    """Staged rows survive an orderly restart, the run's session does not: it fails, and the next one continues."""
     pipeline = _sent(chaos.world)
     kept: list[int] = []
 
@@ -53,7 +53,7 @@ def Postgres_restarted_between_stage_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def serialization_failure(chaos: Chaos) -> Verdict:
-    """Where a role's transactions are repeatable read and another has written a position first: rolled back, then
+    """If a role's transactions are repeatable read and another has written a position first: rolled back, then
     published.
     """
     world, pipeline = chaos.world, chaos.world.caught_up()
@@ -73,7 +73,7 @@ def serialization_failure(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def statement_timeout(chaos: Chaos) -> Verdict:
-    """One that the URL names: rolled back; the next run publishes the same batch. A role's own counts for nothing
+    """With one in the URL: rolled back; the next run publishes the same batch. A role's own counts for nothing
     (tests/integration/batches/test_time_limits.py).
     """
     pipeline = _sent(chaos.world)
@@ -96,7 +96,7 @@ def deadlock(chaos: Chaos) -> Verdict:
     chaos.world.drain(pipeline)
     chaos.world.send(pipeline, transfers(80, start=800))
     with chaos.world.session() as other:
-        other.execute("SET deadlock_timeout = '60s'")  # so that ours is the one that finds the circle, and is ended
+        other.execute("SET deadlock_timeout = '60s'")  # so that ours finds the deadlock, and is ended
         other.execute("BEGIN")
         other.execute(f"LOCK TABLE {pipeline.contract.row_table.name} IN SHARE MODE")
         closing = threading.Thread(target=_close_the_circle, args=(chaos.world, other, pipeline))
@@ -109,7 +109,7 @@ def deadlock(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def too_many_connections(chaos: Chaos) -> Verdict:
-    """The run fails and says so; the next one continues."""
+    """The run fails and reports it; the next one continues."""
     pipeline = _sent(chaos.world)
     with ExitStack() as crowd:
         _take_all_connections(chaos.world, crowd)
@@ -141,7 +141,7 @@ def _killed(chaos: Chaos, point: str) -> Verdict:
     assert pid
     processes.end(
         [psutil.Process(pid)], signal.SIGKILL, within=10.0
-    )  # until it is gone, or `up` would think that it runs
+    )  # until it is gone, or `up` would take it for a running one
     stack.up()
     last = run.end()
     assert (last or ())[:2] == ("failed", "LedgerAway"), last
@@ -151,7 +151,7 @@ def _killed(chaos: Chaos, point: str) -> Verdict:
 
 @contextmanager
 def _role(world: World, setting: str, value: str) -> Any:
-    """The setting, for every session of our role that begins inside the block."""
+    """Apply the setting to every session of our role that begins inside the block."""
     world.rows(f"ALTER ROLE CURRENT_USER SET {setting} = '{value}'")
     try:
         yield

@@ -1,4 +1,4 @@
-"""Cuts a publishing connection to Postgres at its commit; the proxy itself is resources/local/proxy.py."""
+"""A cut of the publishing connection to Postgres at its commit; the proxy itself is resources/local/proxy.py."""
 
 from typing import Literal
 from urllib.parse import urlsplit
@@ -7,17 +7,17 @@ from resources.local.proxy import PIECE, Fault, Link, Proxy, Rule
 
 __all__ = ["PIECE", "CommitCutter", "Fault", "Link", "Proxy", "Rule", "commit_cutter"]
 
-LAST_BEFORE_COMMIT = (  # as resources/postgres/ledger/ledger.py says it in the publishing transaction
+LAST_BEFORE_COMMIT = (  # as resources/postgres/batch/publish_statements.py sends it in the publishing transaction
     b"SET CONSTRAINTS ALL IMMEDIATE"
 )
-COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments of others speak of COMMIT too
+COMMIT = b"COMMIT\0"  # the statement itself, as the protocol ends it: comments elsewhere contain COMMIT too
 When = Literal["before", "after"]
 
 
 def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
-    """Cuts the publishing connection once, at its COMMIT: before it reaches Postgres, or after Postgres has done it.
+    """Cut the publishing connection once, at its COMMIT: before it reaches Postgres, or after Postgres has done it.
 
-    With `then_away`, it lets no connection through from then on.
+    With `then_away`, let no connection through from then on.
     """
     publishing: set[Link] = set()
     fired: list[Link] = []
@@ -30,7 +30,7 @@ def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
             fired.append(link)
             if when == "after":
                 link.server.sendall(data)
-                link.server.recv(PIECE)  # Postgres has answered; no client receives it
+                link.server.recv(PIECE)  # Postgres has responded; no client receives it
             return "cut"
         if said and LAST_BEFORE_COMMIT in data:
             publishing.add(link)
@@ -40,7 +40,7 @@ def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
 
 
 class CommitCutter(Proxy):
-    """A proxy before the Postgres at `url` that cuts its publishing connection once (`commit_cutter`)."""
+    """A proxy in front of the Postgres at `url` that cuts its publishing connection once (`commit_cutter`)."""
 
     def __init__(self, url: str, when: When, *, then_away: bool = False) -> None:
         given = urlsplit(url)

@@ -1,4 +1,4 @@
-"""History is pruned while a batch is under way, and while whoever prunes is killed."""
+"""History pruned while a batch is in progress, and prunes that are killed."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from tests.support.world import World, transfers
 
 @scenario(FaultClass.HISTORY_PRUNED)
 def prune_killed_at_each_step(chaos: Chaos) -> Verdict:
-    """Verify says the same, whatever is gone by then."""
+    """Verify reports the same, whatever is gone by then."""
     world, pipeline, fired = chaos.world, _with_old_batches(chaos.world), 0
     for point in get_args(PrunePoint):
         run = Run(pipeline, point, play=play_prune)
@@ -38,7 +38,7 @@ def prune_killed_at_each_step(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.HISTORY_PRUNED, representative=True)
 def history_pruned_between_staging_and_publish(chaos: Chaos) -> Verdict:
-    """The batch that is under way commits, and verify says the same as before."""
+    """The batch in progress commits, and verify reports the same as before."""
     world, pipeline = chaos.world, _with_old_batches(chaos.world)
     world.send(pipeline, transfers(8, start=64))
     found = list[Pruned]()
@@ -49,7 +49,7 @@ def history_pruned_between_staging_and_publish(chaos: Chaos) -> Verdict:
 
 
 def _with_old_batches(world: World) -> Pipeline:
-    """A pipeline of 64 messages in eight batches, committed long ago, whose topic has lost most of them."""
+    """Return a pipeline with 64 messages in eight batches, committed long ago; its topic has lost most of them."""
     pipeline = world.new_pipeline(batch_messages=8)
     world.send(pipeline, transfers(64))
     world.drain(pipeline)
@@ -58,7 +58,7 @@ def _with_old_batches(world: World) -> Pipeline:
 
 
 def _all_is_old(world: World, pipeline: Pipeline) -> None:
-    """What was committed was committed long ago, and the topic has lost most of it."""
+    """Make all commits old, and delete most of the topic."""
     world.rows(
         "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
         pipeline.name,
@@ -71,14 +71,14 @@ def _all_is_old(world: World, pipeline: Pipeline) -> None:
 def play_prune(
     name: str, batch_messages: int, point: str, how: str, forever: bool, mouth: Connection, gateway: Any = None
 ) -> None:
-    """What the process of a prune does."""
+    """Prune, in the process of a prune."""
     os.environ["TIDEGATE_CRASH_POINT"] = f"{point}:{os.getpid()}:{how}"
     _prune(given(name, batch_messages))
     mouth.send(("done",))
 
 
 def _prune(contract: Contract) -> Pruned:
-    """In pages of one batch, of which the newest one alone is kept whatever its age."""
+    """Prune in pages of one batch; only the newest batch is kept whatever its age."""
     before = prune_ledger.NEWEST, prune_ledger.PAGE
     prune_ledger.NEWEST, prune_ledger.PAGE = 1, 1
     try:

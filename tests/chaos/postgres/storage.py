@@ -1,4 +1,4 @@
-"""Postgres' disk: full, or put back to what it was some time ago."""
+"""Postgres' disk: full, or restored to an earlier state."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ FULL = "/dev/full"  # Linux' own: a write to it fails with: no space is left on 
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def disk_full_in_COPY(chaos: Chaos) -> Verdict:
-    """The tasks' COPY fails as often as Spark tries; the run says so. With room again, the next one continues."""
+    """The tasks' COPY fails as often as Spark tries; the run reports it. With free space, the next one continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     world.send(pipeline, [*transfers(80, start=8), b"not json"])
     with ExitStack() as disk:
@@ -37,9 +37,9 @@ def disk_full_in_COPY(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def disk_full_in_publish(chaos: Chaos) -> Verdict:
-    """Rolled back as a whole: no row is blamed for it. With room again, the next run publishes the same batch."""
+    """Rolled back as a whole: no row is blamed. With free space again, the next run publishes the same batch."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
-    world.drain(pipeline)  # the tables are made
+    world.drain(pipeline)  # the tables are created
     world.send(pipeline, transfers(80))
     for table in pipeline.contract.tables:
         with _full(world, table.name), pytest.raises(LedgerAway, match="No space left on device"):
@@ -81,13 +81,13 @@ def _more(world: World, pipeline: Pipeline, start: int) -> None:
 
 
 def _all_of(world: World, pipeline: Pipeline) -> tuple[list[Any], ...]:
-    """Rows, sums, positions and dead letters."""
+    """Return rows, sums, positions and dead letters."""
     letters = [(d["partition"], d["offset"], d["value"], d["error_class"]) for d in world.dead_letters(pipeline)]
     return world.table(pipeline), world.table(pipeline, 1), [world.position(pipeline)], letters
 
 
 def _truncated(world: World, staging_id: int) -> str:
-    """The table of a try, which an earlier one has used: without its pages."""
+    """Return the staging table of an attempt, truncated: an earlier attempt has used it."""
     table = world.staging_table(staging_id)
     world.rows(f"TRUNCATE {table}")
     return table
@@ -95,12 +95,12 @@ def _truncated(world: World, staging_id: int) -> str:
 
 @contextmanager
 def _full(world: World, table: str) -> Iterator[None]:
-    """While the block runs, the full device is in the place of the file of `table`, which is empty."""
+    """While the block runs, replace the file of `table`, which must be empty, by the full device."""
     (place,) = world.rows("select current_setting('data_directory') as data, pg_relation_filepath(%s) as file", table)
     path = Path(place["data"], place["file"])
     aside = path.with_name(f"{path.name}.aside")
     assert path.stat().st_size == 0, f"{table} is not empty"
-    world.rows("CHECKPOINT")  # what is still to be flushed of the file is flushed: this device cannot be
+    world.rows("CHECKPOINT")  # flush what is left of the file: this device cannot be flushed
     path.rename(aside)
     path.symlink_to(FULL)
     try:
@@ -111,13 +111,13 @@ def _full(world: World, table: str) -> Iterator[None]:
 
 @dataclass
 class OwnServer:
-    """A Postgres beside the session's: no other test may see that restored."""
+    """A Postgres beside the session's, so that no other test sees it restored."""
 
     home: Path
     kept: Server = field(default_factory=Server)
 
     def start(self, world: World) -> World:
-        """Started; `world` with this database in place of the session's."""
+        """Start it; return `world` with this database in place of the session's."""
         self.kept = postgres.start(self.home, self.kept, lambda _: None)
         assert self.kept.port is not None
         url = state.postgres_url(self.home, self.kept.port)

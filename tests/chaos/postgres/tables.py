@@ -1,4 +1,4 @@
-"""What people do to tables, contracts and rules while a pipeline runs."""
+"""Changes that people make to tables, contracts and rules while a pipeline runs."""
 
 import re
 from dataclasses import replace
@@ -16,7 +16,7 @@ from tests.support.postgres.adoptions import adopt, restored
 from tests.support.replays import execute
 from tests.support.world import World, transfer, transfers
 
-TYPES = {  # a column, its type in the contract, and another that would hold its values
+TYPES = {  # a column, its type in the contract, and another type that would fit its values
     "amount": ("numeric(18,2)", ("double precision", "numeric(18,4)", "numeric(20,2)")),
     "transfer_id": ("text", ("character varying(20)",)),
     "occurred_at": ("timestamp with time zone", ("timestamp without time zone",)),
@@ -25,7 +25,7 @@ TYPES = {  # a column, its type in the contract, and another that would hold its
 
 @scenario(FaultClass.TABLE_ALTERED)
 def column_altered_to_another_type(chaos: Chaos) -> Verdict:
-    """Refused when a run begins, before anything is written; once the column is as it was, the run continues."""
+    """Refused when a run begins, before anything is written; once the column is restored, the run continues."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     world.send(pipeline, transfers(8, start=8))
     before, altered = _all_of(world, pipeline), 0
@@ -42,7 +42,7 @@ def column_altered_to_another_type(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TABLE_ALTERED, representative=True)
 def column_altered_between_plan_and_publish(chaos: Chaos) -> Verdict:
-    """The batch fails whole; its offsets stay, and are read again once the column is as it was."""
+    """The batch fails whole; its offsets stay, and are read again once the column is restored."""
     return _table_changed(
         chaos,
         "ALTER {table} ALTER amount TYPE double precision",
@@ -64,7 +64,7 @@ def column_dropped_between_plan_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TABLE_ALTERED)
 def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> Verdict:
-    """A NOT NULL column that the contract does not know: the batch fails whole, until the column is gone again."""
+    """A NOT NULL column that the contract does not know: the batch fails whole, until the column is dropped."""
     return _table_changed(
         chaos,
         "ALTER {table} ADD branch text NOT NULL",
@@ -75,9 +75,9 @@ def column_that_must_be_filled_added_between_plan_and_publish(chaos: Chaos) -> V
 
 @scenario(FaultClass.TABLE_ALTERED)
 def column_altered_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
-    """Not possible: from the moment that its types are checked until COMMIT, no other session can alter the table."""
+    """Not possible: from the check of its types until COMMIT, no other session can alter the table."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
-    world.drain(pipeline)  # the tables are made
+    world.drain(pipeline)  # the tables are created
     world.send(pipeline, transfers(80))
     refused: list[str] = []
 
@@ -170,7 +170,7 @@ def dump_restored_into_another_database(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.GATE_FAILS, representative=True)
 def gate_that_fails(chaos: Chaos) -> Verdict:
-    """Nothing published, offsets stay, tries are backed off; after a fix the same ranges are judged, and no others."""
+    """Nothing is published, offsets stay, retries are backed off; after a fix the same ranges are evaluated."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     strict, waits = with_impossible_sum(pipeline), list[int]()
     world.send(pipeline, transfers(40))
@@ -196,15 +196,15 @@ def gate_that_fails(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.GATE_FAILS)
 def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
-    """One batch is published although its check is red, the next becomes dead letters; a decision holds for its batch
-    alone, whoever is at work on it meanwhile.
+    """One batch is published although its check is red, the next one is dead-lettered. A decision applies to its batch
+    alone, whichever run is working on it meanwhile.
     """
     world, pipeline = chaos.world, with_impossible_sum(chaos.world.new_pipeline())
     world.send(pipeline, transfers(40))
     with pytest.raises(GateFailed):
         world.drain(pipeline)
     intruder = Intruder("before_publish", lambda _: acknowledge(world, pipeline, batch="publish"))
-    with pytest.raises(Fenced):  # judged by a corrected contract, and overtaken by the decision
+    with pytest.raises(Fenced):  # validated by a corrected contract, and overtaken by the decision
         intruder.drain(world, _without_rules(pipeline))
     assert [batch.rows for batch in world.drain(pipeline)] == [80]
     world.send(pipeline, [*transfers(8, start=40), b"garbage"])
@@ -217,7 +217,7 @@ def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.CONTRACT_CHANGED, representative=True)
 def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
-    """The offsets stay as planned; one contract judges all of them, that of the run which publishes. The other is
+    """The offsets stay as planned; one contract validates all of them, that of the publishing run. The other run is
     fenced.
     """
     world, first = chaos.world, chaos.world.new_pipeline()
@@ -244,10 +244,10 @@ def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
 
 
 def _table_changed(chaos: Chaos, change: str, said: str, back: str) -> Verdict:
-    """Once staged, the row table is changed: refused; nothing of the batch is there. Then it is changed back."""
+    """Change the staged row table: refused; nothing of the batch is there. Then change it back."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     table = f"TABLE {pipeline.contract.row_table.name}"
-    world.drain(pipeline)  # the tables are made
+    world.drain(pipeline)  # the tables are created
     world.send(pipeline, transfers(40))
     intruder = Intruder("before_publish", lambda _: world.rows(change.format(table=table)))
     with pytest.raises(BadInput, match=said):
@@ -269,7 +269,7 @@ def _all_of(world: World, pipeline: Pipeline) -> list[Any]:
 
 
 def _try(world: World, pipeline: Pipeline) -> dict[str, Any]:
-    """The pending batch, how often it failed, and for how many half minutes, rounded up, it is left alone from now."""
+    """Return the pending batch, its failed tries, and the remaining back-off in half minutes, rounded up."""
     asked = "select pending, failed_tries, ceil(extract(epoch from retry_at - now()) / 30)::int as wait"
     (row,) = world.rows(f"{asked} from tidegate.pipeline where name = %s", pipeline.name)
     return row
@@ -281,7 +281,7 @@ def _without_rules(pipeline: Pipeline) -> Pipeline:
 
 
 def with_impossible_sum(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with a sum rule that no batch of transfers fulfils."""
+    """Return the pipeline with a sum rule that no batch of transfers passes."""
     table = pipeline.contract.row_table
     rules = tuple(
         (
@@ -296,7 +296,7 @@ def with_impossible_sum(pipeline: Pipeline) -> Pipeline:
 
 
 def _second_version(pipeline: Pipeline) -> Pipeline:
-    """The same contract, which from now on takes no transfer above 400."""
+    """Return the same contract with a maximum of 400 per transfer."""
     from decimal import Decimal
 
     def stricter(item: Any) -> Any:

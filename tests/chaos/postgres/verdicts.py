@@ -1,4 +1,4 @@
-"""Errors that look like something else: whose fault each is, and that nothing is tried again without end."""
+"""Errors that look like something else: each is blamed on its real cause, and nothing is retried without end."""
 
 import json
 import os
@@ -26,7 +26,7 @@ OWN = ("_partition", "_offset")
 
 @scenario(FaultClass.ROW_REFUSED)
 def key_too_long_for_an_index(chaos: Chaos) -> Verdict:
-    """A key of 8 KB, which no index of Postgres holds: a dead letter of stage publish. The other customers go on."""
+    """A key of 8 KB is too long for any Postgres index: a dead letter of stage publish. The other customers go on."""
     world, pipeline = chaos.world, chaos.world.new_pipeline("upsert")
     long = random.Random(5).randbytes(4_000).hex().encode()
     places = world.send(pipeline, map(_customer, range(4)), keys=[b"C1", b"C2", long, b"C4"], partition=0)
@@ -40,7 +40,7 @@ def key_too_long_for_an_index(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.ROW_REFUSED, representative=True)
 def function_that_raises(chaos: Chaos) -> Verdict:
-    """A function of a CHECK raises for one row: that message is a dead letter. Its neighbours commit."""
+    """A function in a CHECK raises for one row: that message is a dead letter. The other messages commit."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     refuse_rows(world, pipeline, "P0001", "abs(amount) = 666")
     places = world.send(
@@ -71,7 +71,7 @@ def NUL_made_by_a_transform(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSFORM_FAILS, representative=True)
 def error_text_quoted_in_a_value(chaos: Chaos) -> Verdict:
-    """A cast fails on a value that reads like an error of ours: that message is a dead letter, and no system away."""
+    """A cast fails on a value that reads like one of our errors: a dead letter, and no system is away."""
     pipeline = single_entry(
         chaos.world,
         lambda messages: plain(messages.withColumn("amount", F.col("memo").cast("int").cast("decimal(18,2)"))),
@@ -93,7 +93,7 @@ def message_that_kills_the_worker(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.LOOKUP_AWAY, representative=True)
 def lookup_that_is_away(chaos: Chaos) -> Verdict:
-    """A batch of ten, and of one: no message is blamed. The pipeline is backed off, and once it is back all go on."""
+    """With a batch of ten, and of one, no message is blamed. The pipeline backs off, and once it is back all go on."""
     world = chaos.world
     with tempfile.TemporaryDirectory() as folder:
         there = Path(folder, "there")
@@ -113,7 +113,7 @@ def lookup_that_is_away(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.LOOKUP_AWAY)
 def lookup_that_comes_back_during_the_search(chaos: Chaos) -> Verdict:
-    """It fails on one message while it is searched for, and not when that is tried again: nothing is blamed."""
+    """The lookup fails on one message in the search, but not when that message is tried again: nothing is blamed."""
     world = chaos.world
     with tempfile.TemporaryDirectory() as folder:
         pipeline = single_entry(world, _calling(_away_for_calls(folder, (*range(4), *range(5, 25)))))
@@ -147,12 +147,12 @@ def lookup_that_is_away_for_some_keys(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.KEEPS_FAILING)
 def batch_that_keeps_failing(chaos: Chaos) -> Verdict:
-    """After ten failures that no system's absence explains: a halt that quotes the last one. Settled, it goes on."""
+    """After ten failures that no unavailable system explains: a halt that quotes the last one. Resolved, it goes on."""
     world, pipeline = chaos.world, chaos.world.caught_up()
     refuse_rows(world, pipeline, "57014", "true")
     world.send(pipeline, transfers(8, start=8))
     for tries in range(1, TRIES):
-        if 2 < tries < TRIES - 1:  # the ledger counts; not each of them has to be played
+        if 2 < tries < TRIES - 1:  # the ledger counts; not each of them has to run
             world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", tries, pipeline.name)
             continue
         with pytest.raises(LedgerAway, match="SQLSTATE 57014"):
@@ -170,13 +170,13 @@ def batch_that_keeps_failing(chaos: Chaos) -> Verdict:
 
 
 def failures(world: World, pipeline: Pipeline) -> tuple[int, int]:
-    """How often the pipeline has failed in a row, and how often its pending batch."""
+    """Return the failures in a row of the pipeline, and of its pending batch."""
     (row,) = world.rows("select failed_tries, batch_failures from tidegate.pipeline where name = %s", pipeline.name)
     return row["failed_tries"], row["batch_failures"]
 
 
 def refuse_rows(world: World, pipeline: Pipeline, sqlstate: str, condition: str) -> None:
-    """A CHECK of the row table whose function raises with this SQLSTATE for each amount of which `condition` holds."""
+    """Add a CHECK to the row table whose function raises this SQLSTATE for each amount that meets `condition`."""
     table = pipeline.contract.row_table.name
     function = f"{table.partition('.')[0]}.refuse"
     world.rows(
@@ -187,7 +187,7 @@ def refuse_rows(world: World, pipeline: Pipeline, sqlstate: str, condition: str)
 
 
 def single_entry(world: World, transform: Callable[[DataFrame], DataFrame]) -> Pipeline:
-    """The bank pipeline with one row a transfer, without batch rules and balances."""
+    """Return the bank pipeline with one row per transfer, without batch rules and balances."""
     pipeline = world.new_pipeline(transform=transform)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
@@ -201,7 +201,9 @@ def plain(messages: DataFrame) -> DataFrame:
 def _one_refused(
     world: World, pipeline: Pipeline, memo: str, good: str = "fine", *, suspected: bool = False
 ) -> dict[str, Any]:
-    """Of eight messages, the one with this memo becomes the only dead letter, if `suspected` after a while; which."""
+    """Assert that, of eight messages, only the one with this memo becomes a dead letter, if `suspected` after a while;
+    return it.
+    """
     values = [transfer(n, memo=memo if n == 5 else good) for n in range(8)]
     places = world.send(pipeline, values, partition=2)
     if suspected:
@@ -216,7 +218,7 @@ def _one_refused(
 
 
 def _calling(function: Callable[[str], str]) -> Callable[[DataFrame], DataFrame]:
-    """A transform that calls `function` with the memo of each message."""
+    """Return a transform that calls `function` with the memo of each message."""
     return lambda messages: plain(messages.withColumn("transfer_id", F.udf(function, "string")("memo")))
 
 
@@ -227,7 +229,7 @@ def _dying(memo: str) -> str:
 
 
 def _looking_up(there: str, keys: Sequence[str] = ()) -> Callable[[str], str]:
-    """A lookup that is away, for these keys or for all, until there is a file `there`."""
+    """Return a lookup that is unavailable, for these keys or for all, until the file `there` exists."""
 
     def look_up(memo: str) -> str:
         if (not keys or memo in keys) and not os.path.exists(there):
@@ -238,7 +240,7 @@ def _looking_up(there: str, keys: Sequence[str] = ()) -> Callable[[str], str]:
 
 
 def _away_for_calls(folder: str, calls: Sequence[int]) -> Callable[[str], str]:
-    """A lookup that is away for so many calls, counted by files."""
+    """Return a lookup that is unavailable for the calls with these numbers, counted by files."""
 
     def look_up(memo: str) -> str:
         count = len(os.listdir(folder))

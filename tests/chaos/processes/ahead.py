@@ -1,4 +1,4 @@
-"""Faults that come while a batch is staged ahead: beside the one that is audited and published, or between the two."""
+"""Faults while a speculative batch is staged: beside the batch being audited and published, or between the two."""
 
 import os
 import signal
@@ -36,12 +36,12 @@ from tests.support.staged_ahead import batch_by_batch, staged_ahead, wait_until_
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
 
-SIZE = 400  # messages of a batch
+SIZE = 400  # messages per batch
 
 
 @scenario(FaultClass.RUN_KILLED, representative=True)
 def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
-    """Whole or not at all: what was staged belongs to no batch, and the next run stages it again."""
+    """Whole or not at all: the staged rows belong to no batch, and the next run stages it again."""
     pipeline, run = _stopped_with_one_staged(chaos)
     run.kill()
     assert len(chaos.world.table(pipeline)) == 2 * SIZE
@@ -51,7 +51,7 @@ def killed_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) ->
 
 @scenario(FaultClass.RUN_OVERTAKEN, representative=True)
 def stopped_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
-    """A second run reads on from the ledger; woken up, the first changes nothing, and says that it was fenced."""
+    """A second run reads on from the ledger; woken up, the first changes nothing, and reports that it was fenced."""
     pipeline, run = _stopped_with_one_staged(chaos)
     assert [batch.messages for batch in chaos.world.drain(pipeline)] == [SIZE, SIZE]
     before, last = chaos.world.table(pipeline), run.end()
@@ -62,7 +62,7 @@ def stopped_between_a_commit_and_the_batch_that_was_staged_ahead(chaos: Chaos) -
 
 @scenario(FaultClass.GATE_FAILS)
 def gate_that_fails_with_the_next_batch_staged(chaos: Chaos) -> Verdict:
-    """Nothing is published, and the next batch is forgotten; once the gate passes, both are."""
+    """Nothing is published, and the next batch is forgotten; once the gate passes, both are published."""
     world, pipeline, staged = chaos.world, _backlog(chaos.world, 2), list[int]()
     with pytest.raises(GateFailed):
         play(world, with_impossible_sum(pipeline), before_the_rules_are_judged(lambda: _wait(world, pipeline, staged)))
@@ -88,7 +88,7 @@ def halt_with_the_next_batch_staged(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.POSTGRES_DOWN)
 def Postgres_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
-    """Unlogged tables come back empty: nothing of either batch is believed."""
+    """Unlogged tables come back empty: nothing of either batch is trusted."""
     world, pipeline, staged = chaos.world, _backlog(chaos.world, 2), list[int]()
 
     def kill() -> None:
@@ -106,7 +106,7 @@ def Postgres_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN)
 def broker_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
-    """Asked again before the next batch is planned, it is the same log: what was staged is published."""
+    """The broker, queried again before the next batch is planned, has the same log: the staged batch is published."""
     world, pipeline = chaos.world, _backlog(chaos.world, 3)
     with batch_by_batch(world, pipeline) as batches:
         next(batches)
@@ -121,7 +121,7 @@ def broker_killed_while_the_next_batch_is_staged(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Verdict:
-    """What was staged of the old one is thrown away; halt."""
+    """The batch staged from the old topic is discarded; halt."""
     world, pipeline = chaos.world, _backlog(chaos.world, 2)
 
     def run() -> None:
@@ -140,7 +140,7 @@ def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Ve
 
 @scenario(FaultClass.KEEPS_FAILING)
 def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
-    """The batch before it commits, at the next try with nothing beside it; the batch itself is the one that halts."""
+    """The batch before it commits at the next try, with nothing beside it; only the batch itself halts."""
     world, pipeline = chaos.world, _backlog(chaos.world, 2)
     for _ in range(2):
         run = Run(pipeline, play=_play_killed, spark=world.spark())
@@ -159,7 +159,7 @@ def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
 
 @dataclass(frozen=True)
 class Killing:
-    """The real source, which kills the run when it comes to `start`."""
+    """The real source, which kills the run when it reaches `start`."""
 
     real: Source
     start: int
@@ -189,7 +189,7 @@ def _backlog(world: World, batches: int) -> Pipeline:
 
 
 def _stopped_with_one_staged(chaos: Chaos) -> tuple[Pipeline, Run]:
-    """A run that is stopped right after its first commit, when all of the next batch is staged."""
+    """Return a pipeline and a run stopped right after its first commit, with all of the next batch staged."""
     pipeline = _backlog(chaos.world, 3)
     run = Run(pipeline, "after_commit", "STOP", spark=chaos.world.spark())
     run.wait_until_stopped()

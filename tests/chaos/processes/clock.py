@@ -1,7 +1,6 @@
-"""Clocks that jump: those of the producers, and the database's. The engine itself asks none but for how long a step
-took.
+"""Clock jumps, of the producers and of the database. The engine itself only measures durations.
 
-A process' own clock is not moved: no tool for that comes with Python, and the machine's is not ours to set.
+A process' own clock is not moved: Python has no tool for it, and tests must not set the machine's clock.
 """
 
 import time
@@ -21,12 +20,12 @@ HOUR = 3_600_000  # ms
 KEPT = {
     "retention.ms": "-1",
     "message.timestamp.after.max.ms": str(24 * HOUR),
-}  # whatever the messages say of their age
+}  # whatever age the messages claim
 
 
 @scenario(FaultClass.CLOCKS, representative=True)
 def producers_clock_jumps_an_hour_both_ways(chaos: Chaos) -> Verdict:
-    """Rows and offsets are the same whatever the timestamps; dead letters keep the one that their message had."""
+    """Rows and offsets are the same whatever the timestamps; dead letters keep their message's timestamp."""
     pipeline = chaos.world.new_pipeline(config=KEPT, batch_messages=25)
     now = int(time.time() * 1000)
     stamps = [now, now + HOUR, now + HOUR, now - HOUR, now - HOUR, 1, now, now]
@@ -40,7 +39,7 @@ def producers_clock_jumps_an_hour_both_ways(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.CLOCKS)
 def messages_of_one_timestamp_or_none(chaos: Chaos) -> Verdict:
-    """The broker stamps all of them when they arrive, or they have the same one: their offsets tell them apart."""
+    """The broker stamps all of them on arrival, or they have the same timestamp: their offsets tell them apart."""
     pipeline = chaos.world.new_pipeline(config={"message.timestamp.type": "LogAppendTime"})
     _send(chaos.world, pipeline, transfers(20), 1)
     same = chaos.world.new_pipeline(config=KEPT)
@@ -54,18 +53,18 @@ def messages_of_one_timestamp_or_none(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.CLOCKS)
 def databases_clock_jumps_an_hour_forward(chaos: Chaos) -> Verdict:
-    """A gate's back-off is over at once; the same offsets are judged again."""
+    """A gate's back-off is over at once; the same offsets are evaluated again."""
     return _database_jumps(chaos, "-1 hour")
 
 
 @scenario(FaultClass.CLOCKS)
 def databases_clock_jumps_an_hour_back(chaos: Chaos) -> Verdict:
-    """A back-off that no failed gate asks for is not waited out; the same offsets are judged again."""
+    """A back-off that no failed gate requires is not waited out; the same offsets are evaluated again."""
     return _database_jumps(chaos, "1 hour")
 
 
 def _database_jumps(chaos: Chaos, stamps: str) -> Verdict:
-    """Between a failed gate and the next try, all that the ledger has ever stamped moves, as if its clock had."""
+    """Between a failed gate and the next try, move every timestamp in the ledger, as if its clock had jumped."""
     pipeline = chaos.world.caught_up()
     chaos.world.send(pipeline, [transfer(8), transfer(9, "900000.00")])
     with pytest.raises(GateFailed):
@@ -84,12 +83,12 @@ def _database_jumps(chaos: Chaos, stamps: str) -> Verdict:
     batches = [batch.messages for batch in chaos.world.drain(pipeline)]
     assert batches == [2, 40]
     reported = [batch.messages for batch in chaos.world.ledger.unreported(pipeline.contract)]
-    assert reported == [8, 2, 40]  # in the order of their offsets, not of their clocks
+    assert reported == [8, 2, 40]  # in the order of their offsets, not of their timestamps
     return chaos.judge(pipeline, 1, "offsets and rows unaffected")
 
 
 def _strict(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with its warnings made blocking."""
+    """Return the pipeline with its warnings made blocking."""
     table = pipeline.contract.row_table
     rules = tuple(replace(rule, severity="blocking") for rule in table.batch_rules)
     tables = (replace(table, batch_rules=rules), *pipeline.contract.accumulates)
@@ -101,7 +100,7 @@ def _waiting(world: World, pipeline: Pipeline) -> bool:
 
 
 def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> None:
-    """To partition 0, all with the same timestamp (ms)."""
+    """Send to partition 0, all with the same timestamp (ms)."""
     producer = Producer(world.endpoints.kafka_options())
     for value in values:
         producer.produce(pipeline.contract.topic, value, partition=0, timestamp=stamp)
@@ -109,7 +108,7 @@ def _send(world: World, pipeline: Pipeline, values: list[bytes], stamp: int) -> 
 
 
 def _stamps(world: World, pipeline: Pipeline) -> list[int]:
-    """The timestamps that the broker has for partition 0, in the order of offsets."""
+    """Return the broker's timestamps for partition 0, in the order of offsets."""
     consumer = Consumer({**world.endpoints.kafka_options(), **READING, "enable.partition.eof": False})
     consumer.assign([TopicPartition(pipeline.contract.topic, 0, 0)])
     end = world.ends(pipeline)[0].end

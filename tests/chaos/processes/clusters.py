@@ -1,7 +1,7 @@
-"""A Spark cluster of two executors: processes of their own, as those of `local-cluster[2,1,1024]`, but on two hosts.
+"""A Spark cluster of two executors in separate processes, as in `local-cluster[2,1,1024]`, but on two hosts.
 
 Spark starts no speculative copy on a host that runs the task already, and `local-cluster` has one host only. Master and
-workers live in the driver's JVM, as they do there; the executors are its child processes.
+workers are in the driver's JVM, as there; the executors are its child processes.
 """
 
 import os
@@ -15,13 +15,13 @@ from resources.process.settings import PROJECT_ROOT, settings
 from resources.spark.session import ENCRYPTED, spark_config, start_session
 
 HOSTS = ("127.0.0.2", "127.0.0.3")  # all of 127.0.0.0/8 is this machine
-SECRET = "of a cluster for tests"  # noqa: S105  # nobody else's
-CORES, MEMORY_MB = 1, 1024  # of each
+SECRET = "of a cluster for tests"  # noqa: S105  # for tests only
+CORES, MEMORY_MB = 1, 1024  # per executor
 
 
 def start_cluster(**more: str) -> SparkSession:
-    """A session on the two, both of them there before the first task; `more` of Spark's settings, dots as
-    underscores.
+    """Return a session on both executors, which are ready before the first task; `more` are Spark's settings, with
+    underscores for dots.
     """
     config = {
         **spark_config(),
@@ -40,7 +40,7 @@ def start_cluster(**more: str) -> SparkSession:
 
 
 def _start_master_and_workers(gateway: Any) -> str:
-    """The address of the master. https://github.com/apache/spark: deploy/LocalSparkCluster.scala does the same."""
+    """Start them as deploy/LocalSparkCluster.scala in https://github.com/apache/spark does; return the master's URL."""
     deploy, option = gateway.jvm.org.apache.spark.deploy, gateway.jvm.scala.Option
     conf = gateway.jvm.org.apache.spark.SparkConf(False).set("spark.ui.enabled", "false")
     conf.set("spark.master.rest.enabled", "false").set("spark.authenticate.secret", SECRET)
@@ -58,12 +58,12 @@ def _start_master_and_workers(gateway: Any) -> str:
 
 
 def executors(driver: psutil.Process) -> list[psutil.Process]:
-    """The executors of the cluster that `driver` has started."""
+    """Return the executors of the cluster that `driver` has started."""
     return [one for one in driver.children(recursive=True) if "CoarseGrainedExecutorBackend" in " ".join(_words(one))]
 
 
 def _words(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
-    except psutil.NoSuchProcess:  # a zombie counts as one
+    except psutil.NoSuchProcess:  # also raised for a zombie
         return []

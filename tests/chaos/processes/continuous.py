@@ -1,4 +1,4 @@
-"""Runs that stay for a pipeline of low latency: killed while they are busy, and what they need is away."""
+"""Runs that stay for a pipeline of low latency: killed while busy, or without the servers that they need."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ FOR_GOOD = {STARTED_FOR: "its latency", CONTINUOUS: IT_STAYS}
 
 @scenario(FaultClass.RUN_KILLED)
 def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
-    """The next one takes over, and reports what the one before it had committed and not yet reported."""
+    """The next one takes over, and reports what its predecessor had committed but not yet reported."""
     world, pipeline = chaos.world, chaos.world.new_pipeline(batch_messages=2_000, lag_seconds=1.0)
     world.ledger.migrate()
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
@@ -44,7 +44,7 @@ def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
             wait_for(lambda: not world.ledger.unreported(pipeline.contract))
         told = sum(item["messages"] for item in reported(instance, table_keys(pipeline)[0]))
     (row,) = world.rows("select sum(messages)::int as n from tidegate.batch where pipeline = %s", pipeline.name)
-    assert told >= row["n"]  # a kill between an event and the note of it has it reported again
+    assert told >= row["n"]  # after a kill between an event and its record, it is reported again
     return chaos.judge(pipeline, chaos.kills, "the next run continues, and reports what was not reported")
 
 
@@ -58,7 +58,7 @@ def Postgres_and_Kafka_away_for_random_seconds_beside_a_continuous_run(chaos: Ch
         wait_for(lambda: _read(world, pipeline) == sent)
         for server in servers:
             server.stop(stack.status().home)
-            time.sleep(chaos.random.uniform(1, 8))  # in which the run finds that nothing answers
+            time.sleep(chaos.random.uniform(1, 8))  # in which the run finds that nothing responds
             stack.up()
             world.send(pipeline, transfers(80, start=sent))
             sent += 80
@@ -72,7 +72,7 @@ def Postgres_and_Kafka_away_for_random_seconds_beside_a_continuous_run(chaos: Ch
 def play_continuous(
     name: str, batch_messages: int, _point: None, _how: str, _forever: bool, _mouth: Any, gateway: Any
 ) -> None:
-    """What the process of such a run does, until it is killed."""
+    """Stay for the pipeline until killed, in the process of a continuous run."""
     pipeline = limited(shipped(name), batch_messages, lag_seconds=1.0)
     session = joined(gateway)
 
@@ -86,8 +86,8 @@ def play_continuous(
 
 @contextmanager
 def staying(instance: DagsterInstance, *pipelines: Pipeline) -> Iterator[Any]:
-    """A run that stays for these pipelines, in a thread of this process. It exists when the block begins, and is asked
-    to leave at its end; then what is yielded has its result.
+    """Run continuously for these pipelines in a thread of this process. The run exists when the block begins, and must
+    leave at its end; then the yielded list has its result.
     """
     results: list[Any] = []
     tags = {**FOR_GOOD, "test": pipelines[0].name}

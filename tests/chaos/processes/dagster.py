@@ -1,4 +1,4 @@
-"""Dagster, killed piece by piece: a run between commit and telling, the daemon, the web server."""
+"""Dagster, killed piece by piece: a run between commit and report, the daemon, the web server."""
 
 import json
 import os
@@ -30,7 +30,7 @@ from tests.support.world import World, transfers
 
 DAGSTER = Path(sys.executable).parent / "dagster"
 DAEMON, WEB_SERVER = "dagster._daemon", "dagster_webserver"  # the modules that they run
-DUE = 10_000  # messages: as many as make the sensor start a run at once
+DUE = 10_000  # messages: enough to make the sensor start a run at once
 
 
 @scenario(FaultClass.DAGSTER_KILLED, representative=True)
@@ -50,7 +50,7 @@ def run_killed_before_it_reported(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.DAGSTER_KILLED)
 def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
-    """In the middle of a run: started again, they report what was not reported, once."""
+    """In the middle of a run: restarted, they report what was not reported, once."""
     world, pipeline = chaos.world, _page_views(chaos.world)
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance, _dagster_down_at_the_end():
         world.send(pipeline, views(DUE))
@@ -59,7 +59,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
         for pieces in [[DAEMON], [WEB_SERVER]] if chaos.kills > 2 else [[DAEMON, WEB_SERVER]]:  # each start takes long
             world.send(pipeline, views(DUE))
             ui.up(lambda _: None)
-            # It has reported what the killed run could not: a kill while it does would have it reported twice.
+            # It has reported what the killed run could not: a kill during that would have it reported twice.
             wait_for(lambda: _alive(world, instance) and not world.ledger.unreported(pipeline.contract))
             _kill(pieces)
         world.send(pipeline, views(DUE))
@@ -70,7 +70,7 @@ def Dagsters_daemon_and_web_server_killed(chaos: Chaos) -> Verdict:
 
 
 def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstance, batch_id: int) -> None:
-    """Dagster has every batch of the ledger, and this one once."""
+    """Assert that Dagster has every batch of the ledger, and this one once."""
     ids = Counter(int(item["batch_id"]) for item in reported(instance, AssetKey(["web", "page_views"])))
     committed = world.rows("select batch_id from tidegate.batch where pipeline = %s", pipeline.name)
     assert set(ids) == {row["batch_id"] for row in committed}
@@ -80,7 +80,7 @@ def _assert_told_once(world: World, pipeline: Pipeline, instance: DagsterInstanc
 
 @scenario(FaultClass.CONTRACT_CHANGED)
 def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
-    """Killed after COMMIT and before Dagster heard of it: the next run reports the batch with a check that Dagster no
+    """Killed after COMMIT and before Dagster was notified: the next run reports the batch with a check that Dagster no
     longer knows, and goes on.
     """
     world, pipeline = chaos.world, chaos.world.new_pipeline()
@@ -99,7 +99,7 @@ def a_rule_renamed_after_a_run_was_killed(chaos: Chaos) -> Verdict:
 
 
 def _page_views(world: World) -> Pipeline:
-    """The shipped pipeline, since a process of Dagster's own knows no other; its topic made where it is missing."""
+    """Return the shipped pipeline, the only one that a process of Dagster knows; create its topic if it is missing."""
     pipeline = find_pipeline("web_page_views")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
         world.create_topic(pipeline.contract.topic)
@@ -116,12 +116,12 @@ def _dagster_down_at_the_end() -> Iterator[None]:
 
 
 def _alive(world: World, instance: DagsterInstance) -> set[str]:
-    """The runs that work now."""
+    """Return the ids of the runs that are alive now."""
     return runs_with_session(world.ledger, [record.dagster_run.run_id for record in unfinished(instance)])
 
 
 def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instance: DagsterInstance) -> str:
-    """A materialization of the command line, killed once its batch is committed; its run id. It stays STARTED."""
+    """Kill a materialization on the command line once its batch is committed; return its run id. It stays STARTED."""
     command = f"TIDEGATE_CRASH_POINT=after_commit:$$:KILL exec {DAGSTER} asset materialize --select web/page_views"
     run = subprocess.Popen(
         ["bash", "-c", f"{command} -m platform_defs.definitions"],
@@ -145,7 +145,7 @@ def _killed_between_commit_and_telling(world: World, pipeline: Pipeline, instanc
 
 
 def _kill(modules: list[str]) -> None:
-    """SIGKILL to the processes of `dagster dev` that run these modules; without them, the others end, or `up` ends
+    """Kill the `dagster dev` processes that run these modules (SIGKILL); without them, the others end, or `up` ends
     them.
     """
     found = [process for process in ui.running(settings().home) if any(_runs(process, module) for module in modules)]
@@ -165,14 +165,14 @@ def _lag(world: World, pipeline: Pipeline) -> int:
 
 
 def reported(instance: DagsterInstance, key: AssetKey) -> list[dict[str, Any]]:
-    """The metadata of every materialization that Dagster has of an asset, newest first."""
+    """Return the metadata of every materialization of an asset in Dagster, newest first."""
     records = instance.fetch_materializations(key, limit=50).records
     events = [record.asset_materialization for record in records]
     return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
 
 
 def views(count: int) -> list[bytes]:
-    """`count` good page views."""
+    """Return `count` valid page views."""
     start = time.time_ns()
     return [
         json.dumps(

@@ -1,4 +1,4 @@
-"""A pipeline whose tasks publish their ranges themselves, killed, stopped, cut off and led to another log."""
+"""Pipelines whose tasks publish their ranges themselves: killed, stopped, cut off and moved to another log."""
 
 import signal
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ POINTS: tuple[CrashPoint, ...] = ("after_plan", "in_decode", "in_copy", "in_publ
 
 
 def direct_views(name: str) -> Pipeline:
-    """Page views without batch rules, published directly."""
+    """Return page views without batch rules, published directly."""
     return Pipeline(directly(renamed(declassified(find_pipeline(SHIPPED["append"]).contract), name)))
 
 
@@ -37,7 +37,7 @@ def directly(contract: Contract) -> Contract:
 
 @scenario(FaultClass.RUN_KILLED)
 def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
-    """Each range is there whole or not at all, whatever became of the others; the next run reads those that are not."""
+    """Each range is there whole or not at all, independently of the others; the next run reads the missing ones."""
     pipeline = _new(chaos.world)
     for number, point in enumerate(POINTS):
         _send(chaos.world, pipeline, 400, seed=number)
@@ -52,13 +52,13 @@ def published_directly_and_killed_at_each_named_point(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RUN_OVERTAKEN)
 def published_directly_and_stopped_before_COMMIT(chaos: Chaos) -> Verdict:
-    """A second run ends the session of the task that holds the row, and finishes; woken up, that changes nothing."""
+    """A second run ends the session of the task with the row lock, and finishes; the first wakes up to no effect."""
     pipeline = _new(chaos.world)
     _send(chaos.world, pipeline, 400)
     run = Run(pipeline, "in_publish", "STOP", play=_play)
     run.wait_until_stopped()
     with pytest.MonkeyPatch.context() as hurried:
-        hurried.setattr(lease, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
+        hurried.setattr(lease, "LOCK_WAIT", "3s")  # in the second run, which is in this process; usually 30
         assert chaos.world.drain(pipeline), "the first run had published everything"
     before = chaos.world.table(pipeline)
     last = run.end()
@@ -69,19 +69,19 @@ def published_directly_and_stopped_before_COMMIT(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.COMMIT_CUT)
 def published_directly_and_cut_after_COMMIT_is_done(chaos: Chaos) -> Verdict:
-    """The task is tried again, finds its range published, and does nothing."""
+    """The task is retried, finds its range published, and does nothing."""
     return _cut(chaos, "after")
 
 
 @scenario(FaultClass.COMMIT_CUT)
 def published_directly_and_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
-    """The task is tried again, finds its range unpublished, and publishes it."""
+    """The task is retried, finds its range unpublished, and publishes it."""
     return _cut(chaos, "before")
 
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_while_a_range_is_published_directly(chaos: Chaos) -> Verdict:
-    """The task asks at the end of its range: the rows of both logs are rolled back, and the run halts."""
+    """The task queries the log at the end of its range: the rows of both logs are rolled back, and the run halts."""
     world, pipeline = chaos.world, _new(chaos.world)
     world.drain(pipeline)
     world.send(pipeline, _values(pipeline, 5), partition=0)
@@ -121,7 +121,7 @@ def _values(pipeline: Pipeline, count: int, seed: int = 1) -> list[bytes]:
 
 
 def _send(world: World, pipeline: Pipeline, count: int, seed: int = 1) -> None:
-    """So many good views into four partitions, with a bad one among them."""
+    """Send valid views into four partitions, with a bad one among them."""
     world.send(pipeline, [*_values(pipeline, count - 1, seed), b"no JSON"])
 
 

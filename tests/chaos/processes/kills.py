@@ -15,7 +15,7 @@ from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfers
 
-COMMITTED = {"after_commit"}  # points at which the batch is real already
+COMMITTED = {"after_commit"}  # points at which the batch already exists
 
 
 @scenario(FaultClass.RUN_KILLED)
@@ -41,7 +41,7 @@ def killed_at_each_named_point(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RUN_KILLED)
 def killed_at_random_moments(chaos: Chaos) -> Verdict:
-    """Nothing lost or doubled, however often: what was pending is read again."""
+    """Nothing is lost or doubled, however often: what was pending is read again."""
     pipeline, kills = chaos.world.new_pipeline(batch_messages=2_000), max(1, chaos.kills // 10)
     with Trickle(chaos.world, pipeline):
         for _ in range(kills):
@@ -75,15 +75,15 @@ def stopped_in_COPY(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RUN_OVERTAKEN)
 def stopped_inside_the_publish_transaction(chaos: Chaos) -> Verdict:
-    """The second run waits for the row lock, then ends the session that holds it; the first one says it was fenced."""
+    """The second run waits for the row lock, then ends the session that has it; the first reports the fencing."""
     with pytest.MonkeyPatch.context() as hurried:
-        hurried.setattr(lease, "LOCK_WAIT", "3s")  # of the second run, which is in this process; usually 30
+        hurried.setattr(lease, "LOCK_WAIT", "3s")  # in the second run, which is in this process; usually 30
         return _overtaken(chaos, "in_publish")
 
 
 @scenario(FaultClass.TWO_RUNS, representative=True)
 def two_runs_at_once(chaos: Chaos) -> Verdict:
-    """One commits; the other stops, and says that it was fenced, or finds nothing left to do."""
+    """One commits; the other stops and reports that it was fenced, or finds nothing left to do."""
     pipeline = chaos.world.new_pipeline(batch_messages=500)
     chaos.world.send(pipeline, transfers(5_000))
     runs = [Run(pipeline, spark=chaos.world.spark()), Run(pipeline, spark=chaos.world.spark())]
@@ -97,13 +97,13 @@ def two_runs_at_once(chaos: Chaos) -> Verdict:
 
 
 def _wait_until_sessions_are_gone(world: World, pipeline: Pipeline) -> None:
-    """A pooler gives a server process its next name a moment after its client has gone."""
+    """Wait until no session has the run's name: a pooler renames its process a moment after the client has gone."""
     left = "select 1 from pg_stat_activity where application_name like %s"
     wait_for(lambda: not world.rows(left, f"tidegate/{pipeline.name}/%"), "its sessions are gone")
 
 
 def _kill_at_random(chaos: Chaos, run: Run) -> None:
-    """Between its first batch and a second later, which is a few batches."""
+    """Kill the run between its first batch and a second later, which is a few batches."""
     assert run.hear(BOUND) == ("ready",), "the run did not start"
     assert (run.hear(BOUND) or ())[:1] == ("batch",), f"the run made no batch: {run.words}"
     time.sleep(chaos.random.uniform(0, 1.2))

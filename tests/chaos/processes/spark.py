@@ -1,4 +1,4 @@
-"""What Spark does to tasks: it tries them again, runs them twice at once, and loses the process that they run in."""
+"""Faults of Spark: a task is retried, runs twice at once, or loses its process."""
 
 import os
 import tempfile
@@ -62,7 +62,7 @@ def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
     both = executors(psutil.Process(run.process.pid))
     assert len(both) == 2
     orphans = both[0].children(recursive=True)
-    both[0].kill()  # a zombie then: its parent, which would ask for its end, is stopped
+    both[0].kill()  # a zombie then: its parent, which would reap it, is stopped
     assert orphans, "the executor had no Python worker: it was not in the middle of anything"
     for one in orphans:
         one.resume()
@@ -72,7 +72,7 @@ def executor_killed_in_the_middle_of_COPY(chaos: Chaos) -> Verdict:
 
 
 def _dying(transform: Any, flag: str) -> Any:
-    """`transform`, but the worker that comes to a row first dies."""
+    """Return `transform`, changed so that the first worker to reach a row dies."""
 
     def die_once(account: str) -> str:
         if not os.path.exists(flag):
@@ -90,7 +90,7 @@ def _on_a_cluster(*given: Any) -> None:
 
 
 def _speculate(name: str, *given: Any) -> None:
-    """A run in which the first copy of the first task is late. Says what is staged before it is published."""
+    """Run with a late first copy of the first task. Reports what is staged before it is published."""
     mouth = next(item for item in given if isinstance(item, Connection))
     found = find_pipeline("bank_transfers")
     pipeline = replace(found, contract=renamed(declassified(found.contract), name))
@@ -113,7 +113,7 @@ def _stopped_at_the_end() -> Iterator[None]:
 
 
 class _Straggling:
-    """A run's hold on the ledger whose staging areas have a late copy, for which publish waits."""
+    """A run's ledger whose staging areas have a late copy, for which publish waits."""
 
     def __init__(self, ledger: Any, world: World, mouth: Connection) -> None:
         self._ledger, self._world, self._mouth = ledger, world, mouth

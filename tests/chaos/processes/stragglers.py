@@ -1,6 +1,4 @@
-"""A staging area in which one task's first copy is late: it has read its range, and COPYs after its speculative
-copy.
-"""
+"""A staging area in which one task's first copy is late: it COPYs after its speculative copy."""
 
 from collections.abc import Iterable
 
@@ -17,7 +15,7 @@ class LateCopy(ChangedArea):
 
     @override
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """The rows, in the first copy of the first task only when those of another copy are committed."""
+        """Copy the rows; in the first copy of the first task only after those of another copy are committed."""
         task = TaskContext.get()
         assert task is not None
         if (task.partitionId(), task.attemptNumber()) != (0, 0):

@@ -1,4 +1,4 @@
-"""Batches that never end, or end what works on them: the run's process, or Postgres itself."""
+"""Batches that never end, or that end the process working on them: the run's, or Postgres itself."""
 
 import time
 from dataclasses import replace
@@ -57,7 +57,7 @@ def batch_that_kills_its_run(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.KEEPS_FAILING)
 def row_that_crashes_Postgres(chaos: Chaos) -> Verdict:
-    """Each time that it is written, its backend is gone with a signal, and with it every session: that counts."""
+    """Each write kills its backend with a signal, and with it every session: that counts."""
     return _ends_its_session(chaos, CRASH)
 
 
@@ -69,8 +69,8 @@ def row_that_ends_its_session(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.KEEPS_FAILING)
 def record_batch_above_what_the_client_takes(chaos: Chaos) -> Verdict:
-    """A halt that names `receive.message.max.bytes`: the broker returns the same batch to each question. Set, it is
-    read.
+    """A halt that names `receive.message.max.bytes`: the broker returns the same batch to each request. Once it is set,
+    the batch is read.
     """
     world = chaos.world
     pipeline = world.new_pipeline(partitions=1, config={"max.message.bytes": "4000000"})
@@ -110,7 +110,7 @@ def _ends_its_session(chaos: Chaos, deed: str) -> Verdict:
 
 
 def halt_of(world: World, pipeline: Pipeline) -> tuple[str | None, int]:
-    """The code of the pipeline's halt, and after how many failures it came."""
+    """Return the code of the pipeline's halt, and the number of failures that caused it."""
     with pytest.raises(Halt), world.open_run(pipeline):
         pass
     status = world.ledger.status(pipeline.name)

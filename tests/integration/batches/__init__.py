@@ -1,1 +1,1 @@
-"""A batch from plan to commit: whole or not at all."""
+"""Tests of a batch from plan to commit: whole or not at all."""

@@ -1,4 +1,4 @@
-"""What a batch counts of the rows that it wrote: messages that the transform filtered, rows upserted and deleted."""
+"""The row counts of a batch: messages that the transform filtered, rows upserted and deleted."""
 
 from collections.abc import Callable
 
@@ -14,12 +14,12 @@ from tests.support.world import World, transfer, transfers
 
 
 def large(messages: DataFrame) -> DataFrame:
-    """Two rows for each transfer of at least 5."""
+    """Return two rows for each transfer of at least 5."""
     return postings(messages.where("amount >= 5"))
 
 
 def none_of_them(messages: DataFrame) -> DataFrame:
-    """No row: Spark folds the filter away, and never reads the messages."""
+    """Return no row: Spark folds the filter away and never reads the messages."""
     return postings(messages.where(F.lit(False)))
 
 
@@ -51,7 +51,7 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
     world: World, in_order: bool
 ) -> None:
     pipeline = world.new_pipeline("upsert", partitions=1)
-    world.drain(pipeline)  # the table is made
+    world.drain(pipeline)  # the table is created
     if in_order:
         world.rows(f"alter table {pipeline.contract.row_table.name} add unique (customer_id)")
     found, said = list[RowChanges | None](), list[str]()

@@ -1,4 +1,4 @@
-"""I8: cutting the same messages into batches differently gives the same tables, for every disposition."""
+"""I8: the same messages in different batches give the same tables, for every disposition."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ from tests.support.world import World, transfer
 
 Sent = tuple[int, bytes | None, bytes | None]  # partition, key, value
 
-# Each example runs some ten batches on the real systems: few examples, the same ones each time, none made smaller.
+# Each example runs some ten batches on the real systems: few, fixed examples that are not shrunk.
 few = settings(
     max_examples=2,
     deadline=None,
@@ -61,10 +61,11 @@ def test_a_table_without_a_transform_does_not_depend_on_where_batches_are_cut(wo
 
 
 def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent]], altered: str = "") -> None:
-    """For some lists of messages: all in one batch, and however cut, end in the same tables and dead letters.
-    `altered`: what the row table is altered to at first.
+    """Assert that lists of messages give the same tables and dead letters in one batch and in several.
+
+    `altered` is an alteration that is applied to the row table first.
     """
-    cuts = st.tuples(st.integers(1, 3), st.integers(2, 3))  # how many times there is something new, batches each time
+    cuts = st.tuples(st.integers(1, 3), st.integers(2, 3))  # how many times new messages arrive, and batches each time
 
     @few
     @given(messages, cuts)
@@ -87,7 +88,7 @@ def _agree(world: World, disposition: str, messages: st.SearchStrategy[list[Sent
 
 def _altered(world: World, pipeline: Pipeline, altered: str) -> Pipeline:
     if altered:
-        world.drain(pipeline)  # the tables are made
+        world.drain(pipeline)  # the tables are created
         world.rows(f"ALTER TABLE {pipeline.contract.row_table.name} {altered}")
     return pipeline
 

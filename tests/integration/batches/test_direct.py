@@ -1,4 +1,4 @@
-"""Direct publication: each range is a batch of its own, in one transaction of the task that reads it."""
+"""Direct publication: each range is a separate batch, in one transaction of the task that reads it."""
 
 import datetime
 import json
@@ -55,7 +55,7 @@ KINDS = {
 
 
 def direct(world: World, **limits: Any) -> Pipeline:
-    """Page views without batch rules, published directly."""
+    """Return page views without batch rules, published directly."""
     pipeline = world.new_pipeline("append", **limits)
     plain = replace(pipeline.contract.row_table, batch_rules=())
     return Pipeline(replace(pipeline.contract, tables=(plain,), publication="direct"))
@@ -63,7 +63,7 @@ def direct(world: World, **limits: Any) -> Pipeline:
 
 @dataclass
 class Asked:
-    """A broker, and what it answered."""
+    """A broker that records its answers."""
 
     real: Broker
     answers: list[TopicView] = field(default_factory=list[TopicView])
@@ -78,7 +78,7 @@ def views(pipeline: Pipeline, count: int, seed: int = 1) -> list[bytes | None]:
 
 
 def filled(world: World) -> Pipeline:
-    """A direct pipeline that has not run yet, with ten messages in each of its four partitions."""
+    """Return a direct pipeline that has not run yet, with ten messages in each of its four partitions."""
     pipeline = direct(world)
     world.send(pipeline, views(pipeline, 40))
     return pipeline
@@ -86,7 +86,7 @@ def filled(world: World) -> Pipeline:
 
 @contextmanager
 def tasks(world: World, pipeline: Pipeline) -> Iterator[tuple[RunContext, Direct, TaskWork]]:
-    """A run that has planned a batch, and what its tasks get."""
+    """Yield a run that has planned a batch, and the inputs of its tasks."""
     with world.open_run(pipeline) as outside:
         pending = plan_batch(pipeline.contract, outside)
         assert pending is not None
@@ -94,7 +94,7 @@ def tasks(world: World, pipeline: Pipeline) -> Iterator[tuple[RunContext, Direct
 
 
 def publish(prepared: Direct, work: TaskWork, *numbers: int) -> dict[int, str]:
-    """A task over these ranges, in this process: those that it left, with why."""
+    """Run a task over these ranges in this process; return the reason by number of each range that it left."""
     given = iter([pa.record_batch([pa.array(numbers, pa.int64())], names=["id"])])
     found = direct_task.publish_ranges(prepared, work, given)
     return {row["number"]: row["why"] for part in found for row in part.to_pylist()}
@@ -167,7 +167,7 @@ def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
 
 
 def test_a_task_asks_the_broker_about_its_own_partition_alone(world: World) -> None:
-    """A plan of n partitions would otherwise ask n times about n."""
+    """A plan of n partitions would otherwise query n of them n times."""
     pipeline = filled(world)
     with tasks(world, pipeline) as (outside, prepared, work):
         asked = Asked(outside.broker)
@@ -196,7 +196,7 @@ def test_an_attempt_that_finds_its_range_published_does_nothing(world: World) ->
 
 @pytest.mark.slow
 def test_two_tries_at_a_range_at_once_publish_it_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The task of the try before is slow: when it locks the pipeline's row, the range is not planned any more."""
+    """The task of the earlier try is slow: when it locks the pipeline's row, the range is no longer planned."""
     pipeline = filled(world)
     with tasks(world, pipeline) as (outside, slow, work):
         pending = outside.ledger.pending()
@@ -233,7 +233,7 @@ def test_the_task_of_a_fenced_run_publishes_nothing(world: World, monkeypatch: p
         with pytest.raises(Fenced):
             publish(prepared, work, 0)
         with pytest.raises(Fenced):  # nor does it read anything
-            publish(prepared, replace(work, source=None), 1)  # pyright: ignore  # it may not be asked
+            publish(prepared, replace(work, source=None), 1)  # pyright: ignore  # it must not be queried
     assert world.table(pipeline) == []
     assert sum(world.position(pipeline).values()) == 0
 
@@ -261,7 +261,7 @@ def test_a_commit_whose_answer_is_lost_is_found_and_not_repeated(world: World, m
 def test_rows_without_the_proof_that_their_range_was_read_are_not_published(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Postgres recovers from a crash between the proof and the COMMIT: what is not logged is empty."""
+    """Postgres recovers from a crash between the proof and the COMMIT: unlogged tables are empty."""
     pipeline = filled(world)
     real = DirectPublication.lock_as_owner
 
@@ -278,7 +278,7 @@ def test_rows_without_the_proof_that_their_range_was_read_are_not_published(
 
 
 def test_a_check_of_what_is_new_stays_before_a_plan_that_is_open(world: World) -> None:
-    """Ranges commit in any order, so a batch with a lower id than one that was compared may still come."""
+    """Ranges commit in any order, so a batch with a lower id than a compared one may still come."""
     pipeline = filled(world)
     with tasks(world, pipeline) as (_, prepared, work):
         assert publish(prepared, work, 3) == {}
@@ -295,7 +295,7 @@ def test_a_check_of_what_is_new_stays_before_a_plan_that_is_open(world: World) -
 
 
 def test_copy_writes_each_type_as_it_is(world: World) -> None:
-    """Binary COPY stores the bits of a wrong type without an error: every type that is written, at its ends."""
+    """Binary COPY stores the bits of a wrong type without an error: every type is written, at its limits."""
     name = f"t{id(world):x}"
     columns = tuple(Column(field, column_type(kind), required=False) for field, (kind, _) in KINDS.items())
     table = Table(f"{name}.everything", "append", columns)

@@ -1,4 +1,4 @@
-"""What direct publication meets and a staged batch does not, its transaction being open while a range is read."""
+"""Faults that only direct publication meets, since its transaction is open while a range is read."""
 
 import json
 import threading
@@ -37,16 +37,14 @@ from tests.support.world import World
 def test_what_a_system_does_while_a_range_is_published_is_no_mistake_of_ours(
     world: World, monkeypatch: pytest.MonkeyPatch, state: str
 ) -> None:
-    """A lock that is not to be had, a deadlock, a session that was ended: none of them is an InternalError, which would
-    halt the pipeline in the end.
-    """
+    """None of a lock time-out, a deadlock and an ended session is an InternalError, which would halt the pipeline."""
     pipeline = filled(world)
     with tasks(world, pipeline) as (_, prepared, work):
         with monkeypatch.context() as patch:
             patch.setattr(DirectPublication, "move_positions", lambda publication: _fail(publication, state, world))
             with pytest.raises(LedgerAway) as raised:
                 publish(prepared, work, 0)
-        assert raised.value.sqlstate in (state, None)  # of a session that is gone, there may be none
+        assert raised.value.sqlstate in (state, None)  # a session that is gone may have none
         assert publish(prepared, work, 0) == {}
     assert len(world.table(pipeline)) == 10
 
@@ -69,7 +67,7 @@ def test_a_session_that_begins_with_another_isolation_publishes_as_well(world: W
 
 
 def test_texts_arrive_whatever_encoding_the_session_begins_with(world: World) -> None:
-    """COPY is given UTF-8, and would store it as what the session says that it is."""
+    """COPY sends UTF-8, which Postgres would store in the encoding that the session declares."""
     pipeline = direct(world)
     view = json.loads(views(pipeline, 1)[0] or b"") | {"visitor": "v-ä"}
     world.send(pipeline, [json.dumps(view).encode()])
@@ -80,14 +78,14 @@ def test_texts_arrive_whatever_encoding_the_session_begins_with(world: World) ->
 
 
 def _with(world: World, **parameters: str) -> World:
-    """The world whose runs open their sessions with these parameters of libpq."""
+    """Return the world with these libpq parameters for the sessions of its runs."""
     url = world.endpoints.postgres_url
     given = f"{'&' if '?' in url else '?'}{urlencode(parameters, quote_via=quote)}"
     return replace(world, endpoints=replace(world.endpoints, postgres_url=url + given))
 
 
 def test_a_value_that_cannot_be_encoded_is_a_refused_row() -> None:
-    """Which leaves its range to the staged way, where the message is found."""
+    """The range is then left to the staged way, which finds the message."""
     schema = pa.schema([pa.field("day", pa.date32())])
     part = pa.record_batch([pa.array([-(2**31)], pa.date32())], schema=schema)
     with pytest.raises(RowRefused, match="Underflow"):
@@ -96,7 +94,7 @@ def test_a_value_that_cannot_be_encoded_is_a_refused_row() -> None:
 
 @pytest.mark.slow
 def test_the_driver_asks_for_the_batches_of_its_plan_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many others were never reported, while Dagster is away say."""
+    """Even if many others were never reported, for example while Dagster is unavailable."""
     pipeline, asked, real = filled(world), list[int](), Ledger._published
 
     def asking(self: Ledger, contract: Any, row: Any) -> Any:
@@ -126,7 +124,7 @@ def test_a_schema_is_first_named_by_the_lowest_batch_whichever_commits_first(wor
 
 @pytest.mark.slow
 def test_a_range_that_is_left_does_not_hold_up_those_that_its_task_reads_after_it(world: World) -> None:
-    """What it recorded so far is rolled back before the next one records anything over the same session."""
+    """The rows recorded so far are rolled back before the next range records over the same session."""
     pipeline = direct(world)
     sent = views(pipeline, 40)
     world.send(pipeline, sent)
@@ -140,8 +138,8 @@ def test_a_range_that_is_left_does_not_hold_up_those_that_its_task_reads_after_i
 
 
 def test_a_contract_that_is_applied_meanwhile_tries_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has the pipeline's row and asks for the table; the task has the table and asks for the row. Whichever of them
-    Postgres ends tries again.
+    """The apply locks the pipeline's row and waits for the table; the task has the table and waits for the row.
+    Whichever of them Postgres ends tries again.
     """
     pipeline = filled(world)
     changed, table = with_field(pipeline), pipeline.contract.row_table
@@ -191,7 +189,7 @@ def test_what_fails_after_some_ranges_have_committed_is_heard_by_the_turn(
 
 
 def _take_a_turn(pipeline: Pipeline, outside: RunContext) -> None:
-    """As orchestration/scheduler/turns.py does."""
+    """Take a turn as orchestration/scheduler/turns.py does."""
     for batch in drain(pipeline, outside):
         if not turns._may_leave_more(batch, pipeline.contract):
             return
@@ -201,7 +199,7 @@ WAITING = "select 1 from pg_locks where relation = to_regclass('{}') and not gra
 
 
 def test_postgres_is_not_told_what_ended_a_copy(world: World) -> None:
-    """It would write that into its log, which has other readers than the tables."""
+    """Postgres would write it into its log, which has other readers than the tables."""
     log = settings().home / "logs" / "postgres.log"
     before = log.stat().st_size
 
@@ -223,7 +221,7 @@ def test_postgres_is_not_told_what_ended_a_copy(world: World) -> None:
 def test_nobody_is_told_what_postgres_refused_of_a_copy_that_ended_by_itself(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """psycopg would log it as a warning, which a worker writes to stderr, with the row."""
+    """Otherwise, psycopg would log it as a warning, which a worker writes to stderr, with the row."""
 
     def away() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array([1234567] * 100_000, pa.int64())], names=["number"])

@@ -90,7 +90,7 @@ def test_a_task_with_another_installation_than_the_run_reads_nothing(
 ) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(8, start=8))
-    monkeypatch.setattr(same_install, "here", lambda: "9.9.9 (code ffffffff)")  # in the run; its tasks know better
+    monkeypatch.setattr(same_install, "here", lambda: "9.9.9 (code ffffffff)")  # in the run; not in its tasks
     with pytest.raises(OtherInstall, match=r"the run has Tidegate 9.9.9 \(code ffffffff\). Nothing was read"):
         world.drain(pipeline)
     assert len(world.table(pipeline)) == 16
@@ -268,7 +268,7 @@ def _name(outside) -> str:
 
 
 class _DeafToCommit:
-    """A connection that dies after COMMIT reached the server and before its answer came."""
+    """A connection that dies after COMMIT reached the server and before its response came."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection

@@ -1,4 +1,4 @@
-"""What stops a batch: too many dead letters among the latest messages, and a blocking rule that stays red."""
+"""Conditions that stop a batch: too many dead letters among recent messages, and a blocking rule that stays red."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ TOO_MANY: Any = {"dead_letter_minimum": 40, "dead_letter_share": 0.5, "batch_mes
 
 
 def committed(world: World, name: str) -> int:
-    """How many messages the pipeline's batches of nothing but dead letters had."""
+    """Return the number of messages in the pipeline's batches that have only dead letters."""
     asked = "select coalesce(sum(messages), 0)::int as n from tidegate.batch where pipeline = %s"
     (row,) = world.rows(f"{asked} and messages = dead_letters", name)
     return row["n"]
@@ -84,7 +84,7 @@ def test_an_auditor_fetches_samples_of_what_failed_and_not_all_of_it(endpoints: 
 
 
 def test_an_auditor_asks_once_for_all_that_one_query_answers(endpoints: Endpoints) -> None:
-    """What it finds is given in the order of the rules, each its own."""
+    """The results are in the order of the rules, each with its own."""
     asked: list[str] = []
 
     def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
@@ -125,7 +125,7 @@ def test_of_rules_that_are_asked_at_once_the_broken_one_is_named(endpoints: Endp
 
 @contextmanager
 def _view(endpoints: Endpoints, name: str, selected: str) -> Iterator[AuditView]:
-    """A view of three rows, for which n is 1, 2 and 3."""
+    """Yield a view of three rows, for which n is 1, 2 and 3."""
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
         session.execute(f"CREATE VIEW public.{name} AS {selected} FROM generate_series(1, 3) AS n".encode())
         try:
@@ -135,7 +135,7 @@ def _view(endpoints: Endpoints, name: str, selected: str) -> Iterator[AuditView]
 
 
 def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints: Endpoints) -> None:
-    """The infinities are no JSON: stored as text, they stop no publication."""
+    """The infinities are not JSON: stored as text, they stop no publication."""
     rule = _rule("mean", "ExpectColumnMeanToBeBetween", column="x", max_value=1)
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
         for value, expected in {"Infinity": "Infinity", "-Infinity": "-Infinity", "NaN": None}.items():
@@ -149,7 +149,7 @@ def test_what_an_auditor_observes_can_be_stored_whatever_number_it_is(endpoints:
 
 
 def test_an_auditor_sees_what_every_session_of_ours_sees(endpoints: Endpoints) -> None:
-    """Its sessions are in UTC, wait for a writable server, and are not ended for being idle, whatever a role says."""
+    """Sessions are in UTC, wait for a writable server, and are not ended for being idle, whatever the role has set."""
     settings = {"TimeZone": "UTC", "idle_in_transaction_session_timeout": "0", "application_name": "tidegate audit"}
     rules = [
         _rule(name, "ExpectColumnValuesToBeInSet", column=name, value_set=[value]) for name, value in settings.items()

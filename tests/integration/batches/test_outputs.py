@@ -1,4 +1,4 @@
-"""A table holds every batch of its pipeline, in full and made in one way, or the run is refused until it is rebuilt."""
+"""A table has every batch of its pipeline, computed in one way, or the run is refused until it is rebuilt."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.support.world import World, transfers
 
 
 def with_balance(pipeline: Pipeline, function: Literal["sum", "max"]) -> Pipeline:
-    """The pipeline with this aggregate of amounts as its balance, and of their type, which fits both."""
+    """Return the pipeline with this aggregate of amounts as its balance, in their type, which fits both."""
     balances = pipeline.contract.accumulates[0]
     aggregates = tuple(
         Aggregate("balance", function, "amount") if item.column == "balance" else item for item in balances.aggregates
@@ -33,12 +33,12 @@ def with_balance(pipeline: Pipeline, function: Literal["sum", "max"]) -> Pipelin
 
 
 def with_largest(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with max(amount) where it has sum(amount)."""
+    """Return the pipeline with max(amount) instead of sum(amount)."""
     return with_balance(pipeline, "max")
 
 
 def summed(world: World) -> Pipeline:
-    """A pipeline with sum(amount), which has read a batch."""
+    """Return a pipeline with sum(amount) that has read a batch."""
     pipeline = with_balance(world.new_pipeline(), "sum")
     world.send(pipeline, [*transfers(40), b"not json"])
     world.drain(pipeline)
@@ -80,7 +80,7 @@ def test_what_an_earlier_version_claimed_is_taken_as_it_is_filled_now(world: Wor
 def test_rows_that_a_table_swallows_without_an_error_are_counted(
     world: World, disposition: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it is that was not refused before: here a trigger, whose refusal is switched off."""
+    """Rows lost in any way not refused up front are counted: here by a trigger, with its refusal switched off."""
     pipeline = world.new_pipeline(disposition, config={"cleanup.policy": "delete"})
     world.drain(pipeline)
     keys = [b"%d" % number for number in range(8)]
@@ -132,14 +132,14 @@ def test_a_deleted_keys_value_may_be_taken_over_in_the_same_batch(world: World) 
 
 
 def test_statements_of_no_rows_are_no_round_trip(world: World) -> None:
-    """A batch without checks, or without schemas of a registry: a session that is closed is not asked."""
+    """For a batch without checks, or without registry schemas, even a closed session is not queried."""
     with world.session() as session:
         publication = PostgresPublication(session, *cast("Any", (None, None, None)))
     publication._record_checks([])
 
 
 def test_an_accumulate_has_room_for_its_updates(world: World) -> None:
-    """So that most of them leave its index alone, though each batch updates every row."""
+    """Then most updates leave its index alone, though each batch updates every row."""
     accumulate = world.new_pipeline().contract.accumulates[0]
     table = replace(accumulate, name=f"{accumulate.name}_of_all")
     counted = "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = %s::regclass"

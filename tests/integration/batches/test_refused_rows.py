@@ -1,4 +1,4 @@
-"""Which messages are dead letters since the table refuses their rows: exactly those, found together."""
+"""Messages that are dead letters because the table refuses their rows: exactly those, found together."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: Wor
     assert (published.rows, published.dead_letters, counting.readings) == (495, 5, 2)
     assert [d["offset"] for d in world.dead_letters(pipeline)] == [50, 150, 250, 350, 450]
     (written,) = world.rows("select pg_stat_get_tuples_inserted(%s::regclass) as n", table)
-    assert written["n"] < 6 * 500  # of which 495 stay, and up to 500 were refused before
+    assert written["n"] < 6 * 500  # 495 of which stay, and up to 500 were refused before
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_of_an_upsert_a_unique_value_goes_from_row_to_row_in_the_order_of_the_of
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["_key, _offset", "_partition, _offset DESC", None])
 def test_an_upsert_in_another_order_is_found(world: World, order: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    if order is None:  # as if there were no other key: the newest message of each key alone
+    if order is None:  # as if there were no other key: only the newest message of each key
         monkeypatch.setattr(PostgresPublication, "other_keys", ())
     else:
         statement = queries()["upsert_in_order"]
@@ -132,7 +132,7 @@ def test_a_column_of_an_ordered_upsert_may_have_the_name_of_a_variable_of_plpgsq
 
 
 def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
-    """Raises AssertionError or TidegateError unless each message is written in its place."""
+    """Assert that each message is written in its place. Raises AssertionError or TidegateError otherwise."""
     pipeline = world.new_pipeline("upsert", partitions=1)
     table = pipeline.contract.row_table.name
     _send_named(world, pipeline, ("C1", "one"), ("C2", "two"))
@@ -141,7 +141,7 @@ def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
     _send_named(world, pipeline, ("C2", "three"), ("C1", "two"))
     (published,) = world.drain(pipeline)
     assert (published.messages, published.dead_letters) == (2, 0)
-    # Refused where it is, although a later message of the batch frees the name, and another replaces what it was.
+    # Refused at its offset, although a later message of the batch frees the name, and another replaces the row.
     _send_named(world, pipeline, ("C3", "two"), ("C1", "four"), ("C3", "five"), ("C2", "six"), ("C4", "six"))
     (published,) = world.drain(pipeline)
     assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [
@@ -156,7 +156,7 @@ def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
 def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_search(world: World) -> None:
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
     named = [(f"C{n}", f"none {n}" if n % 5 == 0 else "one") for n in range(1, 101)]
-    # Refused although a later message of C2 follows. Without the last one of C1, the one before it decides.
+    # Refused although a later message of C2 follows. Without the last message of C1, the one before it decides.
     _send_named(world, pipeline, ("C2", "none yet"), *named, ("C1", "none"), ("C1", "none again"))
     with world.open_run(pipeline) as outside:
         counting = _Counting(outside.ledger)
@@ -173,7 +173,7 @@ def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_s
 def test_an_orphan_takes_no_message_that_collides_with_it_wherever_the_batch_is_cut(
     world: World, monkeypatch: pytest.MonkeyPatch, altered: str, batch_messages: int
 ) -> None:
-    monkeypatch.setattr(refused_rows, "PART", 2)  # of the search, where there is a trigger
+    monkeypatch.setattr(refused_rows, "PART", 2)  # for the search, if there is a trigger
     pipeline = _customers(world, "name text primary key", "'one'", altered, batch_messages=batch_messages)
     numbered = [("C1", 1, "none"), ("C2", 1, "one"), ("C3", 3, "none"), ("C3", 4, "one"), ("C4", 3, "one")]
     send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in numbered])
@@ -206,7 +206,7 @@ def test_orphans_of_one_key_are_found_with_few_writes(world: World) -> None:
 
 @pytest.mark.slow
 def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) -> None:
-    """An upsert that publishes the newest message of each key: where it is refused, the one before decides."""
+    """An upsert publishes the newest message of each key: if it is refused, the one before decides."""
     pipeline = world.new_pipeline("upsert", partitions=1)
     world.drain(pipeline)
     world.rows(f"alter table {pipeline.contract.row_table.name} add check (name <> 'bad')")
@@ -250,7 +250,7 @@ def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected
 
 @pytest.mark.slow
 def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
-    """By a deferred key, since publish writes rows first. One message is rejected for itself alone."""
+    """By a deferred key, since publish writes rows first. Only one message is rejected for itself."""
     pipeline = world.new_pipeline()
     world.drain(pipeline)
     rows, sums = pipeline.contract.row_table.name, pipeline.contract.accumulates[0].name
@@ -279,7 +279,7 @@ def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(
 
 
 def test_a_row_may_reference_a_key_whose_newest_message_is_rejected(world: World) -> None:
-    """C2 refers to C1, of which the newest message is refused and the one before it not; C3 refers to C2."""
+    """C2 refers to C1, whose newest message is refused and the one before it not; C3 refers to C2."""
     pipeline, table = _people(world)
     messages = [("C3", 3, "C2"), ("C1", 1, "C1"), ("C2", 2, "C1"), ("C1", 66, "C1")]
     send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in messages])
@@ -290,7 +290,7 @@ def test_a_row_may_reference_a_key_whose_newest_message_is_rejected(world: World
 
 
 def _people(world: World, action: str = "", **limits: Any) -> tuple[Pipeline, str]:
-    """An upsert whose rows refer to each other by name, and its table, which refuses customer C66."""
+    """Return an upsert whose rows refer to each other by name, and its table, which refuses customer C66."""
     pipeline = world.new_pipeline("upsert", partitions=1, **limits)
     world.drain(pipeline)
     table = pipeline.contract.row_table.name
@@ -304,7 +304,7 @@ def test_an_identity_column_is_no_other_key(world: World, monkeypatch: pytest.Mo
     pipeline = world.new_pipeline("upsert", partitions=1)
     world.drain(pipeline)
     world.rows(f"alter table {pipeline.contract.row_table.name} add id bigint generated always as identity unique")
-    monkeypatch.delitem(cast("dict[str, Any]", queries()), "upsert_in_order")  # KeyError where it is used
+    monkeypatch.delitem(cast("dict[str, Any]", queries()), "upsert_in_order")  # KeyError if it is used
     _send_named(world, pipeline, ("C1", "one"), ("C2", "two"), ("C1", "three"))
     world.drain(pipeline)
     rows = world.rows(f"select _key, name from {pipeline.contract.row_table.name} order by _key")
@@ -381,18 +381,18 @@ def test_more_refused_rows_than_are_isolated_fail_the_batch(world: World, monkey
 
 
 def _views(world: World, *alterations: str) -> Pipeline:
-    """An append without a transform, whose table has been altered."""
+    """Return an append without a transform, whose table has been altered."""
     pipeline = world.new_pipeline("append", transform=None)
-    world.drain(pipeline)  # the table is made
+    world.drain(pipeline)  # the table is created
     for statement in alterations:
         world.rows(statement.format(pipeline.contract.row_table.name))
     return pipeline
 
 
 def _customers(world: World, known: str, values: str, *alterations: str, **limits: Any) -> Pipeline:
-    """An upsert whose table has another key and has been altered, beside a table `known` with one row of `values`."""
+    """Return an upsert whose table is altered and has another key, beside a table `known` with one row of `values`."""
     pipeline = world.new_pipeline("upsert", partitions=1, **limits)
-    world.drain(pipeline)  # the table is made
+    world.drain(pipeline)  # the table is created
     table = pipeline.contract.row_table.name
     with psycopg.connect(world.endpoints.postgres_url, options=f"-c search_path={pipeline.name}") as connection:
         for statement in (
@@ -408,7 +408,7 @@ def _customers(world: World, known: str, values: str, *alterations: str, **limit
 
 
 class _Counting:
-    """A run's hold on the ledger, which counts how often the batch is read, and what each search of it finds."""
+    """A run's ledger that counts the readings of the batch and the messages found by each search."""
 
     def __init__(self, ledger: Any) -> None:
         self._ledger, self.readings, self.found = ledger, 0, list[int]()

@@ -1,4 +1,4 @@
-"""The next batch is staged while one is audited and published: the same tables come of it, whatever is in between."""
+"""Speculative batches, staged while another one is audited and published: the tables are the same, whatever happens."""
 
 import gc
 import logging
@@ -29,13 +29,13 @@ from tests.support.staged_ahead import batch_by_batch, staged_ahead, wait_until_
 from tests.support.waiting import wait_for, within
 from tests.support.world import World, transfer, transfers
 
-SIZE = 100  # messages of a batch
+SIZE = 100  # messages per batch
 ONE_BY_ONE = Budget(ahead=False)
 
 
 @pytest.fixture
 def adopted(caplog: pytest.LogCaptureFixture) -> Callable[[], int]:
-    """How many batches were staged ahead."""
+    """Return a function that counts the adopted speculative batches."""
     caplog.set_level(logging.INFO, "platform_defs.engine.prefetch")
     return lambda: sum("was staged while" in record.getMessage() for record in caplog.records)
 
@@ -108,7 +108,7 @@ def test_what_is_staged_belongs_to_no_batch_until_the_one_before_has_committed(w
         first = next(batches)
         assert seen[0]["batch_id"] == first.batch_id
         assert world.rows("select pending from tidegate.pipeline where name = %s", pipeline.name) == [{"pending": None}]
-        wait_until_staged(world, pipeline)  # the sweep has left it
+        wait_until_staged(world, pipeline)  # the sweep has kept it
     assert nothing_is_left(world, pipeline)
     assert world.position(pipeline) == dict.fromkeys(range(4), SIZE // 4)
 
@@ -153,7 +153,7 @@ def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Ca
     assert staged_ahead(world, pipeline) == []
     assert world.table(pipeline) == []
     assert [batch.messages for batch in world.drain(pipeline)] == [SIZE] * 3
-    assert adopted() == 0  # the first had failed before, and nothing is staged ahead in that turn
+    assert adopted() == 0  # the first had failed before, and nothing is prefetched in that turn
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_halt_takes_what_is_staged_ahead_with_it(world: World) -> None:
 
 
 def dividing(transform: Any) -> Callable[[DataFrame], DataFrame]:
-    """Fails on the message that says so, and on no other."""
+    """Fail on the message whose memo is `poison`."""
     amount = F.expr("if(memo = 'poison', cast(amount / (amount - amount) as decimal(18, 2)), amount)")
     return lambda messages: transform(messages.withColumn("amount", amount))
 
@@ -185,12 +185,12 @@ def test_a_message_on_which_the_transform_fails_ahead_is_found_in_its_own_batch(
     assert nothing_is_left(world, pipeline)
 
 
-TRIES = 4  # of a task
+TRIES = 4  # per task
 
 
 @dataclass(frozen=True)
 class Failing:
-    """The real source, which fails on offsets from `start` on until it has failed a job; `failed` grows with each."""
+    """The real source, which fails on offsets from `start` on until it has failed a job; `failed` grows each time."""
 
     real: Source
     start: int
@@ -219,7 +219,7 @@ def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
 
     with batch_by_batch(world, pipeline, change) as batches:
         assert [batch.messages for batch in batches] == [SIZE] * 3
-    assert adopted() == 0  # nor is a third one staged ahead after that
+    assert adopted() == 0  # nor is a third one prefetched after that
     counted = "select failed_tries, batch_failures from tidegate.pipeline where name = %s"
     assert world.rows(counted, pipeline.name) == [{"failed_tries": 0, "batch_failures": 0}]
     assert nothing_is_left(world, pipeline)
@@ -228,7 +228,7 @@ def test_a_guess_that_fails_fails_alone_and_counts_against_no_batch(
 def sleeping(seconds: float) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def sleep(batches: Iterator[Any]) -> Iterator[Any]:
 
-        time.sleep(seconds)  # as a lookup's server would be waited for
+        time.sleep(seconds)  # as one would wait for a lookup's server
         yield from batches
 
     return sleep
@@ -244,7 +244,7 @@ def test_a_job_of_the_transform_itself_cannot_hold_the_batch_before_longer_than_
     assert transform
 
     def asking_first(messages: DataFrame) -> DataFrame:
-        if not calls and staged_ahead(world, pipeline):  # it is called for the guess, and not for the batch before
+        if not calls and staged_ahead(world, pipeline):  # called for the prefetch, not for the batch before
             calls.append(1)
             spark.range(0, 1, 1, 1).mapInArrow(sleeping(600.0), "id bigint").collect()
         return transform(messages)
@@ -276,7 +276,7 @@ def test_a_run_that_is_overtaken_publishes_nothing_of_what_it_staged_ahead(world
 
 @dataclass(frozen=True)
 class Endless:
-    """The real source, which never gets to the end of a range that begins at `start`."""
+    """The real source, which never reaches the end of a range that begins at `start`."""
 
     real: Source
     start: int

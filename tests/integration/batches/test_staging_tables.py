@@ -1,4 +1,4 @@
-"""What a batch stages: in tables that are kept, which hold one try at a time; and what a try leaves there."""
+"""The staging tables: reused, with one attempt at a time; and what an attempt leaves in them."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -126,7 +126,7 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
         columns=(*pipeline.contract.row_table.columns, Column("x", INTEGER, required=False)),
     )
     changed = replace(pipeline.contract, tables=(more, *pipeline.contract.accumulates))
-    with world.open_run(pipeline) as run:  # staging tables are those of its role
+    with world.open_run(pipeline) as run:  # staging tables belong to its role
         held: Any = run.ledger
         session, new_id = held.connection, 2**40
         assert staging_tables.take(session, pipeline.contract, pipeline.name, new_id) == old["table_id"]
@@ -137,7 +137,7 @@ def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_droppe
 
 
 def _staged_and_left(world: World, pipeline: Pipeline, outside: RunContext) -> str:
-    """A try at the next batch that came no further than a row; the table that it is in."""
+    """Stage one row of the next batch and stop there; return its staging table."""
     pending = plan_batch(pipeline.contract, outside)
     assert pending is not None
     table = world.staging_table(outside.ledger.open_staging(pending).staging_id)
@@ -146,7 +146,7 @@ def _staged_and_left(world: World, pipeline: Pipeline, outside: RunContext) -> s
 
 
 class _Interrupting:
-    """A connection, with something that happens once, after this query."""
+    """A connection that calls `act` after this query."""
 
     def __init__(self, connection: psycopg.Connection, query: str, act: Callable[[], None]) -> None:
         self._connection, self._query, self._act = connection, query, act

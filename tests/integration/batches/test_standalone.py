@@ -50,7 +50,7 @@ def test_transfers_are_staged_exactly_once_though_an_executor_is_killed(world: W
 def test_ranges_are_published_directly_exactly_once_though_an_executor_is_killed(
     world: World, cluster: Standalone
 ) -> None:
-    """Of four ranges each is there once, also the one whose first attempt went on without its executor."""
+    """Each of four ranges is there once, even the one whose first attempt went on without its executor."""
     pipeline = direct_views(world.new_pipeline("append").name)
     views = [item.value for item in Samples(pipeline.contract, seed=1).good(MESSAGES)]
     world.send(pipeline, [*views, b"not json"])
@@ -79,7 +79,7 @@ def test_an_executor_with_another_installation_is_refused_and_no_message_is_blam
 
 
 def _carried(cluster: Standalone, pipeline: Pipeline, made: Callable[[str], Pipeline]) -> Run:
-    """A run whose first task kills the executor that it is in."""
+    """Run the pipeline with a first task that kills its own executor."""
     killed = mark(pipeline)
     run = Run(pipeline, play=partial(_carry, cluster.url, made, killed))
     run.end()
@@ -95,7 +95,7 @@ def _is_exact(world: World, pipeline: Pipeline) -> None:
 
 
 def _carry(url: str, made: Callable[[str], Pipeline], kills: Path | None, name: str, *given: Any) -> None:
-    """What the run does: as one that is told of the master by settings alone. `kills`: with a task that does."""
+    """Process batches as a run that gets the master from settings alone. With `kills`, a task kills its executor."""
     os.environ |= {"TIDEGATE_SPARK_MASTER": url, "TIDEGATE_SPARK_SECRET": SECRET_OF_TESTS, "SPARK_LOCAL_IP": LOCALHOST}
     offsets.MESSAGES_WORTH_A_TASK = 600  # so that each partition has a task of its own
     mouth = next(item for item in given if isinstance(item, Connection))
@@ -113,7 +113,7 @@ def _carry(url: str, made: Callable[[str], Pipeline], kills: Path | None, name: 
 
 
 def _kill_own_executor(killed: Path) -> None:
-    """In a task: leave the process that has started the executor, and kill that."""
+    """Write the pid of the executor's parent process, and kill the executor, from within a task."""
     above = psutil.Process().parents()
     executor = next(one for one in above if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
     killed.write_text(str(executor.ppid()))

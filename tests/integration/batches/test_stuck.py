@@ -1,4 +1,4 @@
-"""Batches that never end, and runs that are stopped: what is cancelled, and what is counted against whom."""
+"""Batches that never end, and runs that are stopped: what is cancelled, and what counts as a failure."""
 
 import os
 import signal
@@ -34,13 +34,13 @@ FOR_EVER = 1_000_000.0  # seconds
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
 
 def stuck(world: World, folder: Path) -> Pipeline:
-    """A pipeline with messages whose transform never returns; its Python workers leave their pids in `folder`."""
+    """Return a pipeline with a transform that never returns; its Python workers leave their pids in `folder`."""
     folder.mkdir()
     pipeline = single_entry(world, _sleeping(str(folder)))
     world.send(pipeline, transfers(4))
@@ -64,11 +64,11 @@ def workers(folder: Path) -> list[int]:
 def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on(
     world: World, instance: DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as a run has hands: without a limit, no other pipeline would get a turn."""
+    """There are as many as a run has workers: without a limit, no other pipeline would get a turn."""
     hanging = [stuck(world, tmp_path / name) for name in "abc"]
     innocent = world.new_pipeline("append")
     world.send(innocent, views(1))
-    world.drain(innocent)  # Spark and its workers have started: the time that the others have is their own
+    world.drain(innocent)  # Spark and its workers have started: the others' time does not include that
     world.send(innocent, views(1))
     monkeypatch.setenv("TIDEGATE_BATCH_TIMEOUT_SECONDS", "8")
     result = execute(instance, *hanging, innocent)
@@ -103,13 +103,13 @@ def test_what_was_cancelled_because_the_run_was_stopped_is_no_failure(
 
 
 def die(world: World, pipeline: Pipeline) -> None:
-    """A run takes the pipeline over and is killed: its session goes, and it releases nothing."""
+    """Let a run take the pipeline over and die: its session goes, and it releases nothing."""
     acquire(world.ledger.url, pipeline.contract).connection.close()
     wait_for(lambda: not world.ledger.status(pipeline.name).held)
 
 
 def pending(world: World) -> Pipeline:
-    """A pipeline with a batch whose offsets are fixed, and no failure."""
+    """Return a pipeline with a batch whose offsets are fixed, and no failure."""
     pipeline = world.caught_up()
     world.send(pipeline, transfers(4))
     with world.open_run(pipeline) as outside:
@@ -122,7 +122,7 @@ def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
     pipeline = pending(world)
     world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 2, pipeline.name)
     die(world, pipeline)
-    assert failures(world, pipeline)[1] == TRIES - 2  # who comes next notes it
+    assert failures(world, pipeline)[1] == TRIES - 2  # the next run records it
     die(world, pipeline)
     assert failures(world, pipeline)[1] == TRIES - 1
     detail = halted(world, pipeline, "keeps_failing")

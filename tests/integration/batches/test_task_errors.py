@@ -1,4 +1,4 @@
-"""An error that a task raises on purpose reaches the driver as what it was; what comes otherwise is Spark's own."""
+"""An error that a task raises on purpose reaches the driver unchanged; any other error is Spark's own."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ QUOTED = f"\nplatform_defs.errors.{LedgerAway.__name__}: a message says so"
 
 def _raises(error: Exception, _work: TaskWork, _: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     raise error
-    yield  # pyright: ignore[reportUnreachable]  # makes a generator of it, as Spark wants
+    yield  # pyright: ignore[reportUnreachable]  # makes it a generator, as Spark requires
 
 
 def _quotes(_work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -48,7 +48,7 @@ def _passes_on(_work: TaskWork, batches: Iterator[pa.RecordBatch]) -> Iterator[p
 
 
 def failed(frame: DataFrame) -> TidegateError:
-    """What the driver gets where a job fails."""
+    """Return the error that the driver gets when a job fails."""
     with pytest.raises(TidegateError) as found:
         run(frame, WORK)
     return found.value
@@ -69,7 +69,7 @@ RAISED = [
 def test_what_a_task_raises_on_purpose_arrives_with_its_data(
     spark: Callable[[], SparkSession], error: TidegateError
 ) -> None:
-    """Through another task's function behind it, too: there it is only what feeds that one."""
+    """Also through another task's function behind it, which only consumes its output."""
     found = failed(read(spark(), partial(_raises, error)).mapInArrow(bound(_passes_on, WORK), "value string"))
     assert (type(found), str(found), vars(found)) == (type(error), str(error), vars(error))
 

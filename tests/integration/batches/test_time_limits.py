@@ -1,4 +1,4 @@
-"""Limits of time that a role has: none of them ends a batch, whichever client a statement is sent with."""
+"""Time limits of a role: none of them ends a batch, whichever client sends a statement."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ MANY = BatchRule("enough", "slow", "ExpectTableRowCountToBeBetween", {"min_value
 
 
 class SlowCopy(ChangedArea):
-    """Its COPY lasts longer than the limit."""
+    """A staging area whose COPY lasts longer than the limit."""
 
     @override
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
@@ -47,7 +47,7 @@ class SlowCopy(ChangedArea):
 
 def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        time.sleep(LONGER)  # a COPY lasts as long as its rows take to come: that it outlasts the limit is the test
+        time.sleep(LONGER)  # a COPY takes as long as its rows: the test is that it exceeds the limit
         yield batch
 
 
@@ -55,7 +55,7 @@ def _slowly(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_a_batch_that_takes_longer_than_its_role_may_is_published(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its COPY and its publication outlast each limit, and its session sits idle for longer while it is read."""
+    """Its COPY and its publication exceed each limit, and its session is idle for longer while it is read."""
     pipeline, opened = world.caught_up(), PostgresLease.open_staging
     _delay_writes(world, pipeline.contract.row_table.name)
 
@@ -106,7 +106,7 @@ def test_a_limit_that_the_url_names_is_kept(world: World) -> None:
 
 
 def _delay_writes(world: World, table: str) -> None:
-    """Each statement that inserts into the table takes LONGER."""
+    """Make each statement that inserts into the table take LONGER."""
     body = f"begin perform pg_sleep({LONGER}); return null; end"
     world.rows(f"create function {table}_slow() returns trigger language plpgsql as $$ {body} $$")
     world.rows(f"create trigger slow after insert on {table} for each statement execute function {table}_slow()")
@@ -114,7 +114,7 @@ def _delay_writes(world: World, table: str) -> None:
 
 @contextmanager
 def limited_role(world: World) -> Iterator[None]:
-    """Every session of our role that begins inside the block has all these limits."""
+    """Set all these limits for every session of our role that begins inside the block."""
     with world.session() as session:
         for name in NAMES:
             session.execute(sql.SQL("ALTER ROLE CURRENT_USER SET {} = {}").format(sql.Identifier(name), f"{LIMIT}s"))

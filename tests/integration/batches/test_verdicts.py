@@ -1,4 +1,4 @@
-"""Each kind of error, planted at each place of a batch, has the verdict of platform_defs/errors/error_policy.py."""
+"""The policy in platform_defs/errors/error_policy.py for each kind of error, at each place of a batch."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
@@ -64,7 +64,7 @@ def test_whatever_postgres_raises_becomes_the_error_of_its_verdict(endpoints: En
     "code", ["CLUSTER_AUTHORIZATION_FAILED", "TOPIC_AUTHORIZATION_FAILED", "LEADER_NOT_AVAILABLE", "INVALID_REQUEST"]
 )
 def test_what_kafka_refuses_of_a_look_is_the_answer_of_the_topic_that_it_is_about(world: World, code: str) -> None:
-    """The real client, of which one question is answered with an error of Kafka's. One about the cluster is of all."""
+    """The real client, with an error from Kafka for one query. An error about the cluster applies to all topics."""
     pipelines = [world.new_pipeline() for _ in range(2)]
     one, other = (pipeline.contract.topic for pipeline in pipelines)
     assert all(map(world.ends, pipelines)), "asked until their partitions have leaders"
@@ -90,13 +90,13 @@ def test_what_kafka_refuses_of_a_look_is_the_answer_of_the_topic_that_it_is_abou
 
 @dataclass(frozen=True)
 class FailingSource:
-    """The real source, which raises once it has been asked."""
+    """The real source, which raises on its first read."""
 
     error: Exception
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:  # noqa: ARG002  # the port's
         raise self.error
-        yield  # pyright: ignore[reportUnreachable]  # makes a generator of it
+        yield  # pyright: ignore[reportUnreachable]  # makes it a generator
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class FailingArea:
 
 @dataclass
 class Failing:
-    """Something real, one of whose methods raises, or gives something else."""
+    """The real object with one method replaced."""
 
     real: Any
     method: str
@@ -191,7 +191,7 @@ PLANTED: dict[str, tuple[Callable[[RunContext], RunContext], type[TidegateError]
 }
 
 
-# Spark tries a task that fails four times: of what fails in one, this is played every time, the others in test-all.
+# Spark tries a failing task four times: of the errors in tasks, this one always runs, the others in test-all.
 OFTEN = {"COPY: a deadlock"}
 
 
@@ -201,7 +201,7 @@ OFTEN = {"COPY: a deadlock"}
 def test_each_error_at_each_place_has_its_verdict_and_backs_the_pipeline_off(world: World, all_of_them: bool) -> None:
     """And nothing of it stays: the same batch commits once the error is gone."""
     pipeline = world.new_pipeline()
-    world.drain(pipeline)  # the ledger and the tables are made
+    world.drain(pipeline)  # the ledger and the tables are created
     world.send(pipeline, transfers(4))
     for what, (change, kind, counted) in PLANTED.items():
         if (what.startswith(("read", "COPY")) and what not in OFTEN) != all_of_them:
@@ -230,7 +230,7 @@ NOT_THE_ROWS: dict[str, tuple[type[TidegateError], tuple[int, int]]] = {
 @pytest.mark.parametrize("code", [*REFUSED_WHILE_WRITING, *NOT_THE_ROWS, "XX001"])
 def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_no_messages(world: World, code: str) -> None:
     pipeline = single_entry(world, plain)
-    world.drain(pipeline)  # the tables are made
+    world.drain(pipeline)  # the tables are created
     refuse_rows(world, pipeline, code, "amount = 666")
     places = world.send(pipeline, [*transfers(3), transfer(9, "666.00")])
     if code in REFUSED_WHILE_WRITING:

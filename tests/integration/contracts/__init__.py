@@ -1,1 +1,1 @@
-"""Contracts that change, and what becomes of tables."""
+"""Tests of contracts that change, and the resulting tables."""

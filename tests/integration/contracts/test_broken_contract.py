@@ -1,6 +1,6 @@
-"""Dagster's own commands in a project with a contract that cannot be used: the good pipelines run beside it.
+"""Dagster's own commands in a project with a broken contract: the good pipelines run beside it.
 
-And what a pipeline without batch rules need not wait for.
+A pipeline without batch rules does not load what those need.
 """
 
 import os
@@ -40,7 +40,7 @@ assert "great_expectations" not in sys.modules
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of this project in which the contract of page_views has a typo."""
+    """Return a copy of this project in which the contract of page_views has a typo."""
     root = tmp_path_factory.mktemp("project") / "tidegate"
     for folder in ("assets", "platform_defs", "resources"):
         copytree(PROJECT_ROOT / folder, root / folder, ignore=ignore_patterns("__pycache__"))
@@ -52,7 +52,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def dagster(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """A command of Dagster in that project, whose code goes before the installed one."""
+    """Run a Dagster command in that project, whose code takes precedence over the installed one."""
     return subprocess.run(
         [str(DAGSTER), *command, "-m", "platform_defs.definitions"],
         cwd=project,
@@ -65,7 +65,7 @@ def dagster(project: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def with_topic(world: World) -> None:
-    """Eight more messages of bank.transfers, which is created where it is missing."""
+    """Send eight more messages to bank.transfers, and create the topic if it is missing."""
     pipeline = find_pipeline("bank_transfers")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
         world.create_topic(pipeline.contract.topic)

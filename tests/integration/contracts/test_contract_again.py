@@ -80,7 +80,7 @@ def counts(report: Report) -> tuple[bool, int, int, Mapping[str, int]]:
 
 
 def unattributed(world: World, pipeline: Pipeline) -> None:
-    """Make the batches those of a ledger that did not keep under which application a batch was made."""
+    """Remove the batches' application numbers, as in a ledger that did not record them."""
     world.rows("update tidegate.batch set contract_application = null where pipeline = %s", pipeline.name)
 
 
@@ -192,7 +192,7 @@ def test_a_renamed_column_is_compared_once_the_contract_no_longer_names_the_rena
     after = renamed(before, "url", "address")
     apply(world, after, Given(breaking=True))
     later = without_renames(after)
-    execute(world, later, str(batch.batch_id))  # records the contract; 8 messages keep their rows of the first one
+    execute(world, later, str(batch.batch_id))  # records the contract; 8 messages keep their rows from the first one
     for report in checked(world, later):
         assert counts(report) == (True, 0, 0, {}), report.explanation
     corrupt(world, later, "address")
@@ -242,7 +242,7 @@ def _statements() -> dict[str, Any]:
 
 @pytest.mark.longest
 def test_a_column_that_was_renamed_when_its_contract_comes_again_is_counted(world: World) -> None:
-    """Rows of the first time have the value in the new column, and verify does not compare the old one."""
+    """Rows from the first time have the value in the new column, and verify does not compare the old one."""
     first = changed(with_field(views(world)), "r1")
     apply(world, first)
     world.send(first, [view(8, channel="of 8")])

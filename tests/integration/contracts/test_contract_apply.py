@@ -1,4 +1,4 @@
-"""A contract changes: what apply does to the tables, to a run, to another apply, and to itself."""
+"""A contract changes: the effect of apply on the tables, a run, another apply, and itself."""
 
 import threading
 from dataclasses import replace
@@ -20,7 +20,7 @@ from tests.support.world import World
 
 
 def views(world: World, count: int = 8, **properties: Any) -> Pipeline:
-    """An append table without a transform, of so many messages in one batch."""
+    """Return a pipeline with an append table and no transform, which has read `count` messages."""
     pipeline = world.new_pipeline("append", transform=None)
     pipeline = replace(pipeline, contract=replace(pipeline.contract, **properties))
     world.send(pipeline, [view(number) for number in range(count)])
@@ -31,7 +31,7 @@ def views(world: World, count: int = 8, **properties: Any) -> Pipeline:
 def with_field(
     pipeline: Pipeline, name: str = "channel", version: str = "1.1.0", *, required: bool = False
 ) -> Pipeline:
-    """The pipeline with one more field, and its column."""
+    """Return the pipeline with one more field, and its column."""
     old = pipeline.contract
     rules = (RowRule(f"{name}_required", name, "required", None, ""),) if required else ()
     made = Field(name, STRING, required, rules)
@@ -47,10 +47,10 @@ def changed(
     batch_rules: tuple[BatchRule, ...] | None = None,
     **others: Any,
 ) -> Pipeline:
-    """The pipeline with another contract, and other columns or rules of its row table."""
+    """Return the pipeline with another contract, and other columns or rules of its row table."""
     old = pipeline.contract
     table = replace(old.row_table, columns=columns or old.row_table.columns)
-    if batch_rules is not None:  # which asks nothing of the table
+    if batch_rules is not None:  # which has no effect on the table
         table = replace(table, batch_rules=batch_rules)
     new: Contract = replace(old, version=version, tables=(table, *old.accumulates), **others)
     return replace(pipeline, contract=new)
@@ -61,7 +61,7 @@ def apply(world: World, pipeline: Pipeline, given: Given | None = None) -> evolv
 
 
 def columns(world: World, table: Table) -> dict[str, tuple[str, bool]]:
-    """By name, the type and whether it is NOT NULL; without Tidegate's own."""
+    """Return the type and NOT NULL flag of each column by name, without Tidegate's own columns."""
     asked = (
         "select attname, format_type(atttypid, atttypmod) as type, attnotnull from pg_attribute "
         "where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped and left(attname, 1) <> '_'"
@@ -70,7 +70,7 @@ def columns(world: World, table: Table) -> dict[str, tuple[str, bool]]:
 
 
 def versions(world: World, pipeline: Pipeline) -> list[tuple[str, bool, bool]]:
-    """Of each contract that the ledger has: version, by command, in force."""
+    """Return (version, by command, in force) for each contract in the ledger."""
     asked = (
         "select c.version, c.by_command, p.contract_digest = c.digest as in_force from tidegate.contract as c "
         "join tidegate.pipeline as p on p.name = c.pipeline where c.pipeline = %s order by c.applied_at"
@@ -133,7 +133,7 @@ def test_a_run_applies_what_is_free_where_the_contract_lets_it(world: World) -> 
 
 
 def test_a_run_adds_no_field_that_messages_without_a_schema_may_have_already(world: World) -> None:
-    """JSON is read without one: of fields that the contract did not name, the ledger has the messages' number alone."""
+    """JSON has none: for fields that the contract did not name, the ledger only has the number of messages."""
     before = views(world, evolution="additive")
     world.send(before, [view(8, channel=5)])
     assert [batch.rows for batch in world.drain(before)] == [1]
@@ -314,7 +314,7 @@ def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world
     world.drain(pipeline)
     after = with_field(pipeline)
     done = apply(world, after)
-    assert len(done.plan.statements) == 1  # not what the table lacks beside it: that is the user's own
+    assert len(done.plan.statements) == 1  # not what else the table lacks: that is the user's choice
     world.send(after, [view(8, channel="web")])
     world.drain(after)
     exact(world, after)

@@ -1,4 +1,4 @@
-"""A column's name comes again: for another column, after a rename, or after the one that had it was dropped."""
+"""A column's name is reused: for another column, after a rename, or after its column was dropped."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,7 +24,7 @@ from tests.support.world import World
 
 
 def renamed(pipeline: Pipeline, old: str, new: str) -> Pipeline:
-    """The field and its column under another name; messages have the old one."""
+    """Return the pipeline with the field and its column renamed; messages have the old name."""
     contract = pipeline.contract
     fields = tuple(
         replace(f, name=new, physical_path=(old,), rules=tuple(replace(rule, field=new) for rule in f.rules))
@@ -37,7 +37,7 @@ def renamed(pipeline: Pipeline, old: str, new: str) -> Pipeline:
 
 
 def without(pipeline: Pipeline, name: str) -> Pipeline:
-    """The next version, without the field and its column."""
+    """Return the next version, without the field and its column."""
     contract = pipeline.contract
     fields = tuple(item for item in contract.fields if item.name != name)
     columns = tuple(column for column in contract.row_table.columns if column.name != name)
@@ -52,7 +52,7 @@ def optional_tier(pipeline: Pipeline, version: str) -> Pipeline:
 
 
 def upserted(world: World, pipeline: Pipeline, *messages: tuple[str, bytes]) -> list[tuple[str, str | None]]:
-    """Send messages by key and run; of each row then, key and tier."""
+    """Send messages by key and run; return key and tier of each row."""
     world.send(pipeline, [value for _, value in messages], keys=[key.encode() for key, _ in messages], partition=0)
     world.drain(pipeline)
     found = world.rows(f"select _key, tier from {pipeline.contract.row_table.name} order by 1")
@@ -122,7 +122,7 @@ def test_a_table_of_an_older_version_gets_not_null_while_it_is_read_and_written(
     assert world.rows(left, NOT_NULL, table.name) == []
     world.rows(f"update {table.name} set tier = 'gold'")
     with world.session() as reader, reader.transaction():
-        reader.execute(f"select * from {table.name}")  # holds its lock until the end
+        reader.execute(f"select * from {table.name}")  # keeps its lock until the end
         monkeypatch.setattr(evolve, "TRIES", 1)
         with pytest.raises(LedgerAway, match=f"session {reader.info.backend_pid} "):
             evolve.set_not_null(url, pipeline.contract)
@@ -140,7 +140,7 @@ def test_a_table_of_an_older_version_gets_not_null_while_it_is_read_and_written(
 
 
 def noting(notices: list[str]) -> Callable[..., Connection]:
-    """Connect as always, and keep what Postgres says while it alters tables."""
+    """Connect as usual, and record Postgres' notices while it alters tables."""
 
     def connect(*given: Any) -> Connection:
         connection = postgres.connect(*given)

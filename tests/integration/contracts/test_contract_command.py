@@ -1,4 +1,4 @@
-"""`tidegate contract diff` and `apply`, as they are called."""
+"""`tidegate contract diff` and `apply` on the command line."""
 
 import json
 

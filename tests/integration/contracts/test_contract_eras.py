@@ -1,4 +1,4 @@
-"""A contract has changed since batches were published: verify judges each batch by its own, and says what it cannot."""
+"""Contract changes since publication: verify checks each batch by its own, and reports what it cannot check."""
 
 from dataclasses import replace
 
@@ -21,20 +21,20 @@ MOST = RowRule("duration_maximum", "duration_ms", "maximum", 0, "")
 
 
 def with_channel(messages: DataFrame) -> DataFrame:
-    """Two postings of each transfer, with the channel of the transfer."""
+    """Return two postings per transfer, with the channel of the transfer."""
     sides = [F.struct(F.col(f"{side}_account").alias("account"), "amount") for side in ("debit", "credit")]
     columns = ("currency", "occurred_at", "channel", "_partition", "_offset")
     return messages.select("transfer_id", F.inline(F.array(*sides)), *columns)
 
 
 def only_with_channel(messages: DataFrame) -> DataFrame:
-    """The same, by one who expects that every message has a channel."""
+    """Return the same, but fail on a message without a channel."""
     demanded = F.when(F.col("channel").isNull(), F.raise_error(F.lit("no channel"))).otherwise(F.col("channel"))
     return with_channel(messages.withColumn("channel", demanded))
 
 
 def doubled(messages: DataFrame) -> DataFrame:
-    """Postings of twice the amount."""
+    """Return postings of twice the amount."""
     return with_channel(messages.withColumn("amount", (F.col("amount") * 2).cast("decimal(18,2)")))
 
 
@@ -43,7 +43,7 @@ def without_channel(messages: DataFrame) -> DataFrame:
 
 
 def channelled(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with one more field, which the transform reads and writes."""
+    """Return the pipeline with one more field, which the transform reads and writes."""
     fields = (*pipeline.contract.fields, Field("channel", STRING, False, ()))
     columns = (*pipeline.contract.row_table.columns, Column("channel", STRING, False))
     return replace(changed(pipeline, "1.1.0", fields=fields, columns=columns), transform=with_channel)
@@ -60,7 +60,7 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     world.send(before, transfers(8), partition=0)
     world.drain(before)
     after = channelled(before)
-    exact(world, after)  # before it is applied: the transform of the file is newer than the ledger's contract
+    exact(world, after)  # before it is applied: the file's transform is newer than the ledger's contract
     apply(world, after)
     world.send(after, [value[:-1] + b',"channel":"web"}' for value in transfers(8, 8)], partition=0)
     world.drain(after)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.xdist_group("registry")
 
 @pytest.fixture
 def registry(home: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
-    """The embedded registry, of which the ledger knows nothing."""
+    """Return the embedded registry under a name that the ledger does not know."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     stack.up(registry=True)
     return registry_alone()
@@ -49,7 +49,7 @@ def client(registry: Registry) -> SchemaRegistryClient:
 
 
 def contract_of(kind: Format, compatibility: str = "FULL_TRANSITIVE", **wire: Any) -> Contract:
-    """Transfers on a topic of their own."""
+    """Return the contract of transfers, on its own topic."""
     topic = f"t{uuid4().hex[:8]}"
     contract = find_contract("bank_transfers")
     fields = contract.fields
@@ -60,7 +60,7 @@ def contract_of(kind: Format, compatibility: str = "FULL_TRANSITIVE", **wire: An
 
 
 def imported(subject: str, registry: Registry, folder: Path, **wanted: str) -> Contract:
-    """The contract that the loader reads of a registered schema."""
+    """Return the contract imported from a registered schema, as the loader reads it."""
     made = import_from_registry(subject, registry, Wanted(**wanted))
     path = folder / "made.odcs.yaml"
     path.write_text(made.text)
@@ -160,7 +160,7 @@ def test_a_number_that_the_files_history_has_used_is_not_used_again(registry: Re
 
 
 def gate_of(contract: Contract, folder: Path, monkeypatch: pytest.MonkeyPatch) -> gates.Checked:
-    """What `tidegate contract check --against registry` says of one contract."""
+    """Return the result of `tidegate contract check --against registry` for one contract."""
     path = folder / "contracts" / contract.domain / f"{contract.topic}.odcs.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(written.text(contract))
@@ -231,7 +231,7 @@ def test_made_up_messages_of_an_imported_contract_become_rows_and_their_schema_i
 
 
 def asked(*arguments: str) -> Any:
-    """The JSON of a command's answer."""
+    """Return a command's JSON output."""
     done = CliRunner().invoke(app, [*arguments, "-o", "json"])
     assert done.exit_code == 0, done.exception
     return json.loads(done.stdout)

@@ -1,4 +1,4 @@
-"""An upsert whose keys are read in another way: no run and no apply goes on with rows of the keys before."""
+"""An upsert whose keys are read in another way: no run and no apply goes on with rows under the previous keys."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +16,12 @@ from tests.support.replays import execute
 from tests.support.world import World
 from tests.unit.registry.registry_double import registry_double, says
 
-JSON = b'\0\0\0\0\x07{"id":1}'  # a key: as text, that is not the one that it holds
+JSON = b'\0\0\0\0\x07{"id":1}'  # a key: as text, not the same one
 
 
 @pytest.fixture
 def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """The world with a registry that has one schema, of id 7."""
+    """Yield the world with a registry that has one schema, with id 7."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     process._kept.clear()
     with registry_double() as registry:

@@ -1,4 +1,4 @@
-"""What `contract apply` waits for, and what it says of who holds it: a reader, a pooler, a role with few rights."""
+"""Locks that `contract apply` waits for, and its report of their owners: a reader, a pooler, a restricted role."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from tests.support.world import World
 
 @contextmanager
 def reader(world: World, table: str) -> Iterator[None]:
-    """A session in a transaction that has read the table."""
+    """Open a transaction that has read the table."""
     with world.session() as session:
         session.execute("set application_name = 'a report'")
         session.execute("begin")
@@ -44,7 +44,7 @@ def test_a_reader_that_holds_the_table_is_named_and_nothing_is_changed(
         apply(world, after)
     assert versions(world, before) == [("1.0.0", False, True)]
     world.send(before, [view(8)])
-    assert len(world.drain(before)) == 1  # nor is the pipeline held up
+    assert len(world.drain(before)) == 1  # nor is the pipeline delayed
     apply(world, after)
     exact(world, after)
 

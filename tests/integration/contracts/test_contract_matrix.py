@@ -1,4 +1,4 @@
-"""Every class of change on real tables: what Postgres holds after the statements is what the new contract says."""
+"""Every class of change on real tables: after the statements, Postgres' columns are those of the new contract."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ ROW = {
 
 
 def filled(connection: Connection, contract: Contract) -> None:
-    """The tables of the contract, each with a row that has a value in every column."""
+    """Create the contract's tables, each with a row that has a value in every column."""
     connection.execute(queries()["register_pipeline"], {"pipeline": contract.pipeline})
     for table in contract.tables:
         create_target(connection, table)
@@ -45,7 +45,7 @@ def filled(connection: Connection, contract: Contract) -> None:
 
 
 def wanted(contract: Contract, shapes: Shapes) -> dict[str, dict[str, ColumnShape | None]]:
-    """The columns of the contract in tables that are there, beside those that Postgres has."""
+    """Return the contract's columns in tables that exist, in the form of Postgres' own."""
     return {
         table.name: {c.name: ColumnShape(c.type.postgres, c.required) for c in table.columns}
         for table in contract.tables
@@ -64,7 +64,7 @@ def test_the_tables_are_what_the_new_contract_says(world: World, case: Case) -> 
         ledger = ContractLedger(connection, old.pipeline)
         found = plan(old, new, ledger.shapes(new), case.given)
         assert tuple(item.sql for item in found.statements) == case.sql
-        if any(item.refused for item in found.statements):  # rows must go: a replay puts them back
+        if any(item.refused for item in found.statements):  # rows must go: a replay restores them
             for table in new.tables:
                 connection.execute(sql.SQL("DELETE FROM {}").format(identifier(table.name)))
             found = plan(old, new, ledger.shapes(new), replace(case.given, emptied=True))

@@ -1,4 +1,4 @@
-"""Contracts for which rows must be made again, and what would become of the latest messages."""
+"""Contracts that require a rebuild, and the outcome for the latest messages."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from tests.support.world import World
 
 
 def retyped(pipeline: Pipeline, name: str, kind: str, version: str = "2.0.0") -> Pipeline:
-    """The pipeline with a field and its column of another type, and without the field's rules."""
+    """Return the pipeline with another type for a field and its column, and without the field's rules."""
     old, of = pipeline.contract, column_type(kind)
     made = tuple(replace(f, type=of, rules=(), examples=()) if f.name == name else f for f in old.fields)
     kept = tuple(replace(c, type=of) if c.name == name else c for c in old.row_table.columns)

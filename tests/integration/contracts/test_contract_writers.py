@@ -1,4 +1,4 @@
-"""A changed contract beside the schemas of its writers: the plan, and what becomes of real messages."""
+"""A changed contract beside its writers' schemas: the plan, and the outcome for real messages."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     fields = (*before.contract.fields, Field("channel", STRING, True, (rule,)))
     columns = (*before.contract.row_table.columns, Column("channel", STRING, True))
     after = changed(before, "2.0.0", fields=fields, columns=columns).contract
-    endpoints = replace(registered.endpoints, registry=None)  # what ids mean is in the ledger
+    endpoints = replace(registered.endpoints, registry=None)  # the ledger has the meaning of ids
     kept_schemas._kept.clear()
     found = propose(endpoints.postgres_url, after, Given())
     (writer,) = found.writers
@@ -60,7 +60,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
 
 @pytest.mark.slow
 def test_a_run_does_not_add_a_field_that_writers_have_with_another_type(registered: World) -> None:
-    """Not by their schemas: those that messages named, for a run; and the newest in the registry, for a person."""
+    """A run uses the schemas that messages named; a person also gets the newest ones in the registry."""
     pipeline = framed(registered, "avro", "append", record="web.PageView")
     before = replace(pipeline, contract=replace(pipeline.contract, evolution="additive"))
     registered.send(before, page_views(registered, before, 4, {"name": "channel", "type": "int"}))
@@ -100,7 +100,7 @@ def gate_against_ledger(world: World, pipeline: Pipeline) -> Checked:
 
 
 def page_views(world: World, pipeline: Pipeline, count: int, more: dict[str, Any]) -> list[bytes]:
-    """Values with one more field than the contract reads; their schema is registered."""
+    """Return values with one more field than the contract reads; their schema is registered."""
     at = {"type": "long", "logicalType": "timestamp-micros"}
     fields = [
         *({"name": name, "type": "string"} for name in ("event_id", "visitor", "url")),

@@ -1,4 +1,4 @@
-"""What the registry itself says of each change of a writer's schema, beside what becomes of the rows (tests/unit)."""
+"""The registry's own result for each change of a writer's schema, beside the outcome for the rows (tests/unit)."""
 
 from uuid import uuid4
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("registry")
 
 @pytest.fixture
 def client(world: World) -> SchemaRegistryClient:
-    """Of the embedded registry."""
+    """Return a client of the embedded registry."""
     stack.up(registry=True)
     registry = connection().registry
     assert registry is not None
@@ -31,7 +31,7 @@ def test_what_the_registry_says_of_each_change(client: SchemaRegistryClient) -> 
 
 
 def _said(client: SchemaRegistryClient, change: Change) -> str:
-    """The strictest level at which it takes the new version after the old one."""
+    """Return the strictest compatibility level at which the registry accepts the new version after the old one."""
     subject, kind = uuid4().hex, change.format.upper()
     before, after = (Schema(text, kind) for text in change.schemas)
     client.register_schema(subject, before)

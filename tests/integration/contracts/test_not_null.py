@@ -25,7 +25,7 @@ POINTS: tuple[NotNullPoint, ...] = get_args(NotNullPoint)
 
 
 class Killed(BaseException):
-    """Ends the process: nothing after it runs."""
+    """The end of the process: nothing after it runs."""
 
 
 def nullable_tier(world: World) -> Pipeline:
@@ -60,7 +60,7 @@ def at(monkeypatch: pytest.MonkeyPatch, point: NotNullPoint, event: Callable[[],
 
 
 def killed(world: World, pipeline: Pipeline, point: NotNullPoint) -> None:
-    """Run the command up to the point, where its process ends without any clean-up."""
+    """Run the command up to the point at which its process ends without any clean-up."""
 
     def kill() -> None:
         raise Killed

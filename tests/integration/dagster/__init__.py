@@ -1,1 +1,1 @@
-"""Dagster: runs, sensors, checks, its storage and its UI."""
+"""Tests of Dagster: runs, sensors, checks, its storage and its UI."""

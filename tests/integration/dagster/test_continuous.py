@@ -26,7 +26,7 @@ from tests.support.world import World, transfers
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
@@ -36,7 +36,7 @@ def read(world: World, pipeline: Pipeline) -> int:
 
 
 def halt_shown(instance: DagsterInstance, pipeline: Pipeline) -> bool | None:
-    """Whether Dagster shows the pipeline as halted; None where no run has said yet."""
+    """Return True if Dagster shows the pipeline as halted, None if no run has reported yet."""
     key = AssetCheckKey(table_keys(pipeline)[0], NOT_HALTED)
     record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
     found = record.event.asset_check_evaluation if record and record.event else None
@@ -84,7 +84,7 @@ def test_a_pipeline_that_halts_is_shown_as_such_at_once_and_the_others_are_serve
     world.send(bad, transfers(8))
     world.drain(bad)
     world.send(bad, transfers(6), partition=2)
-    delete_records(world, bad, {2: 5})  # three of them, which nobody has read
+    delete_records(world, bad, {2: 5})  # three unread messages
     with staying(instance, good, bad) as ended:
         wait_for(lambda: world.ledger.status(bad.name).state == "halted")
         wait_for(lambda: halt_shown(instance, bad) is True)
@@ -107,7 +107,7 @@ def test_a_run_of_the_command_line_takes_a_pipeline_over_and_gives_it_back(
         wait_for(lambda: read(world, pipeline) == 5)
         with world.open_run(pipeline) as mine:
             world.send(pipeline, views(5))
-            time.sleep(2)  # no event says that the run has not taken it back
+            time.sleep(2)  # no event reports that the run has not taken it back
             assert not mine.ledger.fenced()
         wait_for(lambda: read(world, pipeline) == 10)
     assert ended[0].success

@@ -1,4 +1,4 @@
-"""Dagster with the real broker, database and Spark: what is reported to it, when it starts a run, and killed runs."""
+"""Dagster with the real broker, database and Spark: its reports, its launches, and killed runs."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -33,14 +33,14 @@ Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
 
 @pytest.fixture
 def run(instance: DagsterInstance) -> Run:
-    """Runs the job in this process, as a person would start it."""
+    """Run the job in this process, as a user would start it."""
 
     def run(pipeline: Pipeline) -> dg.ExecuteInProcessResult:
         return execute(instance, pipeline)
@@ -49,18 +49,18 @@ def run(instance: DagsterInstance) -> Run:
 
 
 def records(shown: dg.MetadataValue) -> Sequence[dg.TableRecord]:
-    """The rows of a table among the metadata."""
+    """Return the rows of a table in the metadata."""
     assert isinstance(shown, dg.TableMetadataValue)
     return shown.records
 
 
 def looked(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> dg.SensorResult:
-    """A tick of the sensor, as if this were the only pipeline."""
+    """Return a tick of the sensor, as if this were the only pipeline."""
     return look(instance, [contract], Survey(endpoints), None, "digest")
 
 
 def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints) -> str:
-    """Why the sensor starts no run now."""
+    """Return the reason that the sensor starts no run, and assert that it starts none."""
     result = looked(instance, contract, endpoints)
     assert not result.run_requests
     return str(result.skip_reason.skip_message) if result.skip_reason else ""
@@ -74,7 +74,7 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(
     world.send(pipeline, [*transfers(99), b"not json"])
     assert run(pipeline).success
     postings, balances = (reported(instance, key) for key in table_keys(pipeline))
-    assert len(postings) == len(balances) == 3  # one a batch, and none besides for the op's skipped outputs
+    assert len(postings) == len(balances) == 3  # one per batch, and no more for the op's skipped outputs
     assert sum(item["messages"] for item in postings) == 100
     assert postings[0]["dagster/row_count"] == 198
     assert balances[0]["dagster/row_count"] == 100
@@ -176,9 +176,9 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     assert "0 unread" in skipped(instance, contract, endpoints)
     world.send(pipeline, views(4))
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
-    with world.open_run(pipeline):  # a run that Dagster does not know
+    with world.open_run(pipeline):  # a run unknown to Dagster
         assert "held by a run" in skipped(instance, contract, endpoints)
-    started = _started_run(instance, pipeline)  # one of the command line, that no queue knows
+    started = _started_run(instance, pipeline)  # one from the command line, unknown to any queue
     assert "started for it by hand" in skipped(instance, contract, endpoints)
     instance.report_run_failed(started)
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
@@ -209,7 +209,7 @@ def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
 
 
 def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
-    """A materialization as the command line makes it: of the implicit job, without tags, and just started."""
+    """Create a materialization as the command line does: of the implicit job, without tags, and just started."""
     selected = frozenset(table_keys(pipeline))
     job = compose([pipeline]).resolve_implicit_global_asset_job_def()
     return instance.create_run_for_job(job, asset_selection=selected, status=DagsterRunStatus.STARTED)
@@ -275,7 +275,7 @@ UNREAD = {"partition": 2, "from_offset": 2, "until_offset": 5}
 
 
 def delete_unread(world: World, pipeline: Pipeline) -> None:
-    """Six messages more in partition 2, of which the first three are gone before anybody read them."""
+    """Send six more messages to partition 2, and delete the first three before they are read."""
     world.send(pipeline, transfers(6), partition=2)
     delete_records(world, pipeline, {2: 5})
 
@@ -287,7 +287,7 @@ def red(instance: DagsterInstance, pipeline: Pipeline) -> dg.AssetCheckEvaluatio
 
 
 def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) -> list[Any]:
-    """What the sensor has Dagster's daemon record, recorded as the daemon does."""
+    """Return the events of a sensor's tick, recorded as Dagster's daemon does."""
     events = looked(instance, pipeline.contract, endpoints).asset_events
     for event in events:
         instance.report_runless_asset_event(event)

@@ -1,4 +1,4 @@
-"""The job `prune`, and what it leaves of Dagster's own log."""
+"""The job `prune`, and its effect on Dagster's own log."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ LONG_AGO = (
 
 @pytest.fixture
 def company(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
-    """A database of its own, in which its owner keeps Dagster's state; the ledger is in another."""
+    """Yield a separate database, in which its owner keeps Dagster's state; the ledger is in another."""
     with new_company(world) as made:
         monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
         monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
@@ -40,13 +40,13 @@ def company(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Company]:
 
 @pytest.fixture
 def session(company: Company) -> Iterator[psycopg.Connection]:
-    """The administrator's, of Dagster's database."""
+    """Yield the administrator's session of Dagster's database."""
     with psycopg.connect(company.urls["administrator"], autocommit=True) as found:
         yield found
 
 
 @pytest.fixture
-def instance(company: Company, tmp_path: Path) -> Iterator[DagsterInstance]:  # where its state is
+def instance(company: Company, tmp_path: Path) -> Iterator[DagsterInstance]:  # `company` stores its state
     (tmp_path / "dagster.yaml").write_text(CONFIG)
     with DagsterInstance.from_config(str(tmp_path)) as made:
         yield made

@@ -1,4 +1,4 @@
-"""What Dagster shows of the schemas that messages name: observations, the check of the topic, each batch's numbers."""
+"""Dagster's view of the schemas that messages name: observations, the check of the topic, each batch's numbers."""
 
 import json
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.xdist_group("registry")
 
 @pytest.fixture
 def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The world with the embedded registry, of which the ledger knows nothing yet."""
+    """Return the world with the embedded registry, under a name that the ledger does not know yet."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     kept_schemas._kept.clear()
     stack.up(registry=True)
@@ -50,20 +50,20 @@ def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
 
 def observed(instance: DagsterInstance, pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The metadata of every observation of the topic, newest first."""
+    """Return the metadata of every observation of the topic, newest first."""
     found = instance.fetch_observations(topic_key(pipeline.contract.topic), limit=20).records
     events = [record.asset_observation for record in found]
     return [{name: value.value for name, value in event.metadata.items()} for event in events if event]
 
 
 def schema(*added: Any, without: str = "") -> dict[str, Any]:
-    """The transfer's schema with other fields, and without one of its own."""
+    """Return the transfer's schema with other fields, and without one of its own."""
     document = json.loads(AVRO)
     kept = [item for item in document["fields"] if item["name"] != without]
     return {**document, "fields": [*kept, *added]}
@@ -110,7 +110,7 @@ def framed_as(pipeline: Pipeline, kind: Any) -> Pipeline:
 
 
 def read(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As Avro's serializer takes them."""
+    """Convert documents to the types that Avro's serializer takes."""
     return [
         {**one, "amount": Decimal(one["amount"]), "occurred_at": datetime.fromisoformat(one["occurred_at"])}
         for one in given
@@ -136,7 +136,7 @@ def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
     assert shows_otherwise(instance, [unused]) == [unused]
     instance.report_runless_asset_event(unused)
     assert shows_otherwise(instance, [unused]) == []
-    assert ticks(instance, pipeline) == []  # nor does a process say it again that remembers nothing
+    assert ticks(instance, pipeline) == []  # nor does a process without that memory report it again
     documents_left = [{k: v for k, v in one.items() if k != "amount"} for one in read(documents(2))]
     registered.send(pipeline, avro_values(client(registered), topic, amountless, documents_left))
     assert execute(instance, pipeline).success
@@ -147,7 +147,7 @@ def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
 
 
 def ticks(instance: DagsterInstance, pipeline: Pipeline) -> list[Any]:
-    """What the sensor would have Dagster record."""
+    """Return the events that the sensor has for Dagster."""
     sensor: Any = schemas_sensor(naming_topics(by_topic([pipeline.contract])))
     result = sensor(dg.build_sensor_context(instance=instance))
     assert "Judged the schemas of 1 of 1 topic" in str(result.skip_reason)
@@ -155,7 +155,7 @@ def ticks(instance: DagsterInstance, pipeline: Pipeline) -> list[Any]:
 
 
 def run_check(instance: DagsterInstance, pipeline: Pipeline) -> str | None:
-    """What the check says where a person runs it."""
+    """Return the check's description when a user runs it."""
     (topic,) = by_topic([pipeline.contract])
     only = dg.define_asset_job("only", selection=dg.AssetSelection.checks(check_key(topic)))
     defs = dg.Definitions.merge(compose([pipeline], spark=KeptSpark()), dg.Definitions(jobs=[only]))

@@ -1,4 +1,4 @@
-"""Dagster's tables in our Postgres: created once, and looked for in one statement from then on."""
+"""Dagster's tables in our Postgres: created once, and then found in one statement."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from tests.support.kafka.fake_servers import closed_port
 
 @pytest.fixture
 def database(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
-    """A session of an empty database, in which Dagster keeps its state."""
+    """Yield a session of an empty database, in which Dagster keeps its state."""
     name = f"dagster_{uuid4().hex[:10]}"
     url = sqlalchemy.make_url(endpoints.postgres_url).set(database=name).render_as_string(hide_password=False)
     monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
@@ -61,7 +61,7 @@ concurrency: {{runs: {{max_concurrent_runs: 7}}}}
 
 
 class OwnLauncher(dg.DefaultRunLauncher):
-    """As another one's, such as dagster_k8s.K8sRunLauncher."""
+    """A third-party launcher, such as dagster_k8s.K8sRunLauncher."""
 
 
 def test_an_instance_of_ones_own_stands_beside_ours(

@@ -1,4 +1,4 @@
-"""The outbox of lineage events: in order by pipeline, each once at a time, none held up for ever."""
+"""The outbox of lineage events: in order by pipeline, each once at a time, none delayed for ever."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ Answer = Callable[[dict[str, Any]], int]
 
 
 class Receiving(ThreadingHTTPServer):
-    """A receiver that answers as it is told to, and notes what it took."""
+    """A receiver that responds with `answer`, and records what it took."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -43,7 +43,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *_: object) -> None:  # the base class's name
-        """Not to stderr."""
+        """Do not log to stderr."""
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def url(endpoints: Endpoints) -> str:
 
 
 def pipeline_with(url: str, events: int) -> str:
-    """A new pipeline, so many events of which wait."""
+    """Return the name of a new pipeline with `events` unsent events."""
     name = f"t{uuid4().hex[:10]}"
     with psycopg.connect(url, autocommit=True) as session:
         session.execute("insert into tidegate.pipeline (name) values (%s)", [name])
@@ -78,7 +78,7 @@ def pipeline_with(url: str, events: int) -> str:
 
 
 def time_passes(url: str, name: str) -> None:
-    """Whatever waits to be tried again may be."""
+    """Let all waiting retries be due."""
     with psycopg.connect(url, autocommit=True) as session:
         session.execute("update tidegate.lineage_event set retry_at = null where pipeline = %s", [name])
 

@@ -1,4 +1,4 @@
-"""The session that shows that a run's process is alive: lost and opened again, or gone for good."""
+"""The session that shows that a run's process is alive: lost and reopened, or gone for good."""
 
 import signal
 import subprocess
@@ -40,7 +40,7 @@ def test_a_session_that_postgres_ends_is_opened_again_and_its_run_is_not_taken_f
             (ended,) = world.rows(END, PREFIX + run_id)
             other = f"application_name = '{PREFIX}{run_id}' AND pid <> {ended['pid']}"
             wait_for_row(world.endpoints.postgres_url, f"SELECT 1 FROM pg_stat_activity WHERE {other}")
-        answers = iter([set[str]()])  # the first look is just while it is lost
+        answers = iter([set[str]()])  # the first query comes just while it is lost
         assert report_dead(instance, lambda ids: next(answers, None) or live_runs(ids), []) == []
         assert live_runs([run_id]) == {run_id}
 
@@ -88,7 +88,7 @@ def test_a_run_that_a_library_crashes_leaves_on_stderr_what_it_was_reading(world
 
 
 def _in_a_run(instance: DagsterInstance, play: Callable[[str], None]) -> dg.ExecuteInProcessResult:
-    """A run of Dagster's with its session, which calls `play` with its id."""
+    """Run a Dagster run with its session, which calls `play` with its id."""
 
     @dg.op
     def playing(context: dg.OpExecutionContext, run_session: RunSession) -> None:  # it is open meanwhile

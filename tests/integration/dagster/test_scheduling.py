@@ -26,12 +26,12 @@ from tests.support.dagster_runs import check, execute, failure, table_keys, with
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
 
-SCHEDULED = {STARTED_FOR: "they are due"}  # the tag that tells a sensor's run
+SCHEDULED = {STARTED_FOR: "they are due"}  # the tag of a sensor's run
 
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
@@ -144,7 +144,7 @@ def test_a_pipeline_that_run_after_run_dies_of_waits_longer_each_time(world: Wor
 
 
 def _pause(world: World, pipeline: Pipeline) -> float:
-    """Seconds from the last change of the pipeline to its next try."""
+    """Return the seconds from the last change of the pipeline to its next try."""
     asked = "SELECT extract(epoch FROM retry_at - updated_at)::float8 AS pause FROM tidegate.pipeline WHERE name = %s"
     (row,) = world.rows(asked, pipeline.name)
     return row["pause"] or 0.0
@@ -184,12 +184,12 @@ def test_a_tick_tells_a_run_to_leave_whose_contracts_or_transforms_have_changed(
     look(instance, [pipeline.contract], Survey(world.endpoints), None, "now")
     found = [instance.get_run_by_id(run.run_id) for run in runs]
     assert [LEAVE in run.tags for run in found if run] == [True, False]
-    for run in runs:  # to others that ask who is at work, they would be
+    for run in runs:  # to other tests they would look alive
         instance.delete_run(run.run_id)
 
 
 def tags(definitions: str) -> dict[str, str]:
-    """Of a run that the sensor started with these definitions."""
+    """Return the tags of a run that the sensor started with these definitions."""
     return {STARTED_FOR: "something due", DEFINITIONS: definitions}
 
 
@@ -262,7 +262,7 @@ def test_all_looks_share_one_connection(world: World) -> None:
 
 
 def _kept(world: World) -> set[int]:
-    """The process ids of the kept sessions that there are."""
+    """Return the process ids of the pooled sessions."""
     return {
         row["pid"] for row in world.rows("SELECT pid FROM pg_stat_activity WHERE application_name = 'tidegate/kept'")
     }

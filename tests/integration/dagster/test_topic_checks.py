@@ -1,4 +1,4 @@
-"""The checks of topics, as the sensor reports them and as a person runs them."""
+"""The checks of topics, as reported by the sensor and as run by a user."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -28,20 +28,20 @@ CHECKS = ("topic_matches_contract", "replicas_in_sync", "groups_within_retention
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
 
 def kept_longer(world: World) -> Pipeline:
-    """A pipeline whose contract wants its topic's messages kept longer than the topic does."""
+    """Return a pipeline whose contract requires a longer retention than its topic has."""
     pipeline = world.new_pipeline(config={"retention.ms": "600000"})
     keys = TopicKeys(config={"retention.ms": "900000"})
     return replace(pipeline, contract=replace(pipeline.contract, topic_keys=keys))
 
 
 def tick(instance: DagsterInstance, pipeline: Pipeline) -> dict[str, AssetCheckEvaluation]:
-    """What a tick of the sensor has Dagster record of checks."""
+    """Return the checks in a sensor's tick by name, recorded as Dagster does."""
     sensor: Any = observe_topics(by_topic([pipeline.contract]))
     events = sensor(dg.build_sensor_context(instance=instance)).asset_events
     found = [event for event in events if isinstance(event, AssetCheckEvaluation)]

@@ -1,4 +1,4 @@
-"""What Dagster shows of the consumer groups that read a topic, and the check of their offsets."""
+"""Dagster's view of the consumer groups that read a topic, and the check of their offsets."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ def instance() -> Iterator[DagsterInstance]:
 
 
 def tick(instance: DagsterInstance, pipeline: Pipeline) -> tuple[dict[str, Any], AssetCheckEvaluation]:
-    """The metadata of the topic's observation in a tick of the sensor, as values, and the check of its groups."""
+    """Return the metadata of the topic's observation in a sensor's tick, and the check of its groups."""
     sensor: Any = observe_topics(by_topic([pipeline.contract]))
     events = sensor(dg.build_sensor_context(instance=instance)).asset_events
     (seen,) = [event for event in events if isinstance(event, AssetObservation)]
@@ -43,7 +43,7 @@ def tick(instance: DagsterInstance, pipeline: Pipeline) -> tuple[dict[str, Any],
 
 
 def delete_below(world: World, topic: str, offset: int) -> None:
-    """Let the log of partition 0 start at `offset`, as retention does."""
+    """Delete the records of partition 0 below `offset`, as retention does."""
     admin, place = world.admin(), TopicPartition(topic, 0, offset)
     admin.delete_records([place])[place].result(BOUND)
 
@@ -125,7 +125,7 @@ def test_a_group_whose_unread_messages_are_soon_deleted_is_a_warning(world: Worl
 
 
 def test_a_retention_time_longer_than_the_epoch_hides_no_warning_about_another_topic(world: World) -> None:
-    """Kafka refuses a question about a negative timestamp as a whole, with those about other topics."""
+    """Kafka rejects a query about a negative timestamp as a whole, with the queries about other topics."""
     options = world.endpoints.kafka_options()
     topics, group = list[str](), f"g{uuid4().hex[:8]}"
     for hours, age in ((1, 0.9), (876_000, 0.1)):

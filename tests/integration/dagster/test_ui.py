@@ -1,4 +1,4 @@
-"""`tidegate ui`: Dagster in the background, which loads a new contract on command, and asks nobody to join anything."""
+"""`tidegate ui`: Dagster in the background, which loads a new contract on command, without a sign-up prompt."""
 
 import json
 import urllib.request
@@ -18,7 +18,7 @@ from resources.local import dagster
 
 @pytest.fixture
 def ui(endpoints: Endpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Dagster's UI over a folder of contracts that has none yet."""
+    """Run Dagster's UI over an empty folder of contracts."""
     assert endpoints.bootstrap_servers
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
     try:

@@ -1,4 +1,4 @@
-"""What Dagster does with the project where nothing runs, in processes of its own."""
+"""Dagster with the project while no server runs, in separate processes."""
 
 import os
 import subprocess

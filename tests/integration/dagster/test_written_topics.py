@@ -1,4 +1,4 @@
-"""Topics that Dagster writes: a run, and whoever retries it, write them once."""
+"""Topics that Dagster writes: a run and its retries write them once."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -29,7 +29,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def written(pipeline: Pipeline, *, fails_after: int | None = None, partitioned: bool = False) -> dg.AssetsDefinition:
-    """The asset of the pipeline's topic, of ten messages a run; it fails after so many of them."""
+    """Return the asset of the pipeline's topic, with ten messages per run; it fails after `fails_after` of them."""
 
     @topic_asset(pipeline.contract, partitions_def=DAYS if partitioned else None)
     def messages(context: dg.AssetExecutionContext) -> Iterator[Message]:
@@ -44,7 +44,7 @@ def written(pipeline: Pipeline, *, fails_after: int | None = None, partitioned: 
 def run(
     instance: dg.DagsterInstance, asset: dg.AssetsDefinition, of: str | None = None, day: str | None = None
 ) -> dg.ExecuteInProcessResult:
-    """A run; `of`: the run that it retries."""
+    """Run the asset; `of` is the run that it retries."""
     return dg.materialize(
         [asset],
         instance=instance,
@@ -61,7 +61,7 @@ def metadata(result: dg.ExecuteInProcessResult) -> dict[str, Any]:
 
 
 def keys(world: World, pipeline: Pipeline) -> list[str]:
-    """The keys of all messages that a reader of committed messages sees: the runs that wrote them."""
+    """Return the keys of all committed messages: the ids of the runs that wrote them."""
     conf = {**world.endpoints.kafka_options(), "group.id": "reader", "enable.partition.eof": True}
     client = Consumer({**conf, "isolation.level": "read_committed", "auto.offset.reset": "earliest"})
     client.assign([TopicPartition(pipeline.contract.topic, number, 0) for number in range(4)])

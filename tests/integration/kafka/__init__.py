@@ -1,1 +1,1 @@
-"""Topics, groups, brokers, logins and rights."""
+"""Tests of topics, groups, brokers, logins and rights."""

@@ -162,7 +162,7 @@ def test_the_record_in_the_ledger_replaces_a_file_that_it_is_newer_than(
         there.record.save(replace(other, state="done"))
         assert here.kept() == replace(other, state="done")
 
-        Record(here.record.home).save(unkept)  # the ledger was away when it began
+        Record(here.record.home).save(unkept)  # the ledger was unavailable when it began
         assert here.kept() == unkept
 
         here.record.save(mine)

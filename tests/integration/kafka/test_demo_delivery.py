@@ -1,4 +1,4 @@
-"""`tidegate demo delivery`: each consumer shows its semantics in every run, and nothing is left of it."""
+"""`tidegate demo delivery`: each consumer shows its semantics in every run, and nothing is left behind."""
 
 import json
 import os
@@ -22,13 +22,13 @@ from tests.support.world import World
 
 
 def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """`tidegate demo delivery` when it has ended."""
+    """Run `tidegate demo delivery` to its end."""
     command, variables = [*TIDEGATE, "demo", "delivery", *options], {**os.environ, **environment}
     return subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
 
 
 def left(world: World) -> list[str]:
-    """The topics, groups and schemas of the demo that there are."""
+    """Return the topics, groups and schemas that the demo has left."""
     admin = world.admin()
     groups = [one.group_id for one in admin.list_consumer_groups().result(BOUND).valid]
     schemas = world.rows("select nspname from pg_namespace where nspname = 'tidegate_demo'")
@@ -97,7 +97,7 @@ def test_two_demos_do_not_share_a_database(world: World) -> None:
 
 @pytest.fixture
 def clerk(world: World) -> Iterator[str]:
-    """A role that may not create schemas."""
+    """Yield a role that may not create schemas."""
     role = f"clerk_{uuid4().hex[:10]}"
     world.rows(f"create role {role} login password 'secret'")
     yield role

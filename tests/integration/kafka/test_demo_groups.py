@@ -1,4 +1,4 @@
-"""`tidegate demo groups`: who has which partition, and nothing is left of it."""
+"""`tidegate demo groups`: the partitions of each consumer, and nothing left behind."""
 
 import json
 import re
@@ -22,12 +22,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "watch-a-rebalance.md").
 
 
 def demo(*options: str) -> "subprocess.CompletedProcess[str]":
-    """`tidegate demo groups` when it has ended."""
+    """Run `tidegate demo groups` to its end."""
     return subprocess.run([*TIDEGATE, "demo", "groups", *options], capture_output=True, text=True, check=False)
 
 
 def left(world: World) -> list[str]:
-    """The topics and groups of the demo that there are."""
+    """Return the topics and groups that the demo has left."""
     admin = world.admin()
     groups = {one.group_id for one in admin.list_consumer_groups().result(BOUND).valid}
     return [*({TOPIC} & {*admin.list_topics(timeout=20).topics}), *({BILLING, AUDIT} & groups)]
@@ -55,7 +55,7 @@ def test_partitions_are_shared_in_a_group_and_every_group_receives_every_message
 
 
 def shared(step: Mapping[str, Any]) -> dict[str, list[int]]:
-    """The partitions of each consumer after a rebalance."""
+    """Return the partitions of each consumer after a rebalance."""
     return {one["consumer"]: one["partitions"] for one in step["consumers"]}
 
 
@@ -74,7 +74,7 @@ def test_nothing_is_left_of_a_demo_that_was_terminated(world: World) -> None:
 def topic_of_a_user(world: World) -> Iterator[str]:
     world.create_topic(TOPIC, 1)
     yield TOPIC
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    admin = world.admin()  # named: a future is cancelled when its client is collected
     admin.delete_topics([TOPIC])[TOPIC].result(BOUND)
 
 
@@ -107,7 +107,7 @@ def test_the_rights_that_are_listed_are_enough_and_a_missing_one_is_named(world:
 
 
 def rights() -> list[str]:
-    """The arguments of each $ACLS of the page, with its other variables."""
+    """Return the arguments of each $ACLS on the page, with its other variables replaced."""
     variables = re.findall(r"^(\w+)=\"(.*)\"$", PAGE, re.MULTILINE)
     found = PAGE
     for name, value in variables:
@@ -116,7 +116,7 @@ def rights() -> list[str]:
 
 
 def refused_by(secured: SecuredKafka) -> str | None:
-    """What the demo reports of a right that is missing, while it runs or when it deletes what it has made."""
+    """Return the demo's report of a missing right, during its run or in its clean-up."""
     try:
         *_, report = GroupsDemo(options=secured.options(), show=lambda _: None).run()
     except TidegateError as error:

@@ -37,7 +37,7 @@ WRITTEN = 1_795_255_200_000  # 2026-11-21T10:00:00Z, the timestamp of the first 
 
 @dataclass(frozen=True)
 class Site:
-    """A topic of three partitions with ten messages each, and what is done with groups of it."""
+    """A topic of three partitions with ten messages each, and actions on its groups."""
 
     world: World
     topic: str
@@ -59,7 +59,7 @@ class Site:
         return [one.offset for one in sorted(asked.topic_partitions, key=lambda at: at.partition)]
 
     def delete_below(self, offset: int) -> None:
-        """Let the log of partition 0 start at `offset`, as retention does."""
+        """Delete the records of partition 0 below `offset`, as retention does."""
         admin = self.world.admin()
         place = TopicPartition(self.topic, 0, offset)
         admin.delete_records([place])[place].result(BOUND)
@@ -92,7 +92,7 @@ def site(world: World) -> Site:
 
 @pytest.fixture(scope="module", params=["classic", "consumer"])
 def four(request: pytest.FixtureRequest, shared: Site) -> Iterator[str]:
-    """A group of four consumers on three partitions, once for each protocol, whose assignment is settled."""
+    """Yield a group of four consumers on three partitions, once per protocol, after its assignment has settled."""
     name = f"g{uuid4().hex[:8]}"
     shared.commit(name, 10, 4, 0)
     with members(shared.options, name, shared.topic, 4, request.param):
@@ -107,7 +107,7 @@ def settled(groups: Groups, name: str) -> bool:
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    """The exit code, stdout, and the error or stderr of a command."""
+    """Return the exit code, stdout, and the error or stderr of a command."""
     done = CliRunner().invoke(app, ["groups", *arguments], env={"COLUMNS": "200"})
     if isinstance(done.exception, TidegateError):
         return 1, done.stdout, str(done.exception)
@@ -159,7 +159,7 @@ def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(sh
         assert f"{four} is not empty: it has 4 members" in said
         assert all(f"c{number}" in said for number in range(1, 5))
         assert "Stop its consumers, wait until the group is empty" in said
-    with pytest.raises(ChangedMeanwhile):  # as where a consumer joins after the offsets were shown
+    with pytest.raises(ChangedMeanwhile):  # as if a consumer joined after the offsets were shown
         shared.groups.client.move(four, {(shared.topic, 0): 0})
     with pytest.raises(ChangedMeanwhile):
         shared.groups.client.delete(four)
@@ -284,7 +284,7 @@ def test_a_group_that_does_not_exist_is_said_with_the_name_that_was_meant(shared
 def test_a_group_is_described_though_librdkafka_ended_its_process(
     shared: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it does where a broker goes away at the wrong moment (librdkafka issue 4605): an assertion, so SIGABRT."""
+    """librdkafka does so if a broker goes away at the wrong moment (issue 4605): an assertion, so SIGABRT."""
     group = f"g{uuid4().hex[:8]}"
     shared.commit(group, 5)
     client = KafkaGroups(shared.options)
@@ -305,7 +305,7 @@ def test_a_group_is_described_though_librdkafka_ended_its_process(
 def test_the_process_that_asks_imports_as_its_parent_and_may_print(
     shared: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A callback for tokens may print, and the working directory may hold anything."""
+    """A token callback may print, and the working directory may contain anything."""
     group = f"g{uuid4().hex[:8]}"
     shared.commit(group, 5)
     (tmp_path / "resources").mkdir()

@@ -1,4 +1,4 @@
-"""What is asked through kafka-python, of a real broker: by SASL_SSL, with and without the right to ask."""
+"""Queries through kafka-python to a real broker: by SASL_SSL, with and without the necessary right."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ from tests.support.world import World, transfers
 
 @pytest.fixture
 def busy() -> Iterator[None]:
-    """Another thread computes, and no thread is woken up before tens of milliseconds have passed."""
+    """Keep another thread computing, so that no thread wakes up before tens of milliseconds have passed."""
     over, before = threading.Event(), sys.getswitchinterval()
 
     def compute() -> None:
@@ -45,7 +45,7 @@ def test_the_quorum_and_the_brokers_of_one_broker(endpoints: Endpoints) -> None:
 @pytest.mark.slow
 def test_log_folders_and_moves_that_kafka_refuses(world: World) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(1))  # Kafka creates topics after it has said so
+    world.send(pipeline, transfers(1))  # Kafka reports creation before its brokers know the topic
     topic = pipeline.contract.topic
     cluster = KafkaCluster(world.endpoints.kafka_options(), timeout=5)
     answers = cluster.log_dirs([1, 7])
@@ -81,7 +81,7 @@ def test_who_may_not_ask_is_told_so(secured: SecuredKafka) -> None:
 @pytest.mark.xdist_group("secured")
 @pytest.mark.slow
 def test_a_wrong_password_is_told_so_though_this_process_is_busy(secured: SecuredKafka, busy: None) -> None:
-    """What the broker says of it and that it closes are read together then."""
+    """The broker's error and its closed connection are then read together."""
     with pytest.raises(BadInput, match=r"Kafka refuses to describe the quorum: .*SASL_AUTHENTICATION_FAILED"):
         KafkaCluster({**secured.options(), "sasl.password": "wrong"}).quorum()
 

@@ -1,5 +1,5 @@
-"""A Kafka that asks who one is: a password, an authority or a token that is wrong is said as such by every client, and
-is not taken for a broker that is away.
+"""A Kafka with authentication: every client reports a wrong password, authority or token as such, and not as an
+unavailable broker.
 """
 
 import base64
@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("secured")]
 
 
 def denied(place: Place, options: dict[str, str]) -> dict[str, Any]:
-    """What each client says whom no broker lets in."""
+    """Return each client's error if no broker accepts its login."""
     silent = {**options, "log_level": "0"}
     tries: dict[str, Callable[[], Any]] = {
         "describe": lambda: KafkaBroker(silent, timeout=6).describe(place.topic),
@@ -51,7 +51,9 @@ def _answer(asked: Callable[[], Any]) -> Any:
 
 
 def _final_answer(asked: Callable[[], Any]) -> Any:
-    """Not that of a broker which had no time for a handshake: on a busy machine that may be one, never three."""
+    """Return the first of three answers that is not BrokerAway: on a busy machine a broker may lack the time for a
+    handshake once, but not three times.
+    """
     answers = (_answer(asked) for _ in range(3))
     return next((answer for answer in answers if not isinstance(answer, BrokerAway)), BrokerAway("three times"))
 
@@ -85,7 +87,7 @@ def test_a_broker_that_is_away_is_not_taken_for_one_that_refuses(place: Place, s
 
 
 def token(user: str) -> tuple[str, float]:
-    """A token that nobody has signed, for this user."""
+    """Return an unsigned token for this user, and when it expires."""
     expires = time.time() + 60
     parts = ({"alg": "none"}, {"sub": user, "iat": time.time() - 1, "exp": expires})
     return ".".join(
@@ -107,7 +109,7 @@ def test_why_there_is_no_token_is_said_of_the_second_client_too(place: Place, se
 
 @pytest.mark.longest
 def test_every_client_logs_in_with_tokens(place: Place, secured: SecuredKafka) -> None:
-    """A run, whose tasks get the function by its name, and each client of ours, of the second library as well."""
+    """A run, whose tasks get the function by its name, and each of our clients, including the second library."""
     callback = {"oauth.callback": f"{__name__}:token", "sasl.oauthbearer.config": USER}
     world = replace(place.world, endpoints=secured.endpoints(place.world.endpoints, secured.oauth_options() | callback))
     mine = replace(place, world=world)

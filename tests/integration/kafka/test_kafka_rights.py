@@ -1,5 +1,5 @@
-"""A Kafka that asks what one may do: what docs/how-to/kafka-rights.md lists is enough and not too much, and a right
-that is missing is said as such.
+"""A Kafka with ACLs: the rights listed in docs/how-to/kafka-rights.md are sufficient and necessary, and a missing right
+is reported as such.
 """
 
 import re
@@ -49,7 +49,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("secured")]
 
 
 def single(line: str) -> list[str]:
-    """A line for each operation that the line grants."""
+    """Return a line for each operation that the line grants."""
     operations = re.findall(r"--operation (\w+)", line)
     rest = re.sub(r"--operation \w+ ", "", line)
     return [f"{rest} --operation {operation}" for operation in operations]
@@ -68,7 +68,7 @@ DEEDS: Mapping[str, Sequence[Callable[[Place], None]]] = {
     "Look at the cluster": (look_at_cluster,),
     "Move partitions and leaders": (move,),
 }
-# Each right that the page lists; of the same deed, the one that is taken away.
+# Each right on the page with its heading: the one to revoke.
 GRANTED = [(heading, line) for heading, lines in sections().items() for each in lines for line in single(each)]
 
 
@@ -87,7 +87,7 @@ def test_the_rights_that_are_listed_are_enough(place: Place, secured: SecuredKaf
 def test_without_a_right_that_is_listed_the_error_says_what_to_grant(
     place: Place, secured: SecuredKafka, heading: str, right: str
 ) -> None:
-    """Whoever does what the errors say ends with a deed that is done, and with the right that was taken away."""
+    """Following the errors' advice ends with the action done and the revoked right granted again."""
     deeds = (progress,) if "--group tidegate- " in right else DEEDS[heading]
     mine = right.replace("--topic payments", f"--topic {place.topic}")
     others = [one for line in place.lines(heading) for one in single(line) if one != mine]
@@ -113,7 +113,7 @@ def produce_until_it_fails(at: Place) -> None:
 
 
 def refused(deed: Callable[[Place], None], at: Place) -> str | None:
-    """What the deed says of a right that is missing."""
+    """Return the action's error about a missing right, or None."""
     try:
         deed(at)
     except (AccessDenied, NotDelivered, TransactionAborted, ProducerBroken) as error:
@@ -122,7 +122,7 @@ def refused(deed: Callable[[Place], None], at: Place) -> str | None:
 
 
 def test_a_transaction_without_the_right_says_so_at_whatever_call_it_fails(place: Place, secured: SecuredKafka) -> None:
-    """The answer of the broker comes while offsets are added to the transaction, before or after: it is a race."""
+    """The broker's response comes while offsets are added to the transaction, before or after: it is a race."""
     mine = f"--topic {place.topic} --operation Write"
     rights = [one for line in place.lines("Write a topic from Dagster") for one in single(line)]
     with secured.granted(*(one for one in rights if one != mine)):
@@ -182,7 +182,7 @@ def test_groups_and_topics_that_are_hidden_are_said_and_hide_no_other(place: Pla
 def test_a_hidden_topic_that_members_read_is_said_with_the_right_for_it(
     place: Place, secured: SecuredKafka, protocol: Any
 ) -> None:
-    """Of a KIP-848 group with such a member Kafka describes nothing, and does not name the topic."""
+    """For a KIP-848 group with such a member, Kafka describes nothing and does not name the topic."""
     group = f"g{place.topic}"
     with member(place.admin.endpoints.kafka_options(), group, place.topic, "c1", protocol):
         wait_for(lambda: _assigned(place, group), "the consumer has its partitions")

@@ -1,4 +1,4 @@
-"""`tidegate peek` on a real broker: where it starts, what it shows, and that it leaves no trace."""
+"""`tidegate peek` on a real broker: its start position and output, and that it leaves no trace."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ ZONE = "2026-11-01T10:00:00+00:00"
 
 @dataclass(frozen=True)
 class Peeked:
-    """What the command answered."""
+    """The command's exit code and output."""
 
     code: int
     stdout: str
@@ -54,7 +54,7 @@ Keep = Callable[[Contract], None]
 
 @pytest.fixture
 def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
-    """Writes a contract into the only folder of contracts."""
+    """Return a function that writes a contract into the only folder of contracts."""
 
     def write(contract: Contract) -> None:
         (tmp_path / contract.domain).mkdir(exist_ok=True)
@@ -67,7 +67,7 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
 
 @pytest.fixture
 def pipeline(new_pipeline: Callable[..., Pipeline], keep: Keep) -> Pipeline:
-    """A pipeline with four partitions, whose contract is in a file."""
+    """Return a pipeline with four partitions, whose contract is in a file."""
     made = new_pipeline()
     keep(made.contract)
     return made
@@ -324,7 +324,7 @@ def test_follow_ends_with_its_limit_and_reads_partitions_that_are_added(
     selected = filter_of(ChosenTopic(topic, pipeline.contract, hides=False), options, None, None, print)
     following = Peek(options, selected, Start(), print, limit=3)
     messages = following.follow()
-    world.send(pipeline, transfers(1), partition=1)  # before the first message is asked for: not new
+    world.send(pipeline, transfers(1), partition=1)  # before the first message is requested: not new
     admin = world.admin()
 
     def send_later(values: Sequence[bytes], partition: int) -> None:

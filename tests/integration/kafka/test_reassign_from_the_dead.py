@@ -1,4 +1,4 @@
-"""Replicas are moved away from a broker of three that is dead, throttled as ever."""
+"""Replicas are moved away from a dead broker, one of three, throttled as usual."""
 
 import shutil
 from pathlib import Path
@@ -22,9 +22,7 @@ def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_pat
     ours, topic = cluster.world(world), f"from.the.dead.{tmp_path.parent.name}"
     new = NewTopic(topic, 2, replica_assignment=[[1, 3], [3, 2]], config={"min.insync.replicas": "1"})
     admin, options = ours.admin(), ours.endpoints.kafka_options()
-    admin.create_topics([new])[topic].result(
-        BOUND
-    )  # `admin` is held: the futures of one that is collected are cancelled
+    admin.create_topics([new])[topic].result(BOUND)  # `admin` is named: the futures of a collected client are cancelled
     cluster.wait_until_known(topic)
     cluster.kill([3])
     try:
@@ -34,7 +32,7 @@ def test_replicas_of_a_dead_broker_are_made_anew_elsewhere(world: World, tmp_pat
         reassigning, elsewhere = (Reassigning(Look(options), Record(tmp_path / one, url)) for one in ("home", "other"))
         wanted = plan(reassigning.look, Wanted((topic,), without=(3,)))
         reassigning.begin(wanted, 10_000_000)
-        shutil.rmtree(tmp_path / "home")  # of a machine that is gone
+        shutil.rmtree(tmp_path / "home")  # on a machine that is gone
         kept = elsewhere.kept()
         assert kept is not None
         ended = elsewhere.wait(kept, 60.0, lambda _: None)

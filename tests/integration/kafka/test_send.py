@@ -1,4 +1,4 @@
-"""`tidegate send` on a real broker and registry: what is sent is what others read, and what is refused is not sent."""
+"""`tidegate send` on a real broker and registry: others read what was sent, and refused messages are not sent."""
 
 import json
 import os
@@ -223,7 +223,7 @@ def test_any_preset_sends(desk: Desk, preset: str) -> None:
 def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, preset: str) -> None:
     desk.declare()
     desk.world.create_topic(desk.topic, 4, {"max.message.bytes": "1000"})
-    large = transfer(2, more=os.urandom(1_500).hex()).decode()  # what a column of no table reads
+    large = transfer(2, more=os.urandom(1_500).hex()).decode()  # as in a column that no table reads
     said = desk.send(transfer(1).decode(), large, "--preset", preset, "-o", "json", code=1)
     whole = preset == "transactional"
     assert (said.json["sent"], said.json["failed"], said.json["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))

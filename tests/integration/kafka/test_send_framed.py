@@ -52,7 +52,7 @@ def client(desk: Desk) -> SchemaRegistryClient:
 
 
 def declare(desk: Desk, kind: str, shipped: str = "bank/transfers", **properties: str) -> None:
-    """A contract in this format, and its topic."""
+    """Write a contract in this format, and create its topic."""
     given = {"framing": "prefix"} | ({"message": "bank.Transfer"} if kind == "protobuf" else {}) | properties
     listed = ", ".join(f"{{property: {name}, value: {value}}}" for name, value in given.items())
     desk.declare(shipped, f"format: {kind}, customProperties: [{listed}]")
@@ -60,7 +60,7 @@ def declare(desk: Desk, kind: str, shipped: str = "bank/transfers", **properties
 
 
 def read_back(desk: Desk, kind: str, value: bytes) -> dict[str, Any]:
-    """The message as Confluent's deserializer reads it, as the document that was sent."""
+    """Return the message from Confluent's deserializer, as the document that was sent."""
     registry, context = client(desk), SerializationContext(desk.topic, MessageField.VALUE)
     if kind == "protobuf":
         file: Any = file_of(WriterSchema("", "protobuf", PROTOBUF))

@@ -1,4 +1,4 @@
-"""`tidegate stack up --brokers 3` with real brokers: killed, found, started again."""
+"""`tidegate stack up --brokers 3` with real brokers: killed, found, restarted."""
 
 import json
 import os
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of this file's own, where only Kafka would start; stopped at the end."""
+    """Yield a home for this file, in which only Kafka would start; stop it at the end."""
     postgres = "postgresql://me@db.invalid/shop"
     with own_home(tmp_path_factory.mktemp("three"), TIDEGATE_POSTGRES_URL=postgres) as folder:
         yield folder
@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def running(home: Path) -> StackStatus:
-    """Three brokers, up whatever the test before did to them."""
+    """Start three brokers, whatever the previous test did to them."""
     return stack.up(brokers=3)
 
 
@@ -59,7 +59,7 @@ def options(status: StackStatus) -> dict[str, str]:
 
 
 def new_topic(status: StackStatus, name: str) -> None:
-    """A topic of one partition with a message on all three brokers."""
+    """Create a topic of one partition with a message on all three brokers."""
     admin = AdminClient({**options(status)})
     admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2, 3]])])[name].result(BOUND)
     producer = Producer({**options(status), "acks": "all"})
@@ -73,7 +73,7 @@ def in_sync(status: StackStatus, topic: str) -> set[int]:
 
 
 def shown(*options: str) -> str:
-    """What `tidegate stack status` says."""
+    """Return the output of `tidegate stack status`."""
     return subprocess.run([*TIDEGATE, "stack", "status", *options], capture_output=True, text=True, check=True).stdout
 
 
@@ -91,7 +91,7 @@ def test_a_first_start_that_was_killed_while_it_formatted_goes_on(home: Path) ->
     command.wait(10)
     for tool in tools:
         tool.kill()
-    assert len(stack.up().kafka.brokers) == 3  # it knows the number already
+    assert len(stack.up().kafka.brokers) == 3  # it has the number already
     assert [broker.id for broker in KafkaCluster(options(stack.status())).brokers()] == [1, 2, 3]
 
 
@@ -126,7 +126,7 @@ def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> Non
 
 
 def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> None:
-    """Of one replica on the dead broker, and of three."""
+    """One topic has its only replica on the dead broker, the other has three replicas."""
     new_topic(running, "described.of.three")
     admin = AdminClient({**options(running)})
     admin.create_topics([NewTopic("described.alone", 2, replica_assignment=[[2], [3]])])["described.alone"].result(
@@ -156,7 +156,7 @@ def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> No
 
 @pytest.mark.longest
 def test_a_group_without_a_name_hides_no_other(running: StackStatus) -> None:
-    """Consumers that only commit may do so without a group.id. Kafka lists that group, and deletes it only in time."""
+    """Consumers that only commit may have no group.id. Kafka lists that group, and deletes it only after a while."""
     new_topic(running, "nameless")
     commit(AdminClient({**options(running)}), "named", "nameless", 1)
     other: Any = KafkaAdminClient(bootstrap_servers=options(running)["bootstrap.servers"])
@@ -181,7 +181,7 @@ def described(topic: str) -> Any:
 def test_where_most_controllers_are_dead_status_says_so_and_ends(running: StackStatus) -> None:
     new_topic(running, "two.killed")
     kill(*(one.pid for one in running.kafka.brokers[1:]))
-    # Who leads resigns only once the others have not fetched for a while.
+    # The leader resigns only once the others have not fetched for a while.
     wait_for(lambda: shown_leader() is None, "nobody leads")
     with within(3):
         quorum = stack.with_quorum(stack.status()).kafka.quorum
@@ -193,7 +193,7 @@ def test_where_most_controllers_are_dead_status_says_so_and_ends(running: StackS
 
 @pytest.mark.longest
 def test_a_lost_state_file_loses_no_broker(running: StackStatus, home: Path) -> None:
-    """The controllers find each other where they began."""
+    """The controllers find each other at their original ports."""
     new_topic(running, "state.lost")
     (home / "stack.json").unlink()
     again = stack.up()

@@ -32,7 +32,7 @@ TOPIC = "    physicalName: web.page_views\n    properties:\n      - name: event_
 
 @dataclass(frozen=True)
 class Done:
-    """What a command answered."""
+    """A command's exit code and output."""
 
     code: int
     said: str
@@ -44,7 +44,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Site:
-    """A folder of contracts, with one pipeline and topics of its own."""
+    """A folder of contracts, with one pipeline and its own topics."""
 
     folder: Path
     name: str  # of the pipeline and, with a dot, the beginning of each topic's
@@ -55,7 +55,7 @@ class Site:
         return f"{self.name}.views"
 
     def declare(self, **keys: str) -> Path:
-        """The contract, with these keys of its topic as YAML."""
+        """Write the contract, with these keys of its topic as YAML."""
         assert SHIPPED.count(TOPIC) == 1
         given = "".join(f"      - {{property: {key}, value: {value}}}\n" for key, value in keys.items())
         text = SHIPPED.replace(
@@ -67,7 +67,7 @@ class Site:
         return path
 
     def declare_upsert(self, config: str) -> Path:
-        """The shipped contract of an upsert in place of the other one, with these settings of its topic as YAML."""
+        """Write the shipped contract of an upsert instead of the other one, with these topic settings as YAML."""
         text = DECLARED.sub("", (ASSETS / "crm" / "customers.odcs.yaml").read_text())
         topic = "    physicalName: crm.customers\n    properties:\n"
         assert text.count(topic) == 1
@@ -106,7 +106,7 @@ def site(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
 
 @pytest.fixture
 def empty_database(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Without a ledger; the commands' own."""
+    """Yield a database without a ledger, which the commands use."""
     name, given = f"topics_{uuid4().hex[:8]}", world.endpoints.postgres_url
     with psycopg.connect(given, autocommit=True) as session:
         session.execute(f'CREATE DATABASE "{name}"'.encode())

@@ -1,4 +1,4 @@
-"""`tidegate topics apply`, killed at any point and run again, leaves what it leaves when nothing kills it."""
+"""`tidegate topics apply`, killed at any point and run again, has the same result as if it had not been killed."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ OLD, NEW = range(10), range(10, 20)
 
 
 def declare(site: Site) -> None:
-    """Ten topics to be configured and given partitions, and ten to be made."""
+    """Declare ten topics to configure and give partitions, and ten to create."""
     for number in OLD:
         site.world.create_topic(name(site, number), 1)
     lines = ([f"- name: {name(site, n)}", "  partitions: 3", "  config: {retention.ms: 7200000}"] for n in (*OLD, *NEW))
@@ -34,7 +34,7 @@ def state(site: Site) -> list[tuple[int, dict[str, str]]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("lines", [0, 1, 9, 13, 21, 29])
 def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
-    """`lines`: how many steps it has reported when it is killed; of 30."""
+    """`lines` is the number of steps reported before the kill, out of 30."""
     declare(site)
     named = ("--cluster-id", site.admin.observe([]).cluster_id)
     with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Replicas of a topic on three brokers in three racks: as many as declared, and moved where racks are not used."""
+"""A topic's replicas on three brokers in three racks: as many as declared, and moved if racks are not used."""
 
 from pathlib import Path
 

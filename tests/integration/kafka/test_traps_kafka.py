@@ -1,4 +1,4 @@
-"""What Kafka does to a reader who is not careful: each trap that is known, set with the real broker."""
+"""Kafka's known traps for a careless reader, each set with the real broker."""
 
 import gc
 import json
@@ -41,11 +41,11 @@ def test_a_range_may_begin_or_end_inside_a_gap(world: World, cut: int) -> None:
 
 @pytest.fixture(scope="module")
 def compacted(endpoints: Any, spark: Any) -> tuple[World, Pipeline]:
-    """An upsert pipeline whose topic the broker's cleaner is set to compact as soon as it can."""
+    """Return an upsert pipeline whose topic the broker's cleaner compacts as soon as it can."""
     world = World(endpoints, spark)
     eager = {"segment.ms": "100", "min.cleanable.dirty.ratio": "0.001", "max.compaction.lag.ms": "100"}
     pipeline = world.new_pipeline("upsert", config=eager)
-    for number in range(6):  # segments of their own: the last one is never compacted
+    for number in range(6):  # each in its own segment: the last one is never compacted
         world.send(pipeline, [customer(1, name=f"name {number}")], keys=[b"C1"], partition=0)
         time.sleep(0.15)
     world.send(pipeline, [customer(2)], keys=[b"C2"], partition=0)

@@ -1,5 +1,6 @@
-"""What becomes of a pipeline whose log is not the one it was planned on (and, created again or cut by retention,
-tests/chaos/kafka/topics.py): each trap, set with the real broker."""
+"""Pipelines whose log is not the planned one (created again or truncated by retention: tests/chaos/kafka/topics.py):
+each trap, set with the real broker.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -93,7 +94,7 @@ def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: Wo
         " where p.pipeline = %s and o.cluster_id <> 'another'",
         pipeline.name,
     )
-    with pytest.raises(Halt, match="it has not been settled"):  # mended or not: a person says so
+    with pytest.raises(Halt, match="it has not been settled"):  # repaired or not: a person decides
         world.drain(pipeline)
     assert len(world.table(pipeline)) == 16
 
@@ -101,7 +102,7 @@ def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: Wo
 def _halts(
     world: World, pipeline: Pipeline, code: str, change: Callable[[RunContext], RunContext] = lambda outside: outside
 ) -> Halt:
-    """A run of the pipeline halts with `code`, the ledger remembers, and the next run is stopped at the door."""
+    """Assert that a run halts with `code`, is recorded as halted, and blocks the next run; return the halt."""
     with pytest.raises(Halt) as halt:
         play(world, pipeline, change)
     status: Any = world.ledger.status(pipeline.name)

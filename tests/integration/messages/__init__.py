@@ -1,1 +1,1 @@
-"""Messages of all kinds: rows, or dead letters with a reason."""
+"""Tests of messages of all kinds: rows, or dead letters with a reason."""

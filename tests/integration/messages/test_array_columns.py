@@ -1,4 +1,4 @@
-"""Arrays from the message to the table and back: each as Postgres has it; verify agrees, and finds an item changed."""
+"""Arrays from the message to the table and back: each as Postgres has it; verify agrees, and finds a changed item."""
 
 import json
 from dataclasses import replace
@@ -57,7 +57,7 @@ MESSAGES = [
 
 
 def typed(pipeline: Pipeline, transform: Any = None, **more: Any) -> Pipeline:
-    """`pipeline` with a column of arrays of each type."""
+    """Return `pipeline` with a column of arrays of each type."""
     columns = tuple(Column(item.name, item.type, item.required) for item in FIELDS)
     table = replace(pipeline.contract.row_table, columns=columns, batch_rules=())
     return Pipeline(replace(pipeline.contract, fields=FIELDS, tables=(table,), **more), transform)

@@ -1,4 +1,4 @@
-"""Whatever a message holds, it becomes a row or one dead letter that says why, and its neighbours commit."""
+"""Any message becomes a row or one dead letter with the reason, and the other messages commit."""
 
 import json
 from typing import Any

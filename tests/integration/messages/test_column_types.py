@@ -26,7 +26,7 @@ UUID = "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"
 
 
 def typed(pipeline: Pipeline, transform: Any = None, **more: Any) -> Pipeline:
-    """`pipeline` with a column of each type."""
+    """Return `pipeline` with a column of each type."""
     columns = tuple(Column(item.name, item.type, item.required) for item in FIELDS)
     table = replace(pipeline.contract.row_table, columns=columns, batch_rules=())
     return Pipeline(replace(pipeline.contract, fields=FIELDS, tables=(table,), **more), transform)

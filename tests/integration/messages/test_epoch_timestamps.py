@@ -1,4 +1,4 @@
-"""A field whose timestamps are numbers of milliseconds: rows, dead letters, and what verify says of both."""
+"""A field whose timestamps are milliseconds since the epoch: rows, dead letters, and verify's report of both."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Dates that Postgres and Spark can hold and Python cannot: infinity, and years outside of 1 to 9999."""
+"""Dates that Postgres and Spark can store and Python cannot: infinity, and years outside of 1 to 9999."""
 
 import pytest
 from pyspark.sql import DataFrame

@@ -95,7 +95,7 @@ def send(world: World, pipeline: Pipeline, messages: Sequence[tuple[bytes | None
 
 
 def spoiled(world: World, pipeline: Pipeline, statement: str) -> dict[str, Any]:
-    """What verify reports after the statement on the pipeline's row table."""
+    """Return verify's report after the statement on the pipeline's row table."""
     world.rows(statement.format(table=pipeline.contract.row_table.name))
     return verify(pipeline, world.endpoints, world.spark).to_json()
 

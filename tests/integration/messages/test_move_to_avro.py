@@ -22,21 +22,21 @@ pytestmark = pytest.mark.xdist_group("registry")
 
 @pytest.fixture
 def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The world with the embedded registry."""
+    """Return the world with the embedded registry."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     stack.up(registry=True)
     return replace(world, endpoints=connection())
 
 
 def in_avro(pipeline: Pipeline, **others: Any) -> Pipeline:
-    """The pipeline with the contract that reads Avro."""
+    """Return the pipeline with the contract that reads Avro."""
     contract = replace(pipeline.contract, **others)
     wire = WireFormat("prefix", f"{contract.topic}-value")
     return replace(pipeline, contract=replace(contract, format="avro", version="2.0.0", wire=wire))
 
 
 def read(world: World, pipeline: Pipeline) -> list[tuple[int, int]]:
-    """Rows and dead letters of each batch."""
+    """Return rows and dead letters of each batch of a run."""
     return [(batch.rows, batch.dead_letters) for batch in world.drain(pipeline)]
 
 

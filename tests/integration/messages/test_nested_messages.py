@@ -55,7 +55,7 @@ schema:
 
 
 def new_pipeline(world: World, tmp_path: Path, disposition: str, transform: Any = None) -> Pipeline:
-    """A pipeline of CONTRACT with a topic and a schema of its own."""
+    """Return a pipeline of CONTRACT with its own topic and schema."""
     path = tmp_path / "devices" / "events.odcs.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(CONTRACT.replace("DISPOSITION", disposition))
@@ -68,7 +68,7 @@ def event(number: int, payload: str = "null", address: str = '{"city":"Ulm","zip
         "rawPayload":{payload}{more}}}""".encode()
 
 
-ACCEPTED = [  # what jsonb holds as it is, to the limits of numeric
+ACCEPTED = [  # values that jsonb stores unchanged, to the limits of numeric
     "12345678901234567890",
     "0.1000000000000000000001",
     "-1.50",
@@ -96,12 +96,12 @@ REFUSED = {
 
 
 def exact(text: str) -> Any:
-    """JSON with all digits of its numbers."""
+    """Parse JSON with all digits of its numbers."""
     return json.loads(text, parse_float=Decimal, parse_int=Decimal)
 
 
 def payloads(world: World, pipeline: Pipeline) -> list[Any]:
-    """What jsonb holds, in the order of the log, numbers with all their digits."""
+    """Return the jsonb values in the order of the log, numbers with all their digits."""
     query = f"select payload::text as kept from {pipeline.contract.row_table.name} order by _offset"
     return [row["kept"] and exact(row["kept"]) for row in world.rows(query)]
 
@@ -161,7 +161,7 @@ def test_nested_fields_and_json_columns_are_upserted_and_replayed_the_same(world
 
 
 def spoilt(messages: DataFrame) -> DataFrame:
-    """Sees json columns as text, and makes of some what is not JSON."""
+    """Read json columns as text, and turn some into invalid JSON."""
     deep = F.concat(F.repeat(F.lit("["), 50_000), F.repeat(F.lit("]"), 50_000))
     spelt = F.when(F.col("payload") == '"spoil"', F.lit("{not json")).when(F.col("payload") == '"nul"', r'"\u0000"')
     spelt = spelt.when(F.col("payload") == '"deep"', deep)

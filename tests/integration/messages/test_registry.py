@@ -39,21 +39,21 @@ DAY_ONE = date(2026, 11, 1)
 
 @pytest.fixture
 def registered(world: World) -> World:
-    """The world, with the embedded registry."""
+    """Return the world with the embedded registry."""
     stack.up(registry=True)
     return replace(world, endpoints=connection())
 
 
 @pytest.fixture(autouse=True)
 def new_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A registry that the ledger knows nothing of, and a process that has asked for nothing yet."""
+    """Use a registry name that the ledger does not know, and an empty cache in the process."""
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     monkeypatch.setattr(kept_schemas, "PAUSES", (0.0, 0.0))
     kept_schemas._kept.clear()
 
 
 def framed(world: World, kind: Format = "json", disposition: str = "accumulate", **wire: Any) -> Pipeline:
-    """A pipeline of its own whose messages name their schemas."""
+    """Return a pipeline whose messages name their schemas."""
     pipeline = world.new_pipeline(disposition)
     contract = pipeline.contract
     made = WireFormat(**{"framing": "prefix", "subject": f"{contract.topic}-value", **wire})
@@ -66,7 +66,7 @@ def client(world: World) -> SchemaRegistryClient:
 
 
 def serialized(world: World, pipeline: Pipeline, values: list[dict[str, Any]]) -> list[bytes]:
-    """What confluent-kafka's serializer makes of them; it registers the schema."""
+    """Return the values as confluent-kafka's serializer writes them; it registers the schema."""
     return registered_values(pipeline.contract.format, client(world), pipeline.contract.topic, values)
 
 
@@ -103,7 +103,7 @@ def test_rows_are_the_same_in_whichever_format_messages_are_written(registered: 
     assert [(one.rows, one.dead_letters) for one in registered.drain(pipeline)] == [(400, 4)]
     assert registered.table(pipeline) == registered.table(bare)
     assert verify(pipeline, registered.endpoints, registered.spark).ok
-    kept_schemas._kept.clear()  # verify and the next run ask no registry
+    kept_schemas._kept.clear()  # verify and the next run query no registry
     alone = replace(registered.endpoints, registry=None)
     registered.send(pipeline, good[:4])
     assert [one.rows for one in replace(registered, endpoints=alone).drain(pipeline)] == [8]
@@ -205,7 +205,7 @@ def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(regis
     other = framed(registered)
     registered.send(other, [*known, unknown])
     assert [(one.rows, one.dead_letters) for one in registered.drain(other)] == [(8, 1)]
-    registered.send(other, [unknown])  # alone in its batch; but the registry knows what came before
+    registered.send(other, [unknown])  # alone in its batch; but the registry has what came before
     assert [(one.rows, one.dead_letters) for one in registered.drain(other)] == [(0, 1)]
     assert {letter["error_class"] for letter in registered.dead_letters(other)} == {"UnknownSchemaId"}
     assert verify(other, registered.endpoints, registered.spark).ok

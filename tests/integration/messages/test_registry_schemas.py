@@ -1,4 +1,4 @@
-"""Which schemas the ledger keeps, and which the registry is asked for: against Postgres, and a double of a registry."""
+"""The schemas that the ledger keeps and that it queries from the registry: with Postgres, and a registry double."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -54,7 +54,7 @@ def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more
 
 
 def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaInUse, ...]:
-    """Let the registry have these, by id; what they are."""
+    """Add these schemas to the registry by id; return them as SchemaInUse."""
     server.answers |= {f"/schemas/ids/{key}": says({"schema": text}) for key, text in documents.items()}
     return tuple(SchemaInUse(key, schema_digest(WriterSchema(key, "avro", text))) for key, text in documents.items())
 
@@ -69,7 +69,7 @@ def test_no_id_is_unknown_that_was_not_asked_for_and_only_some_are_asked_for_aga
     assert [key for key, schema in found.items() if schema] == ["5"]
     assert {f"/schemas/ids/{n}" for n in garbage} < set(server.asked)
     assert len(server.asked) < 1.5 * len(garbage)
-    # Each try asks for it again, since ids of a registry are small, and so does a request that was answered late.
+    # Each try queries it again, since a registry's ids are small, and so does a request with a late response.
     assert server.asked.count("/schemas/ids/6") >= 3
     assert ledger.known(1, garbage) == {}
 
@@ -148,7 +148,7 @@ def test_a_registry_that_is_gone_costs_its_patience_and_one_question_more(
     server.otherwise = silence
     one = schemas(ledger, server)
     for _ in range(4):  # as often as Spark tries a task
-        with within(1), pytest.raises(RegistryAway):  # half a second of patience, and as much for the one question more
+        with within(1), pytest.raises(RegistryAway):  # half a second of patience, and as much for the one further query
             one.find(1, ["6"])
     assert server.asked.count(f"/schemas/ids/{LARGEST_ID}") == 4
 
@@ -195,7 +195,7 @@ def test_a_task_waits_for_a_follower_once_however_many_ids_are_unknown(ledger: S
     one, started = schemas(ledger, server, pauses=(0.5, 0.5)), time.monotonic()
     one.find(1, ["6"])
     assert time.monotonic() - started >= 1
-    with within(0.9):  # each wait more is a second
+    with within(0.9):  # each further wait is a second
         for key in range(7, 17):
             one.find(1, [str(key)])
 
@@ -335,7 +335,7 @@ def test_waiting_without_an_answer_makes_impatient_for_a_minute_and_no_longer(
     address = Registry({"url": server.url}, patience=2)
     monkeypatch.setattr(time, "monotonic", lambda: real() + later[0])
     server.otherwise = refuses(503)
-    for second, patience in ((0, 2), (45, 1), (63, 2)):  # the second one, in haste, does not begin the minute again
+    for second, patience in ((0, 2), (45, 1), (63, 2)):  # the second one, in haste, does not restart the minute
         later[0] = second
         one = schemas(ledger, server, address=address)
         with pytest.raises(RegistryAway, match=f"did not answer for {patience} s"):

@@ -1,4 +1,4 @@
-"""What becomes of messages whose schema a registry that is there does not give: halted, settled, replayed."""
+"""Messages whose schema an available registry does not return: halted, resolved, replayed."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -34,7 +34,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answered]:
 
 @pytest.fixture
 def asking(world: World, server: Answered) -> World:
-    """The world whose registry is the server."""
+    """Return the world with the server as its registry."""
     return replace(world, endpoints=replace(world.endpoints, registry=Registry({"url": server.url}, patience=1)))
 
 
@@ -49,7 +49,7 @@ def naming(key: int, count: int) -> list[bytes]:
 
 
 def halted(world: World, pipeline: Pipeline) -> str:
-    """What the halt says after the tenth try."""
+    """Return the message of the halt after the tenth try."""
     with pytest.raises(SchemasNotGiven):
         world.drain(pipeline)
     world.rows("update tidegate.pipeline set failed_tries = 9, batch_failures = 9 where name = %s", pipeline.name)

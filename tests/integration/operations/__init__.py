@@ -1,1 +1,1 @@
-"""Replay, prune, settle, adopt, plan, doctor, and migrations."""
+"""Tests of replay, prune, settle, adopt, plan, doctor, and migrations."""

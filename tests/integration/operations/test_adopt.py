@@ -1,4 +1,4 @@
-"""Tables with other OIDs than the ledger says: refused, until `tidegate adopt` has found them whole and bound them."""
+"""Tables whose OIDs differ from the ledger: refused, until `tidegate adopt` has verified and re-attached them."""
 
 import json
 from contextlib import closing
@@ -19,7 +19,7 @@ from tests.support.world import World
 
 
 def copied(world: World, pipeline: Pipeline, index: int = 0) -> str:
-    """A table of the pipeline's, put back with all its rows, as from a backup; its name."""
+    """Replace a table of the pipeline by a copy, as from a backup; return its name."""
     table = pipeline.contract.tables[index].name
     world.rows(f"alter table {table} rename to original")
     world.rows(f"create table {table} (like {pipeline.name}.original including all)")
@@ -72,7 +72,7 @@ def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
 
 @pytest.mark.slow
 def test_numbers_that_two_pipelines_tables_have_exchanged_are_put_right(world: World) -> None:
-    """After a restore, a table may well have the number that another one had."""
+    """After a restore, a table may well have the OID that another one had."""
     one, other = views(world, batches=1), views(world, batches=1)
     oids = {p.name: f"{p.contract.row_table.name}'::regclass" for p in (one, other)}
     world.rows("update tidegate.output set table_oid = null where pipeline = any(%s)", [one.name, other.name])

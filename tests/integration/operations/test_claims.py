@@ -1,4 +1,4 @@
-"""Tables that a pipeline cannot fill exactly are refused when a run begins, with what to change; nothing is written."""
+"""Tables that a pipeline cannot fill exactly are refused when a run begins, with the fix; nothing is written."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -40,7 +40,7 @@ NOT_A_TABLE = {
 
 @pytest.fixture
 def pipeline(world: World) -> Pipeline:
-    """A pipeline whose tables are made: postings (append) and balances (accumulate)."""
+    """Return a pipeline whose tables are created: postings (append) and balances (accumulate)."""
     made = world.new_pipeline()
     world.ledger.migrate()
     claim(world.ledger, made.contract)
@@ -49,7 +49,7 @@ def pipeline(world: World) -> Pipeline:
 
 @pytest.fixture
 def tableless(world: World) -> Pipeline:
-    """A pipeline that has its schema, and no table yet."""
+    """Return a pipeline that has its schema, and no table yet."""
     made = world.new_pipeline()
     world.ledger.migrate()
     world.rows(f"create schema {made.name}")
@@ -58,7 +58,7 @@ def tableless(world: World) -> Pipeline:
 
 @pytest.fixture
 def clerk(world: World, pipeline: Pipeline) -> Iterator[tuple[Ledger, str]]:
-    """The ledger as a user sees it who may use all of it, and of the pipeline's tables only read; and the user."""
+    """Yield the ledger as a user with all rights on it who may only read the pipeline's tables; and the user."""
     role = f"clerk_{uuid4().hex[:10]}"
     for statement in (
         f"create role {role} login password 'secret'",
@@ -77,7 +77,7 @@ def clerk(world: World, pipeline: Pipeline) -> Iterator[tuple[Ledger, str]]:
 
 
 def claim(ledger: Ledger, contract: Contract) -> None:
-    """Step 0 of a run: it takes the pipeline and its tables, and gives the pipeline back."""
+    """Execute step 0 of a run, which takes the pipeline and its tables, and release the pipeline."""
     with closing(acquire(ledger.url, contract)):
         pass
 
@@ -115,7 +115,7 @@ def test_row_level_security_that_applies_to_us_is_refused(
     do(world, pipeline, f"grant all on all tables in schema {pipeline.name} to {role}")
     claim(ledger, pipeline.contract)
     do(world, pipeline, "alter table {table} enable row level security")
-    claim(world.ledger, pipeline.contract)  # the owner passes by it
+    claim(world.ledger, pipeline.contract)  # the owner is not subject to it
     with pytest.raises(BadInput, match=rf"row-level security.*alter role {role} bypassrls"):
         claim(ledger, pipeline.contract)
 
@@ -204,7 +204,7 @@ def test_a_schema_or_database_that_we_may_not_use_is_named_with_the_statement_th
     with pytest.raises(BadInput, match=rf"grant usage, create on schema {other.name} to {role}"):
         claim(ledger, other.contract)
     world.rows(f"grant usage, create on schema {other.name} to {role}")
-    claim(ledger, other.contract)  # made by us: no right of the database's is needed for a table
+    claim(ledger, other.contract)  # created by us: a table needs no right on the database
 
 
 @pytest.mark.parametrize("generated", ["always as identity", "always as (1) stored"])

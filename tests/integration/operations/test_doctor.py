@@ -1,4 +1,4 @@
-"""`tidegate doctor` against real systems: the cases of the specification, played by what stands before the broker."""
+"""`tidegate doctor` against real systems: the cases of the specification, with fake servers in front of the broker."""
 
 import time
 from collections.abc import Mapping
@@ -27,24 +27,24 @@ HIDDEN = "hunter2"
 
 @dataclass(frozen=True)
 class Played:
-    """The world's broker, and what is examined of it."""
+    """The world's broker, and examinations of it."""
 
     world: World
     port: int
 
     @property
     def told(self) -> bytes:
-        """What the broker tells clients of itself."""
+        """The broker with its address, as in its Metadata response."""
         return broker(1, "127.0.0.1", self.port, "a")
 
     def errors(self, servers: str, options: Mapping[str, str] | None = None, seconds: float = 5.0) -> list[Finding]:
-        """The errors about addresses."""
+        """Return the errors about addresses."""
         given = {**(options or {}), "bootstrap.servers": servers}
         found = KafkaExamination("--bootstrap", given, (), None, seconds).findings()
         return [one for one in found if one.severity is Severity.ERROR and one.area == "kafka"]
 
     def sent_to(self, host: str, port: int, seconds: float = 5.0, number: int = 1) -> list[Finding]:
-        """The errors where the broker sends clients there."""
+        """Return the errors if the broker advertises this address."""
         with Misleading(self.port, sending_to(self.told, broker(number, host, port))) as bootstrap:
             return self.errors(f"127.0.0.1:{bootstrap.port}", seconds=seconds)
 
@@ -62,7 +62,7 @@ def _names(found: Finding, address: str, *words: str) -> None:
 
 
 def test_a_name_that_is_not_known_here(played: Played) -> None:
-    (found,) = played.sent_to("kafka.invalid", 9092)  # RFC 6761: no name service knows it
+    (found,) = played.sent_to("kafka.invalid", 9092)  # RFC 6761: no name service resolves it
     _names(found, "kafka.invalid:9092", "That name is not known here", "advertised.listeners of broker 1")
 
 
@@ -115,7 +115,7 @@ def test_a_certificate_for_another_name(played: Played, tmp_path: Path) -> None:
     assert f"--bootstrap names 127.0.0.1:{encrypting.port}." in found.what
     assert "is trusted and is made out to kafka-1.example.com, not to 127.0.0.1" in found.what
     assert "ssl.keystore.location" in found.do
-    assert "Kafka without TLS is spoken there" in after.what  # it came in, and was sent on
+    assert "Kafka without TLS is spoken there" in after.what  # it arrived, and was redirected
 
 
 def test_a_certificate_of_an_authority_that_is_not_known(played: Played, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_two_brokers_with_one_address(played: Played) -> None:
 
 
 def test_an_address_that_leads_to_another_broker(played: Played) -> None:
-    """The way to broker 2 ends at broker 1, as a port mapping that was copied does."""
+    """The route to broker 2 ends at broker 1, as a copied port mapping does."""
     tells = list[bytes]()
     with Misleading(played.port, lambda answer: sending_to(played.told, *tells)(answer)) as bootstrap:
         tells += [played.told, broker(2, "127.0.0.1", bootstrap.port)]

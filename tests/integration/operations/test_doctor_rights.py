@@ -1,6 +1,6 @@
-"""`tidegate doctor` and a broker that asks who one is: an address that nobody here knows, logins, missing rights.
+"""`tidegate doctor` and a broker with authentication: an unresolvable address, logins, missing rights.
 
-The broker is one of its own, since the world's has neither logins nor an authorizer.
+The broker is a separate one, since the world's has neither logins nor an authorizer.
 """
 
 import os
@@ -49,7 +49,7 @@ listener.name.login.scram-sha-256.sasl.jaas.config=org.apache.kafka.common.secur
 
 
 class Guarded:
-    """The broker: its ports by listener, and what is examined of it."""
+    """The broker: its ports by listener, and examinations of it."""
 
     def __init__(self, home: Path) -> None:
         ports = [processes.kept_or_free_port(None, lambda _: None) for _ in range(5)]
@@ -68,7 +68,7 @@ class Guarded:
         self.admin: Any = AdminClient({"bootstrap.servers": f"127.0.0.1:{ports[0]}", "log_level": 0})
 
     def found(self, listener: str, contracts: Any = (), **options: str) -> list[Finding]:
-        """The findings of who comes in by this listener."""
+        """Return the findings of a client that connects by this listener."""
         given = {name.replace("_", "."): value for name, value in options.items()}
         given["bootstrap.servers"] = f"127.0.0.1:{self.ports[listener]}"
         return KafkaExamination("--bootstrap", given, contracts, None, 5.0).findings()

@@ -1,4 +1,4 @@
-"""The ledger's schema: made when a run opens and by `tidegate migrate`, never by what only reads it."""
+"""The ledger's schema: created when a run opens and by `tidegate migrate`, never by a command that only reads it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ UNDO_REPLAYS = (
 
 @pytest.fixture
 def url(endpoints: Endpoints) -> Iterator[str]:
-    """A database of this test's own, without a ledger."""
+    """Yield the URL of a database for this test, without a ledger."""
     name = f"fresh_{uuid4().hex[:10]}"
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
         session.execute(f'CREATE DATABASE "{name}"'.encode())
@@ -48,7 +48,7 @@ def url(endpoints: Endpoints) -> Iterator[str]:
 
 @pytest.fixture
 def stranger(url: str) -> Iterator[str]:
-    """The URL of a user of that database who may create nothing in it."""
+    """Yield the URL of a user of that database who may create nothing in it."""
     role = f"stranger_{uuid4().hex[:10]}"
     with psycopg.connect(url, autocommit=True) as session:
         session.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'secret'".encode())
@@ -142,7 +142,7 @@ def test_an_older_ledger_is_upgraded_by_a_migration_and_until_then_not_read(
 def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A renamed table is still known under its first name; the event has the one that it had by then."""
+    """A renamed table keeps its first name; the event has the name at its time."""
     with monkeypatch.context() as earlier:
         earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "005"))
         Ledger(url).migrate()
@@ -168,8 +168,8 @@ def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
 def test_the_application_of_older_batches_is_known_where_each_contract_came_once(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches of p name one contract after the other, those of `again` the first one again. In `late`, and in `there`
-    whose table has the column, what the first contract dropped when it came again is on its first application.
+    """Batches of p name one contract after the other; those of `again` also name the first one again. In `late`, and in
+    `there` whose table has the column, what the first contract dropped when it came again is on its first application.
     """
     with monkeypatch.context() as earlier:
         earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "021"))

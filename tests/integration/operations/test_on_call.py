@@ -109,7 +109,7 @@ def test_a_run_that_ended_without_an_error_is_shown_where_fields_are_classified(
 
 
 def classifying(pipeline: Pipeline, *names: str) -> Pipeline:
-    """Return the pipeline with columns of its row table that are classified."""
+    """Return the pipeline with classified columns in its row table."""
     table, *others = pipeline.contract.tables
     columns = tuple(replace(c, classification="pii") if c.name in names else c for c in table.columns)
     return replace(pipeline, contract=replace(pipeline.contract, tables=(replace(table, columns=columns), *others)))

@@ -1,4 +1,4 @@
-"""`tidegate plan`: what it shows is what the next run reads and does, and to ask changes nothing."""
+"""`tidegate plan`: it shows exactly what the next run reads and does, and changes nothing."""
 
 import json
 import subprocess
@@ -31,7 +31,7 @@ Ask = Callable[..., Result]
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Calls `tidegate plan` about a test's own pipeline, which no folder of assets/ holds."""
+    """Return a function that calls `tidegate plan` for a test's own pipeline, which is not in assets/."""
 
     def call(pipeline: Pipeline, *more: str) -> Result:
         monkeypatch.setattr("assets.find_contract", lambda name: {pipeline.name: pipeline.contract}[name])
@@ -43,7 +43,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
 
 @pytest.fixture(autouse=True)
 def ledger(world: World) -> None:
-    """The ledger is there: what a first question makes of an empty database is not a change that is looked for here."""
+    """Create the ledger: its creation by a first query is not a change that these tests look for."""
     world.ledger.migrate()
 
 
@@ -53,7 +53,7 @@ def customer(number: int) -> bytes:
 
 
 def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
-    """Good messages, whatever the pipeline carries."""
+    """Send valid messages for the pipeline's disposition."""
     if pipeline.contract.row_table.disposition == "upsert":
         world.send(pipeline, map(customer, range(count)), keys=[b"C%d" % n for n in range(count)], **where)
     else:
@@ -61,7 +61,7 @@ def send(world: World, pipeline: Pipeline, count: int, **where: Any) -> None:
 
 
 def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
-    """What the command answers; the whole ledger is the same before and after."""
+    """Return the command's JSON; assert that the whole ledger is unchanged."""
     before = whole_ledger(world)
     answer, _ = look(pipeline.contract)
     assert whole_ledger(world) == before
@@ -69,7 +69,7 @@ def shown(world: World, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def whole_ledger(world: World) -> dict[str, Any]:
-    """A digest of each table of the ledger and of its staging, and where the sequences are."""
+    """Return a digest of each table of the ledger and its staging, and the state of the sequences."""
     schemas = "('tidegate', 'tidegate_staging')"
     names = world.rows(
         f"select table_schema || '.' || table_name t from information_schema.tables where table_schema in {schemas}"
@@ -218,7 +218,7 @@ def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_
 
 
 def delete_before(world: World, pipeline: Pipeline, partition: int, offset: int) -> None:
-    """Six messages more in a partition, and those before `offset` deleted."""
+    """Send six more messages to a partition, and delete those before `offset`."""
     send(world, pipeline, 6, partition=partition)
     delete_records(world, pipeline, {partition: offset})
 

@@ -1,4 +1,4 @@
-"""What is pruned of the ledger: verify, replay and every sum answer as before."""
+"""Pruning the ledger: verify, replay and every sum are unchanged."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +42,7 @@ def pruned(world: World, pipeline: Pipeline, *, execute: bool = True) -> Pruned:
 
 
 def aged(world: World, pipeline: Pipeline) -> None:
-    """All that there is was committed and reported sixty days ago."""
+    """Make everything committed and reported sixty days ago."""
     world.rows(
         "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
         pipeline.name,
@@ -50,10 +50,10 @@ def aged(world: World, pipeline: Pipeline) -> None:
 
 
 def delete_up_to(world: World, pipeline: Pipeline, offsets: dict[int, int]) -> None:
-    """As retention does."""
+    """Delete records up to these offsets, as retention does."""
     topic = pipeline.contract.topic
     wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    admin = world.admin()  # named: a future is cancelled when its client is collected
     for done in admin.delete_records(wanted).values():
         done.result(BOUND)
 
@@ -68,7 +68,7 @@ def of(world: World, pipeline: Pipeline, table: str) -> int:
 
 
 def eight_batches(world: World, *, bad: bool = False) -> Pipeline:
-    """Forty transfers, ten of each partition; the last one of all a dead letter, if wanted."""
+    """Return a pipeline with forty transfers, ten per partition, in old batches; with `bad`, a dead letter follows."""
     pipeline = world.new_pipeline(batch_messages=8)
     world.send(pipeline, transfers(40))
     if bad:
@@ -85,7 +85,7 @@ def judged(world: World, pipeline: Pipeline) -> dict[str, Any]:
 
 
 def whole_replay(world: World, pipeline: Pipeline) -> None:
-    """Show one from the beginning."""
+    """Show a replay from the beginning."""
     replay = Replay(pipeline, world.endpoints, world.spark)
     replay.show(replay.first_batch(ReplayStart()), lambda _: None)
 
@@ -159,7 +159,7 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
 
 @pytest.mark.longest
 def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World) -> None:
-    """Of a put-together range no part belongs to one window alone; nor do the batches that stayed between."""
+    """No part of a merged range belongs to one window alone; nor do the batches that stayed between."""
     pipeline = world.new_pipeline()
     for number in range(6):
         world.send(pipeline, [*transfers(39, start=39 * number), *([b"no JSON"] if number in (1, 3) else [])])
@@ -220,7 +220,7 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
 
 @pytest.mark.slow
 def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(world: World) -> None:
-    """The sender may be at it for long, and the prune holds the pipeline's row."""
+    """The sender may take long, and the prune locks the pipeline's row."""
     pipeline = eight_batches(world)
     with outbox(world.endpoints.postgres_url, pipeline.name) as sending:
         assert sending is not None
@@ -280,7 +280,7 @@ def test_without_a_ledger_there_is_nothing_to_prune(world: World) -> None:
 
 
 def _ended(world: World) -> bool:
-    """Return True if a session that prunes and waits for a lock was there, and is ended."""
+    """End a session that prunes and waits for a lock; return True if there was one."""
     return bool(
         world.rows(
             "select pg_terminate_backend(pid) from pg_stat_activity"

@@ -1,4 +1,4 @@
-"""Prunes of generated histories: verify is told the same after them as before."""
+"""Prunes of generated histories: verify reads the same from the ledger after them as before."""
 
 from typing import Any
 from uuid import uuid4
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("small_pages")
 
 @st.composite
 def histories(draw: st.DrawFn) -> dict[str, Any]:
-    """What the ledger may hold of a pipeline: batches that read on, skip, or read again what was recorded as lost."""
+    """Generate a ledger's history of a pipeline: batches that read on, skip, or read lost offsets again."""
     at, batches, lost, skips = {0: 0, 1: 0}, list[list[tuple[int, int, int]]](), list[tuple[int, int, int, int]](), []
     for number in range(1, draw(st.integers(2, 9)) + 1):
         ranges = []
@@ -45,7 +45,7 @@ def histories(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]) -> None:
-    """That history, in the ledger's own tables."""
+    """Write that history to the ledger's own tables."""
     many = session.cursor().executemany
     session.execute("insert into tidegate.pipeline (name) values (%s)", [name])
     many(
@@ -95,9 +95,7 @@ def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]
 
 
 def seen(world: World, pipeline: Pipeline, lows: dict[int, int]) -> list[Any]:
-    """All that verify takes from the ledger: below what the log still has, what was covered and what never came; above
-    that, everything.
-    """
+    """Return all that verify reads: below the log's start, the covered offsets and the gaps; above it, everything."""
     found = list[Any]()
     with take_snapshot(world.endpoints.postgres_url, pipeline.contract) as snapshot:
         for number, part in sorted(snapshot.partitions.items()):
@@ -131,7 +129,7 @@ def test_of_any_history_verify_is_told_the_same_after_a_prune_as_before(world: W
 
 
 def test_what_is_read_of_batches_to_be_pruned_does_not_grow_with_their_gaps(world: World) -> None:
-    """Of a topic whose producer commits each message by itself, they are as many as messages."""
+    """In a topic whose producer commits each message by itself, there are as many gaps as messages."""
     Ledger(world.endpoints.postgres_url).migrate()
     name = f"t{uuid4().hex[:10]}"
     history = {"at": {0: 50_000}, "batches": [[(0, 0, 50_000)]], "lost": [], "skips": [], "replaced": 0}

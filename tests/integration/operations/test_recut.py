@@ -1,4 +1,4 @@
-"""A batch that is too large for what it meets is cut: the same tables, in smaller batches, whoever is at work on it."""
+"""A batch that is too large is split: the same tables, in smaller batches, even if a run is working on it."""
 
 import pytest
 
@@ -14,12 +14,12 @@ from tests.chaos.processes.dagster import views
 from tests.integration.systems.test_cli import answer, tidegate
 from tests.support.world import World, transfers
 
-MESSAGES = 100  # of each part
+MESSAGES = 100  # per part
 
 
 @pytest.mark.longest
 def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: World) -> None:
-    """Also one that has halted the pipeline. What was sent since is another batch."""
+    """Also a batch that has halted the pipeline. Messages sent since are another batch."""
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(800), b"not json"])
     with world.open_run(pipeline) as outside:

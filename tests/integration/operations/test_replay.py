@@ -1,4 +1,4 @@
-"""Tables built anew from the log: what is shown, and what is put in place."""
+"""Tables rebuilt from the log: what is shown, and what is swapped in."""
 
 from dataclasses import replace
 from datetime import UTC
@@ -196,7 +196,7 @@ def test_a_reader_in_a_snapshot_sees_the_old_rows_to_its_end_and_others_the_new_
     count = f"select count(*) from {pipeline.contract.row_table.name}"
     with world.session() as repeatable, world.session() as committed:
         repeatable.execute("begin isolation level repeatable read")
-        repeatable.execute("select 1 from tidegate.pipeline")  # its snapshot is taken; the table was not looked at yet
+        repeatable.execute("select 1 from tidegate.pipeline")  # its snapshot is taken; the table was not read yet
         committed.execute("begin isolation level read committed")
         assert committed.execute(count).fetchone() == (160,)
         execute(world, Pipeline(pipeline.contract, doubled))
@@ -327,7 +327,7 @@ def test_rows_that_refer_to_each_other_are_built_from_nothing_beside_the_live_on
     assert counts(shown(world, pipeline))["customers"] == (0, 3, 0, 3)
     execute(world, pipeline)
     assert rows() == [("C1", "C1"), ("C2", "C1"), ("C3", "C1")]
-    shown(world, pipeline)  # what is built refers to nothing that is live
+    shown(world, pipeline)  # the rebuilt table refers to nothing that is live
     read(("C2", "C2"), ("C3", "C2"), ("C1", None))
     assert [letter["offset"] for letter in world.dead_letters(pipeline)] == [3]
     world.rows(f"alter table {table} drop constraint strict")

@@ -1,4 +1,4 @@
-"""A replay makes batches that a person decided about by the same decision, and names commands that work."""
+"""A replay applies a person's decisions about batches again, and names commands that work."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ LETTERS = 'SELECT partition, "offset", error_class FROM tidegate.dead_letter WHE
 
 
 def decided(world: World) -> Pipeline:
-    """Three batches: one of rows, one that was set aside, and one that was published although it fails a check."""
+    """Return a pipeline of three batches: rows, a manually dead-lettered one, and one published despite a red check."""
     pipeline = world.new_pipeline()
     world.send(pipeline, transfers(40))
     world.drain(pipeline)

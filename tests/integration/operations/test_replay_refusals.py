@@ -1,4 +1,4 @@
-"""Replays whose result would be wrong, or that cannot be put in place, are refused with the reason; nothing changes."""
+"""Replays whose result would be wrong, or that cannot be swapped in, are refused with the reason; nothing changes."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -91,7 +91,7 @@ def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: W
     found = Replay(pipeline, world.endpoints, world.spark)
     first = found.first_batch(ReplayStart())
     assert counts(found.show(first, print))["customers"] == (2, 2, 0, 0)
-    # As it is built where the cleaner has left only the last message of each key, whatever became of it.
+    # As built if the cleaner has left only the last message of each key.
     world.rows(f"delete from {pipeline.name}__replay.customers where _key = '1'")
     world.rows("update tidegate.batch_range set gaps = '{[0,1)}' where topic = %s", pipeline.contract.topic)
     with pytest.raises(BadInput, match="compaction removed the messages of 1 key of"):

@@ -1,4 +1,4 @@
-"""A second operator, a producer or a run changes something between what a command showed and what is executed."""
+"""A second operator, a producer or a run changes something between a command's plan and its execution."""
 
 import json
 import os
@@ -29,7 +29,7 @@ __all__ = ["empty_database", "site"]  # fixtures
 
 
 def expected(done: Done) -> str:
-    """The value that confirms what the command showed."""
+    """Return the value that confirms what the command showed."""
     found = re.search(r"--expect ([0-9a-f]{12})", done.said)
     assert found is not None, done.said
     return found[1]
@@ -37,7 +37,7 @@ def expected(done: Done) -> str:
 
 @pytest.fixture
 def read(world: World) -> Pipeline:
-    """A pipeline that has read its topic to the end. A fixture, so that it comes before the folder of `site`."""
+    """Return a pipeline that has read its topic to the end; as a fixture, it comes before the folder of `site`."""
     return world.caught_up()
 
 
@@ -48,7 +48,7 @@ def test_a_topic_with_messages_that_a_pipeline_has_not_read_is_deleted_only_as_i
     topic = read.contract.topic
     delete = ("delete", topic, "--confirm", topic)
     world.send(read, transfers(5))
-    shown = site.run(*delete)  # no contract of the folder names the topic
+    shown = site.run(*delete)  # no contract in the folder names the topic
     assert shown.code == 1
     assert f"{read.name} has not read 5 messages" in shown.said
     world.send(read, transfers(1))

@@ -1,4 +1,4 @@
-"""Each halt, brought about for real, shown, settled, and verify's word on what became of the tables."""
+"""Each halt, caused for real, shown and resolved, and verify's report on the tables."""
 
 import time
 from dataclasses import replace
@@ -79,7 +79,7 @@ def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt
 @pytest.mark.slow
 def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> None:
     pipeline = filled(world)
-    # The broker cannot be made to lose its tail here: the ledger is made to have read ten messages more than there are.
+    # The broker cannot be made to lose its tail here: the ledger records ten more messages as read than there are.
     world.rows(
         "UPDATE tidegate.source_position SET next_offset = 30 WHERE pipeline = %s AND partition = 0", pipeline.name
     )
@@ -102,7 +102,7 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
 def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     world: World, start: ResumeAt, read: int, skipped: int
 ) -> None:
-    """The log is cut at 20, where 30 had been read, and is written on up to 35 before anybody settles that."""
+    """The log is cut at 20 after 30 messages were read, and continues to 35 before the halt is resolved."""
     pipeline = filled(world)
     world.rows(
         "UPDATE tidegate.source_position SET next_offset = 30 WHERE pipeline = %s AND partition = 0", pipeline.name

@@ -1,4 +1,4 @@
-"""A ledger of an older version, with all that it can have unfinished: migrated, and gone on with (tests/data)."""
+"""A ledger of an older version, with everything that it can have unfinished: migrated and continued (tests/data)."""
 
 import json
 from collections.abc import Iterator
@@ -26,13 +26,13 @@ from tests.support.world import SHIPPED, World, renamed, transfers
 
 OLD = Path(__file__).parents[2] / "data" / "ledger_54048b7"
 TOPICS = {"old_transfers": "accumulate", "old_customers": "upsert", "old_views": "append"}
-DELETED = TopicPartition("old_transfers", 0, 13)  # what lies below it, retention had deleted
+DELETED = TopicPartition("old_transfers", 0, 13)  # retention had deleted everything below it
 LIMITS = {"dead_letter_minimum": 5, "dead_letter_share": 0.2}
 
 
 @pytest.fixture
 def old(world: World) -> Iterator[World]:
-    """A database that holds the old ledger and its tables, and the topics with the messages that they are of."""
+    """Yield the world with a database that has the old ledger and its tables, and the topics with their messages."""
     place = urlsplit(world.endpoints.postgres_url)._replace(path="/upgraded").geturl()
     with world.session() as session:
         session.execute("CREATE DATABASE upgraded")
@@ -66,7 +66,7 @@ def test_an_old_ledger_is_migrated_and_its_pipelines_go_on_where_they_were(old: 
 
 
 def _rows(old: World, name: str) -> int:
-    """What the batches that count have written."""
+    """Return the rows written by the batches that count."""
     asked = "SELECT sum(rows)::bigint AS n FROM tidegate.batch WHERE pipeline = %s AND replaced_by IS NULL"
     return old.rows(asked, name)[0]["n"]
 
@@ -125,7 +125,7 @@ def _fill_topics(world: World) -> None:
 
 
 def _dump(world: World) -> str:
-    """The old ledger, with the ids of the topics as they are here."""
+    """Return the old ledger, with this cluster's topic ids."""
     broker, text = KafkaBroker(world.endpoints.kafka_options()), (OLD / "ledger.sql").read_text()
     for topic in TOPICS:
         described = broker.describe(topic)

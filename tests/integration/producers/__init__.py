@@ -1,1 +1,1 @@
-"""Producers, presets and undelivered messages."""
+"""Tests of producers, presets and undelivered messages."""

@@ -1,4 +1,4 @@
-"""`tidegate dlq send`: what was not delivered comes into the log once, whatever became of its first try."""
+"""`tidegate dlq send`: an undelivered message comes into the log once, whatever happened at its first try."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -31,7 +31,7 @@ Values = list[bytes | None]
 
 
 class Desk:
-    """A pipeline, a producer's way to fail on it, and the command that sends again."""
+    """A pipeline, a way to fail a producer on it, and the command that sends again."""
 
     def __init__(self, world: World, pipeline: Pipeline, folder: Any) -> None:
         world.ledger.migrate()
@@ -50,7 +50,7 @@ class Desk:
         return Producer({**self.options, **servers}, self.topic, choose(preset, given=given), ids=ids, unsent=sink)
 
     def fail(self, messages: list[Message], code: int, name: str, *, ids: bool = True) -> None:
-        """As if a producer had been told this error of them, which were never written."""
+        """Record these messages as undelivered with this error, though they were never written."""
         sink = self.sink()
         for message in messages:
             attempt = sink.attempt(message, str(uuid4()).encode() if ids else None)
@@ -66,7 +66,7 @@ class Desk:
         return Resending(*given).run(Choice(**choice))
 
     def log(self) -> list[tuple[int, Any]]:
-        """Each committed message with its partition."""
+        """Return each committed message with its partition."""
         view = self.broker.describe(self.topic)
         source = KafkaSource(self.options, patience=5.0)
         found = list[tuple[int, Any]]()
@@ -314,8 +314,8 @@ def test_an_old_message_does_not_overwrite_a_newer_one_of_its_key(desk: Desk) ->
 
 
 def test_what_is_newer_is_decided_by_offsets_and_ids_and_not_by_the_clocks_of_machines(desk: Desk) -> None:
-    """The clock of the machine that wrote the newer message is an hour late; that of this producer's earlier message
-    was ahead.
+    """The clock of the machine that wrote the newer message is an hour slow; the clock of this producer's earlier
+    message was fast.
     """
     late, early = 1_700_000_000_000, 1_800_000_000_000
     sink, ids = desk.sink(), Ids()

@@ -30,7 +30,7 @@ Found = Mapping[tuple[str, str], Measured | Broken]
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home of its own; nothing runs over it afterwards."""
+    """Yield a separate home; nothing runs in it afterwards."""
     for name in [name for name in os.environ if name.startswith("TIDEGATE_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path))
@@ -40,14 +40,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What one measurement says of each pair: four faults, behind one that cannot be brought about."""
+    """Return one measurement's result for each pair: four faults, after one that cannot be caused."""
     wanted = [
         (Fault(in_vain), presets("leader")),
         (FAULTS["leader_loss"], presets("leader", "asynchronous")),
         (FAULTS["cut_answers"], presets("at_least_once", "asynchronous")),
         (FAULTS["zombie"], presets("transactional")),
         (FAULTS["isr_flap"], presets("asynchronous")),
-        *[(FAULTS["isr_flap"], presets("one_in_flight"))] * 10,  # until the order is seen to be lost
+        *[(FAULTS["isr_flap"], presets("one_in_flight"))] * 10,  # until a change of order is seen
     ]
     home, every = tmp_path_factory.mktemp("measured"), dict[tuple[str, str], Measured | Broken]()
     with closing(measure(home, wanted, 1, 1_000, print)) as measured:
@@ -61,7 +61,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
 
 
 def in_vain(field: Field) -> bool:
-    """A broker is killed, another one frozen, and what should follow never does."""
+    """A broker is killed, another one is frozen, and the expected outcome never comes."""
     leader = field.topic.leader
     field.brokers.kill(leader)
     field.brokers.freeze(leader % 3 + 1)
@@ -69,7 +69,7 @@ def in_vain(field: Field) -> bool:
 
 
 def interrupted(field: Field) -> bool:
-    """By somebody who waits no longer, where tidying up then fails: the topic is gone."""
+    """Raise KeyboardInterrupt after deleting the topic, so that the clean-up fails."""
     field.topic.delete()
     raise KeyboardInterrupt
 
@@ -124,7 +124,7 @@ def test_half_a_transaction_of_a_fenced_producer_is_not_read(found: Found) -> No
 
 @pytest.mark.longest
 def test_the_command_answers_and_writes_the_page(home: Path) -> None:
-    """Of a fault that an idempotent producer does not survive: the measurement goes on with a new one."""
+    """With a fault that an idempotent producer does not survive: the measurement goes on with a new one."""
     for path, text in ((page.PAGE, f"Before.\n{page.BEGIN}\n{page.END}\nAfter.\n"), (page.PICTURE, "")):
         (home / path).parent.mkdir(parents=True)
         (home / path).write_text(text)
@@ -163,7 +163,7 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
 
 def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
     listens = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # also where its parent ignores
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # even if its parent ignores it
     )
     command = [sys.executable, "-c", listens + MEASURE[2], *MEASURE[3:], *MANY]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, process_group=0) as process:

@@ -1,4 +1,4 @@
-"""What a producer is told is what the log holds."""
+"""A producer's delivery reports match the log."""
 
 import os
 import struct
@@ -36,14 +36,14 @@ KEYS = [f"key{number}".encode() for number in range(20)]
 
 @pytest.fixture
 def topic(world: World) -> str:
-    """One of PARTITIONS, which takes messages up to 2,000 bytes."""
+    """Create a topic with PARTITIONS partitions that takes messages of up to 2,000 bytes."""
     name = f"t{uuid4().hex[:10]}"
     world.create_topic(name, PARTITIONS, {"max.message.bytes": "2000"})
     return name
 
 
 def logged(endpoints: Endpoints, topic: str, isolation: str = "read_committed") -> Iterator[tuple[Message, int, int]]:
-    """Each message of the topic, with its partition and offset. No transaction may be open that will not end."""
+    """Yield each message of the topic with its partition and offset. No transaction may stay open for good."""
     wait_until_all_have_ended(endpoints.kafka_options(), topic, PARTITIONS)
     conf = {**endpoints.kafka_options(), "group.id": "none", "isolation.level": isolation, "enable.partition.eof": True}
     conf["fetch.wait.max.ms"] = 10
@@ -61,7 +61,7 @@ def logged(endpoints: Endpoints, topic: str, isolation: str = "read_committed") 
 
 
 def commit(producer: Producer, *values: bytes) -> None:
-    """Write the values in a transaction of its own."""
+    """Write the values in a separate transaction."""
     with producer.transaction():
         for value in values:
             producer.send(Message(value))
@@ -148,7 +148,7 @@ def test_each_message_is_reported_and_the_one_that_no_broker_takes_as_poison(end
     assert isinstance(told[b"1"], Delivered)
     assert told[b"2"] is refused.value
     assert producer.told.failed == {"MSG_SIZE_TOO_LARGE": 1}
-    producer.flush()  # it was said once
+    producer.flush()  # it was reported once
 
 
 def test_what_librdkafka_itself_does_not_take_is_poison_too(endpoints: Endpoints, topic: str) -> None:
@@ -213,7 +213,7 @@ def test_after_a_failure_the_transaction_says_what_failed_first(endpoints: Endpo
         with producer.transaction():
             with suppress(NotDelivered):
                 producer.send_and_wait(Message(b"x" * 5_000))
-            producer.send(Message(b"small"))  # librdkafka says _STATE
+            producer.send(Message(b"small"))  # librdkafka reports _STATE
 
     with pytest.raises(TransactionAborted) as aborted:
         go_on()
@@ -240,7 +240,7 @@ def test_a_transaction_that_Kafka_does_not_end_ends_the_producer(endpoints: Endp
     ended = list[float]()
 
     def refuse(answer: bytes) -> bytes:
-        """Lead clients back here, and answer each EndTxn (the only answer of ten bytes) with INVALID_REQUEST."""
+        """Redirect clients here, and respond to each EndTxn (the only response of ten bytes) with INVALID_REQUEST."""
         if len(answer) == 10:
             ended.append(time.monotonic())
             return answer[:8] + struct.pack(">h", 42)

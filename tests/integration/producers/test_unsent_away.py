@@ -1,4 +1,4 @@
-"""Kafka is away for longer than a message may take: what was not delivered comes into the log once, by commands."""
+"""Kafka is unavailable for longer than a message may take: undelivered messages come into the log once, by commands."""
 
 import json
 import os
@@ -28,7 +28,7 @@ CALL = "from platform_defs.cli.main import main; main()"
 def test_what_is_sent_while_all_brokers_are_away_is_kept_to_the_message_and_comes_into_the_log_once(
     world: World,
 ) -> None:
-    """The requests in a frozen broker's memory are written when it wakes: their outcome is unknown for good reason."""
+    """A frozen broker writes the requests in its memory when it wakes: their outcome is rightly unknown."""
     assert tidegate("migrate").code == 0
     assert tidegate("produce", PIPELINE, "--count", "10", "--bad", "0").code == 0
     before = ids(world)
@@ -62,14 +62,14 @@ def frozen(pid: int) -> Iterator[None]:
 
 
 def broker() -> int:
-    """The process of the session's only broker."""
+    """Return the pid of the session's only broker."""
     pid = stack.status().kafka.pid
     assert pid
     return pid
 
 
 def ids(world: World) -> list[bytes]:
-    """The ids of all messages in the topic."""
+    """Return the ids of all messages in the topic."""
     options = world.endpoints.kafka_options()
     source, found = KafkaSource(options), list[bytes]()
     for number, held in KafkaBroker(options).describe(TOPIC).partitions.items():

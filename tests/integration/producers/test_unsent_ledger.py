@@ -1,4 +1,4 @@
-"""tidegate.unsent: what a producer could not deliver is kept as it was, once, and settled by one at a time."""
+"""tidegate.unsent: undelivered messages are kept unchanged, once, and resolved by one run at a time."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -119,7 +119,7 @@ def test_an_unknown_id_settles_nothing(ledger: UnsentLedger) -> None:
 
 
 def test_two_prunes_of_one_pipeline_lock_what_they_sum_up_in_one_order(world: World, ledger: UnsentLedger) -> None:
-    """Or each could hold what the other waits for. The first of the sums is held: none of the others is locked yet."""
+    """Otherwise, each could wait for the other. While the first sum is locked, no other is locked yet."""
     logs = [replace(message().before, topic=f"topic {number:02}") for number in range(30)]
     given = [replace(item, before=before) for item, before in zip(messages(30), logs, strict=True)]
     url, pipeline = world.endpoints.postgres_url, given[0].pipeline

@@ -1,1 +1,1 @@
-"""Commands, the embedded stack, poolers, TLS, rights, and what must not leak."""
+"""Tests of commands, the embedded stack, poolers, TLS, rights, and leaks."""

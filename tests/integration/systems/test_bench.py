@@ -1,4 +1,4 @@
-"""The benchmarks as a user starts them: what they leave behind, and what they say."""
+"""The benchmarks as a user starts them: what they leave behind, and what they print."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from bench.peers.measured import STARTS
 from resources.local import dagster, kafka, postgres
 from resources.process.settings import PROJECT_ROOT
 
-pytestmark = pytest.mark.slow  # each starts a stack of its own
+pytestmark = pytest.mark.slow  # each starts its own stack
 
 WITH_PEERS = os.environ.get("TIDEGATES_TEST_PEERS") == "1"
 VERDICTS = {"met", "short"}
@@ -34,12 +34,12 @@ def bench(home: Path, *arguments: str) -> "subprocess.Popen[str]":
 
 
 def left(home: Path) -> list[object]:
-    """The processes that run over this home."""
+    """Return the processes that run in this home."""
     return [*kafka.running(home), *postgres.running(home), *dagster.running(home)]
 
 
 def verdict(said: str, figure: str) -> str:
-    """What the last table says of that figure."""
+    """Return the last column of that figure's row in the table."""
     (line,) = [line for line in said.splitlines() if line.startswith(f"| {figure} |")]
     return line.split("|")[-2].strip()
 

@@ -1,4 +1,4 @@
-"""Each command, as a process of its own: for a person, as JSON, and called wrongly."""
+"""Each command as a separate process: for a person, as JSON, and called wrongly."""
 
 import json
 import os
@@ -34,14 +34,14 @@ def answer(*arguments: str, code: int = 0) -> Any:
 
 @pytest.fixture(scope="module")
 def before(endpoints: Endpoints) -> dict[str, Any]:
-    """What other tests of the session have left in the shipped pipeline."""
+    """Return what other tests of the session have left in the shipped pipeline."""
     Ledger(endpoints.postgres_url).migrate()
     return {"dlq": answer("dlq", "list", PIPELINE, "--limit", "1"), "verify": answer("verify", PIPELINE)}
 
 
 @pytest.fixture(scope="module")
 def produced(before: dict[str, Any], endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Any:
-    """What produce said; a run has read it all."""
+    """Return produce's output, once a run has read all messages."""
     said = answer("produce", PIPELINE, "--count", "2000", "--bad", "32", "--seed", "7")
     World(endpoints, spark).drain(find_pipeline(PIPELINE))
     return said
@@ -68,7 +68,7 @@ def test_lag_is_nothing_after_a_run(produced: Any) -> None:
     assert (said["lag"], said["state"], len(said["partitions"])) == (0, "active", 4)
     assert sum(part["position"] for part in said["partitions"]) >= 2000
     everyone = {item["pipeline"]: item for item in answer("lag")["pipelines"]}
-    assert everyone[PIPELINE] == said  # the others' topics may not exist yet: no error
+    assert everyone[PIPELINE] == said  # the others'
     assert f"{PIPELINE}: 0 messages behind web.page_views, active" in tidegate("lag").stdout
 
 

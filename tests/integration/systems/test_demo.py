@@ -1,4 +1,4 @@
-"""What `tidegate demo` reports of its tables."""
+"""The report of `tidegate demo` on its tables."""
 
 import pytest
 

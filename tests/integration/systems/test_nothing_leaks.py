@@ -1,8 +1,8 @@
 """A value that the contract classifies is in its table and in its dead letter, and nowhere else.
 
-A marked value is planted in classified fields of good messages and of bad ones, every step is made to fail on it, and
-the ledger, Dagster's storage and what each error says are searched. Values of open fields are found there: so the
-search can find. The second test does it with everything that a company runs: Dagster, Spark, the commands.
+The tests plant a marked value in classified fields of good and bad messages, make every step fail on it, and search the
+ledger, Dagster's storage and each error. Values of open fields are found there, so the search works. The second test
+does so with all of Dagster, Spark and the commands.
 """
 
 import traceback
@@ -37,7 +37,7 @@ Break = Callable[[World, Pipeline], Pipeline]
 
 @dataclass(frozen=True)
 class Planted:
-    """What is planted: a text and an account that are classified, and a text that is not."""
+    """The planted values: a text and an account that are classified, and a text that is not."""
 
     secret: str = field(default_factory=lambda: f"{MARK}{uuid4().hex[:8]}")
     account: str = field(default_factory=lambda: f"A{randrange(50_000, 100_000)}")  # passes the contract's pattern
@@ -45,7 +45,7 @@ class Planted:
 
 
 def bad_messages(planted: Planted) -> list[bytes]:
-    """Messages that no reader takes, and that break each rule; the secret is where an excerpt would show it."""
+    """Return messages that no reader takes, and that break each rule; the secret is within an excerpt's reach."""
     secret, shown = planted.secret, planted.open
     deep = '{"memo":' * 120 + f'"{secret}"' + "}" * 120
     whole = [
@@ -79,7 +79,7 @@ def bad_messages(planted: Planted) -> list[bytes]:
 
 
 def failing_python(messages: DataFrame) -> DataFrame:
-    """A transform whose function raises with the value."""
+    """Call a function that raises with the value."""
 
     def check(memos: pd.Series) -> pd.Series:
         for memo in memos:
@@ -93,13 +93,13 @@ def failing_python(messages: DataFrame) -> DataFrame:
 
 
 def failing_cast(messages: DataFrame) -> DataFrame:
-    """A transform of which Spark itself says that a value is at fault, and quotes it."""
+    """Cast so that Spark itself blames a value, and quotes it."""
     number = F.expr(f"CAST(CASE WHEN memo LIKE '%{MARK}%' THEN memo ELSE '1' END AS INT)")
     return _postings(messages).where(number > 0).drop("memo")
 
 
 def spilling(messages: DataFrame) -> DataFrame:
-    """A transform that puts what the table cannot store into a column: COPY quotes it."""
+    """Put a value that the table cannot store into a column: COPY quotes it."""
     put = F.expr(f"CASE WHEN memo LIKE '%{MARK}%' THEN concat(memo, char(0)) ELSE account END")
     return _postings(messages).withColumn("account", put).drop("memo")
 
@@ -114,7 +114,7 @@ def with_transform(transform: Any) -> Break:
 
 
 def with_constraint(table: int, clause: str) -> Break:
-    """One of the pipeline's tables refuses rows."""
+    """Make one of the pipeline's tables refuse rows."""
 
     def break_it(world: World, pipeline: Pipeline) -> Pipeline:
         world.send(pipeline, transfers(4, start=900))
@@ -128,7 +128,7 @@ def with_constraint(table: int, clause: str) -> Break:
 
 
 def raising(sqlstate: str) -> Break:
-    """A trigger of the row table that quotes the row."""
+    """Add a trigger to the row table that quotes the row."""
     return with_constraint(
         0,
         "CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.account > 'A5' THEN"
@@ -138,7 +138,7 @@ def raising(sqlstate: str) -> Break:
 
 
 def with_rule(expectation: str, **arguments: Any) -> Break:
-    """A blocking batch rule over the classified column, which fails."""
+    """Add a blocking batch rule over the classified column, which fails."""
 
     def break_it(_: World, pipeline: Pipeline) -> Pipeline:
         table = pipeline.contract.row_table
@@ -168,11 +168,11 @@ LONGEST = {  # the first three search for each of the bad messages by bisection
     *("a trigger with a code of another class", "a rule of values", "a rule that cannot be judged", "an accumulate"),
     *("a unique index", "a check"),
 }
-SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # where nothing is classified either
+SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # even if nothing is classified
 
 
 def played(world: World, instance: DagsterInstance, name: str, planted: Planted, *, classified: bool) -> str:
-    """A pipeline that breaks like that, run twice by Dagster and twice without; what was said of it."""
+    """Run a pipeline that breaks this way twice by Dagster and twice without; return all messages about it."""
     pipeline = BREAKS[name](world, world.new_pipeline("accumulate", classified=classified))
     accounts = [transfer(700 + n, debit=planted.account, memo=planted.secret) for n in range(2)]
     world.send(pipeline, [*bad_messages(planted), *accounts, *transfers(4, start=600)], partition=0)
@@ -189,7 +189,7 @@ def played(world: World, instance: DagsterInstance, name: str, planted: Planted,
 
 
 def places(world: World, text: str) -> set[str]:
-    """The tables of the ledger and of Dagster's storage with this text in a row. Bytes are in hexadecimal: those
+    """Return the tables of the ledger and of Dagster's storage with this text in a row. Bytes are in hexadecimal: those
     of dead letters are not found.
     """
     named = "SELECT format('%%I.%%I', schemaname, tablename) AS name FROM pg_tables WHERE schemaname = ANY (%s)"
@@ -199,14 +199,14 @@ def places(world: World, text: str) -> set[str]:
 
 
 def around(said: str, text: str) -> str:
-    """Where it was said."""
+    """Return the text's surroundings."""
     at = said.index(text)
     return said[max(0, at - 2_000) : at + 200]
 
 
 @pytest.fixture(scope="module")
 def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """The instance of dagster.yaml, in the session's Postgres."""
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
         yield found
 
@@ -218,7 +218,7 @@ def _marks(name: str) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.longest
-@pytest.mark.timeout(900)  # four runs and the search for what is at fault in each, twice
+@pytest.mark.timeout(900)  # four runs and the search for the bad messages in each, twice
 @pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BREAKS])
 def test_no_classified_value_is_kept_or_said_whatever_breaks(
     world: World, instance: DagsterInstance, name: str, capfd: pytest.CaptureFixture[str]
@@ -229,11 +229,11 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
         assert places(world, text) == set()
         assert text not in said, around(said, text)
     if name == "messages":
-        assert places(world, planted.open) >= {"tidegate.dead_letter", "dagster.event_logs"}  # what is open is shown
+        assert places(world, planted.open) >= {"tidegate.dead_letter", "dagster.event_logs"}  # open values are shown
     else:
         said = played(world, instance, name, control, classified=False)
         found = places(world, control.account) | places(world, control.secret)
-        assert found or name in SAYS_NO_VALUE  # so the same pipeline says it where nothing is classified
+        assert found or name in SAYS_NO_VALUE  # so the same pipeline reports it if nothing is classified
 
 
 @pytest.mark.slow

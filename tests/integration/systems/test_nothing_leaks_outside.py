@@ -1,5 +1,5 @@
-"""What a company runs (Dagster, Spark, the commands) shows no classified value and no password: not in what it prints,
-not in the files under TIDEGATE_HOME, not in the list of processes.
+"""Dagster, Spark and the commands show no classified value and no password: not in their output, in the files under
+TIDEGATE_HOME, or in the list of processes.
 """
 
 import os
@@ -21,7 +21,7 @@ from resources.process.settings import PROJECT_ROOT, settings
 from tests.integration.systems.test_nothing_leaks import Planted, bad_messages, places
 from tests.support.world import World, transfer, transfers
 
-pytestmark = pytest.mark.slow  # a run of Dagster of its own, and twenty commands
+pytestmark = pytest.mark.slow  # a separate run of Dagster, and twenty commands
 
 PASSWORDS = {
     "TIDEGATE_KAFKA_SASL_PASSWORD": "Xr3PasswordSasl",
@@ -74,7 +74,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The shipped transfers as another pipeline, in a folder of contracts; passwords wherever a setting takes one."""
+    """Yield a folder with the shipped transfers as another pipeline; passwords in every setting that takes one."""
     domain = tmp_path_factory.mktemp("contracts") / "leaks"
     domain.mkdir()
     shipped = PROJECT_ROOT / "assets" / "bank"
@@ -93,7 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def run(*command: str) -> tuple[str, str]:
-    """What a command prints, and the command lines of all processes while it runs."""
+    """Return a command's output, and the command lines of all processes while it runs."""
     seen = set[str]()
     with subprocess.Popen(
         command, cwd=PROJECT_ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=dict(os.environ)
@@ -107,7 +107,7 @@ def run(*command: str) -> tuple[str, str]:
 
 
 def answered(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """What `tidegate` prints, in this process, on both streams."""
+    """Return the output of `tidegate`, called in this process, on both streams."""
     with pytest.MonkeyPatch.context() as patch, suppress(SystemExit):
         patch.setattr(sys, "argv", ["tidegate", *arguments])
         patch.setattr("platform_defs.cli.ended_by_signal.continue_in_a_child", lambda _: None)  # nor fork this process
@@ -123,7 +123,7 @@ def words(process: psutil.Process) -> list[str]:
 
 
 def files(home: Path) -> Iterator[Path]:
-    """The files under TIDEGATE_HOME, but for those that hold messages."""
+    """Yield the files under TIDEGATE_HOME, except those that store messages."""
     kept = [home / name for name in DATA]
     for path in home.rglob("*"):
         if path.is_file() and not any(path.is_relative_to(one) for one in kept):
@@ -155,7 +155,7 @@ def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd
     assert [(text, places(world, text)) for text in secrets if places(world, text)] == []
     home = settings().home
     assert [(path, text) for path in files(home) for text in secrets if text.encode() in path.read_bytes()] == []
-    # The search can find: what is open was printed, and differences were.
+    # The search works: open values were printed, and there were differences.
     assert planted.open in said[f"dlq list {NAME} --limit 50", "json"]
     assert '"ok": false' in said[f"verify {NAME}", "json"]
     assert planted.open in said[f"peek {NAME} --limit 100", "json"]

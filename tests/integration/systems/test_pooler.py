@@ -1,4 +1,4 @@
-"""Sessions behind a pooler: one's own in session mode; refused in the other modes, before anything is changed."""
+"""Sessions behind a pooler: exclusive in session mode; refused in the other modes, before anything is changed."""
 
 import select
 import threading
@@ -36,7 +36,7 @@ SECRET = "secret"  # noqa: S105  # of the roles of these tests
 
 @pytest.fixture(autouse=True)
 def asked_again() -> Iterator[None]:
-    """What a process remembers is of another test's pooler."""
+    """Clear the process' memory of another test's pooler."""
     pooling.require_session_mode.cache_clear()
     yield
     pooling.require_session_mode.cache_clear()
@@ -44,14 +44,14 @@ def asked_again() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def pooled(endpoints: Endpoints) -> Iterator[str]:
-    """The worker's Postgres through a pooler in session mode."""
+    """Yield the URL of the worker's Postgres through a pooler in session mode."""
     with pgbouncer(endpoints.postgres_url) as url:
         yield url
 
 
 @pytest.fixture
 def database(endpoints: Endpoints) -> Iterator[str]:
-    """The direct URL of an empty database, in which sessions of others are limited."""
+    """Yield the direct URL of an empty database, in which other sessions have a statement_timeout."""
     name = f"pooled_{uuid4().hex[:10]}"
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
         session.execute(f"CREATE DATABASE {name}".encode())
@@ -118,7 +118,7 @@ def test_a_pooler_that_does_not_reset_sessions_is_refused(endpoints: Endpoints) 
 
 
 def test_a_pool_that_is_full_counts_as_a_system_that_is_away(endpoints: Endpoints) -> None:
-    """A pooler says everything with one SQLSTATE, which of Postgres is an error that may come again and again."""
+    """A pooler reports every error with one SQLSTATE, which from Postgres is an error that may recur."""
     for size in (1, 2):
         with pgbouncer(endpoints.postgres_url, default_pool_size=size, query_wait_timeout=1) as url:
             with pytest.raises(LedgerAway, match="query_wait_timeout") as full:
@@ -130,7 +130,7 @@ def test_a_pool_that_is_full_counts_as_a_system_that_is_away(endpoints: Endpoint
 def test_a_connection_that_ends_while_the_modes_are_told_apart_is_no_wrong_mode(
     endpoints: Endpoints, pooled: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where Postgres ends it, or the pooler's own time is up: that may be over the next time."""
+    """For example, Postgres ends it, or it exceeds the pooler's time limit: that may be over the next time."""
     told = vars(pooling)[step]
 
     def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], *more: int) -> bool:
@@ -183,7 +183,7 @@ def test_nobody_else_who_is_given_a_fenced_runs_server_process_is_ended(endpoint
 
 
 def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world: World, pooled: str) -> None:
-    """And no longer, once they have ended."""
+    """Ended runs are no longer seen."""
     world.ledger.migrate()
     pipeline, role = world.new_pipeline(), f"reader_{uuid4().hex[:8]}"
     for statement in (
@@ -200,7 +200,7 @@ def test_a_role_that_may_not_see_other_sessions_sees_which_runs_are_alive(world:
             assert runs_with_session(asking, ["one", "other"]) == {"one"}
             with pytest.raises(PipelineHeld):
                 acquire(world.ledger.url, pipeline.contract, unless_held=True)
-        for ledger in (asking, world.ledger):  # whoever sees names sees that of a server process that the pooler keeps
+        for ledger in (asking, world.ledger):  # names include those of the pooler's processes
             wait_for(lambda ledger=ledger: not runs_with_session(ledger, ["one"]), "the session is gone")
             assert not ledger.status(pipeline.name).held
     finally:
@@ -214,7 +214,7 @@ def _as(role: str, url: str) -> str:
 
 @contextmanager
 def _crowd(url: str, clients: int) -> Iterator[None]:
-    """So many other clients, each with one transaction after another."""
+    """Run this many other clients, each with one transaction after another."""
     over = threading.Event()
 
     def work() -> None:

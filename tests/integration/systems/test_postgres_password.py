@@ -1,4 +1,4 @@
-"""The password apart from the URL, as libpq has it, for each of the drivers: their own copies of libpq read it."""
+"""The password separate from the URL, as in libpq, for each of the drivers: their own copies of libpq read it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Three roles with the rights that `tidegate rights` prints, and no other: an owner, a publisher, a reader."""
+"""Three roles with exactly the rights that `tidegate rights` prints: an owner, a publisher, a reader."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -54,14 +54,14 @@ select format('%%I.%%I', n.nspname, c.relname) from pg_class as c join pg_namesp
 
 @pytest.fixture
 def company(world: World) -> Iterator[Company]:
-    """A company of the test's own, in which nothing is there yet."""
+    """Yield a new company, in which nothing exists yet."""
     with new_company(world) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def governed(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Iterator[tuple[Company, Pipeline]]:
-    """A database in which everything is there, and its pipeline, for what changes nothing."""
+    """Yield a company in which everything exists, and its pipeline, for tests that change nothing."""
     world = World(endpoints, spark)
     with new_company(world) as company, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TIDEGATE_DAGSTER_URL", company.urls["owner"])
@@ -73,7 +73,7 @@ def governed(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Iterato
 
 
 def _messages(disposition: str) -> tuple[list[bytes | None], list[bytes | None] | None]:
-    """Some good messages, and one that becomes no row; and their keys."""
+    """Return some good messages and one that becomes no row, and their keys."""
     customer = '{"customer_id": "C%d", "name": "Ada", "tier": "gold", "signed_up": "2026-11-01"}'
     view = '{"event_id": "e%d", "visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}'
     match disposition:
@@ -302,7 +302,7 @@ end $$
 
 @slow
 def test_an_owner_fires_no_trigger_that_a_publisher_has_planted_on_a_staging_table(company: Company) -> None:
-    """It would run with the owner's rights. Planted on a table that a run has left, and on one for a replay."""
+    """The trigger would run with the owner's rights. One is on a table that a run has left, one on one for a replay."""
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
     publisher, owner = company.as_("publisher"), company.as_("owner")

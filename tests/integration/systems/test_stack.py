@@ -32,20 +32,20 @@ from tests.support.waiting import within
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A home of this file's own, for the whole file; its servers are stopped at the end."""
+    """Yield a home for this whole file; stop its servers at the end."""
     with own_home(tmp_path_factory.mktemp("home")) as folder:
         yield folder
 
 
 @pytest.fixture
 def running(home: Path) -> StackStatus:
-    """The stack of this file, up whatever the test before did to it."""
+    """Start this file's stack, whatever the previous test did to it."""
     return stack.up()
 
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A home that no server has run over, with a database that is given: only Kafka would start."""
+    """Return a home that no server has used, with an external database: only Kafka would start."""
     monkeypatch.setenv("TIDEGATE_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db.invalid/shop?sslmode=require")
     return tmp_path / "elsewhere"
@@ -110,7 +110,7 @@ def test_a_registry_is_started_only_where_one_is_asked_for(running: StackStatus,
 def test_a_contract_whose_messages_name_schemas_needs_a_registry(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`stack up` asks this before it downloads or starts one."""
+    """`stack up` checks this before it downloads or starts one."""
     assert not needs_registry()
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(PROJECT_ROOT / "docs" / "examples"))
     assert needs_registry()
@@ -188,7 +188,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     said: list[str] = []
     with socket.socket() as one, socket.socket() as other:
         for taken, server in ((one, kept.kafka[0]), (other, kept.postgres)):
-            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before are in TIME_WAIT
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # earlier connections are in TIME_WAIT
             taken.bind(("127.0.0.1", server.port))
             taken.listen()
         again = stack.up(said.append)
@@ -275,7 +275,7 @@ def test_given_endpoints_start_nothing(elsewhere: Path, monkeypatch: pytest.Monk
 
 @pytest.mark.slow
 def test_a_home_that_an_older_version_formatted_is_started(elsewhere: Path) -> None:
-    """It formatted its one controller as `--standalone`, noted no voters, and one server in stack.json."""
+    """The older version formatted its controller as `--standalone`, and recorded one server and no voters."""
     node, program = Node(elsewhere, 1, (state.Server(1, 2, 3),)), Program(find_java(), broker_classpath(stack.silent))
     node.write_properties()
     ours = ["format", "--standalone", "--cluster-id", new_id(), "--config", str(node.properties)]

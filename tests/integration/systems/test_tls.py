@@ -1,7 +1,7 @@
-"""Postgres over TLS: what each of the three client libraries accepts and refuses, and what is said of it.
+"""Postgres over TLS: what each of the three client libraries accepts and refuses, and its message.
 
-psycopg asks the ledger, ADBC copies, and SQLAlchemy serves Great Expectations (by psycopg) and Dagster (by psycopg2).
-Each brings a libpq and an OpenSSL of its own.
+psycopg queries the ledger, ADBC copies, and SQLAlchemy serves Great Expectations (by psycopg) and Dagster (by
+psycopg2). Each brings its own libpq and OpenSSL.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsPostgres]:
 
 @pytest.fixture(scope="module")
 def read_only(tmp_path_factory: pytest.TempPathFactory, server: TlsPostgres) -> Iterator[TlsPostgres]:
-    """Another server, which takes no writes, with the same certificate."""
+    """Yield another server, which takes no writes, with the same certificate."""
     with tls_postgres(tmp_path_factory.mktemp("tls"), server.authority, default_transaction_read_only="on") as found:
         yield found
 
@@ -55,7 +55,7 @@ def by_adbc(url: str) -> tuple[bool, str]:
 
 
 def by_sqlalchemy(url: str) -> tuple[bool, str]:
-    """As Great Expectations connects."""
+    """Connect as Great Expectations does."""
     return _by_engine(session_uri(url, "audit"), "psycopg")
 
 
@@ -91,7 +91,7 @@ def test_a_server_of_another_authority_is_refused(server: TlsPostgres, client: C
 def test_a_server_of_another_name_is_refused(server: TlsPostgres, client: Client) -> None:
     with pytest.raises(REFUSED, match=r'does not match host name "127\.0\.0\.1"'):
         client(server.url("127.0.0.1"))
-    assert client(server.url("127.0.0.1", sslmode="verify-ca")) == (True, "TLSv1.3")  # the name is not looked at
+    assert client(server.url("127.0.0.1", sslmode="verify-ca")) == (True, "TLSv1.3")  # the name is not checked
 
 
 @every_client
@@ -126,7 +126,7 @@ def test_of_several_hosts_the_one_that_can_be_written_to_is_taken(
     server: TlsPostgres, read_only: TlsPostgres, client: Client
 ) -> None:
     hosts = ",".join(f"localhost:{port}" for port in (closed_port(), read_only.port, server.port))
-    for parameters in ({"target_session_attrs": "read-write"}, {}):  # without it, Tidegate asks for the same
+    for parameters in ({"target_session_attrs": "read-write"}, {}):  # without it, Tidegate requests the same
         assert client(server.url(hosts, **parameters)) == (True, "TLSv1.3")
     with pytest.raises(REFUSED, match="session is read-only"):
         client(server.url(f"localhost:{read_only.port}"))

@@ -1,1 +1,1 @@
-"""Transforms: row-local, in sessions of their own, and Spark's traps."""
+"""Tests of transforms: row-local, in separate sessions, and Spark's traps."""

@@ -35,12 +35,12 @@ def rows(messages: DataFrame, account: Any) -> DataFrame:
 
 
 def of_series(function: Callable[[Any], Any], column: str = "_offset", returns: str = "string") -> Transform:
-    """The account is `function` of a pandas Series."""
+    """Return a transform whose account is `function` of a pandas Series."""
     return lambda messages: rows(messages, F.pandas_udf(function, returns)(column).cast("string"))  # pyright: ignore
 
 
 def single_entry(world: World, transform: Transform, **more: Any) -> Pipeline:
-    """One row for each transfer, without batch rules and balances."""
+    """Return a pipeline with one row per transfer, without batch rules and balances."""
     pipeline = world.new_pipeline(transform=transform, **more)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
@@ -106,7 +106,7 @@ ROW_LOCAL: dict[str, Transform] = {
 
 @pytest.fixture(scope="module")
 def sent(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> tuple[World, Pipeline]:
-    """A pipeline whose topic holds 40 messages, of which it has read none."""
+    """Return a pipeline whose topic has 40 unread messages."""
     world = World(endpoints, spark)
     pipeline = single_entry(world, by_filter)
     world.send(pipeline, transfers(40))
@@ -114,14 +114,14 @@ def sent(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> tuple[World
 
 
 def refused(sent: tuple[World, Pipeline], transform: Transform) -> str:
-    """How the comparison of all 40 messages refuses the transform."""
+    """Return the error with which the comparison of all 40 messages refuses the transform."""
     with pytest.raises(BadInput) as found:
         compared(sent, transform)
     return str(found.value)
 
 
 def compared(sent: tuple[World, Pipeline], transform: Transform) -> int:
-    """The number of messages with rows, of all 40."""
+    """Return the number of messages with rows, of all 40."""
     world, pipeline = sent
     work = TaskWork(
         pipeline.contract,
@@ -256,7 +256,7 @@ def test_of_large_messages_fewer_are_compared(world: World, monkeypatch: pytest.
 
 @pytest.mark.slow
 def test_rows_of_more_than_spark_may_collect_are_compared(sent: tuple[World, Pipeline]) -> None:
-    """Of 40 messages 2.4 GB of rows; spark.driver.maxResultSize is 1 GB."""
+    """40 messages give 2.4 GB of rows; spark.driver.maxResultSize is 1 GB."""
 
     def exploding(messages: DataFrame) -> DataFrame:
         many = messages.withColumn("n", F.explode(F.sequence(F.lit(1), F.lit(30_000))))

@@ -1,4 +1,4 @@
-"""The files of a transform change under a process that runs it: what is recorded is the code that ran."""
+"""The files of a transform change under a process that runs it: the recorded code is the code that ran."""
 
 import sys
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ class Project:
         self.contract.with_name(self.contract.name.replace(SUFFIX, ".py")).write_text(text)
 
     def imported(self) -> Pipeline:
-        """As a process that starts now imports it."""
+        """Import the pipeline as a new process does."""
         sys.modules.pop(self.helper.stem, None)
         return with_transform(self.pipeline.contract)
 
@@ -64,7 +64,7 @@ def project(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def made_by(world: World, pipeline: Pipeline) -> list[tuple[str, str]]:
-    """The account of each row, and the digest of the transform that its batch is recorded with."""
+    """Return the account of each row, and the digest of the transform recorded with its batch."""
     table = pipeline.contract.row_table.name
     batches = f"from {table} r join tidegate.batch b on b.batch_id = r._batch_id"
     found = world.rows(f"select distinct r.account, b.transform_digest {batches}")
@@ -97,7 +97,7 @@ def test_a_replay_is_put_in_place_as_what_it_was_built_by(world: World, project:
 
     def say(text: str) -> None:
         text_said.append(text)
-        if "read again" in text:  # built, and not in place yet
+        if "read again" in text:  # built, and not swapped in yet
             fingerprints.extend(row["fingerprint"] for row in world.rows(query, live.name))
             project.write("pulled")
 

@@ -1,4 +1,4 @@
-"""Transforms of one run do not meet in Spark: each call has views, functions and options of its own."""
+"""Transforms of one run are isolated in Spark: each call has its own views, functions and options."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +23,13 @@ Meet = Callable[[], object]
 
 @pytest.fixture
 def run(world: World) -> World:
-    """A run has one session, whose options nobody sets again."""
+    """Return the world with one session for all transforms, as in a run."""
     session = world.spark()
     return replace(world, spark=lambda: session)
 
 
 def single_entry(world: World, transform: Transform) -> Pipeline:
-    """One row for each transfer, without batch rules and balances."""
+    """Return a pipeline with one row per transfer, without batch rules and balances."""
     pipeline = world.new_pipeline(transform=transform)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))
@@ -40,7 +40,7 @@ def rows(messages: DataFrame, account: Any) -> DataFrame:
 
 
 def by_view(name: str, meet: Meet) -> Transform:
-    """Looks the account up in a view that every transform gives the same name."""
+    """Look the account up in a view that has the same name for every transform."""
 
     def transform(messages: DataFrame) -> DataFrame:
         spark = messages.sparkSession
@@ -53,7 +53,7 @@ def by_view(name: str, meet: Meet) -> Transform:
 
 
 def by_function(name: str, meet: Meet) -> Transform:
-    """Calls a function that every transform registers under the same name, with whatever session Spark gives it."""
+    """Call a function that every transform registers under the same name, in whatever session Spark provides."""
 
     def transform(messages: DataFrame) -> DataFrame:
         spark = SparkSession.builder.getOrCreate()
@@ -66,7 +66,7 @@ def by_function(name: str, meet: Meet) -> Transform:
 
 
 def by_time_zone(name: str, meet: Meet) -> Transform:
-    """Formats a time in a zone that it sets: 11:00 in Zurich, 10:00 where the option is left alone."""
+    """Format a time in a zone that it sets: 11:00 in Zurich, 10:00 with the default."""
 
     def transform(messages: DataFrame) -> DataFrame:
         if name == "11":
@@ -78,7 +78,7 @@ def by_time_zone(name: str, meet: Meet) -> Transform:
 
 
 def by_ansi(name: str, meet: Meet) -> Transform:
-    """Casts a text that is no number: NULL where errors are turned off."""
+    """Cast a text that is not a number: NULL if errors are turned off."""
 
     def transform(messages: DataFrame) -> DataFrame:
         if name == "none":
@@ -95,8 +95,8 @@ def by_ansi(name: str, meet: Meet) -> Transform:
 @dataclass(frozen=True)
 class Case:
     transform: Callable[[str, Meet], Transform]
-    names: tuple[str, str]  # what the two pipelines must find
-    dead: int = 0  # letters of the second
+    names: tuple[str, str]  # the accounts that the two pipelines must find
+    dead: int = 0  # letters in the second
 
 
 CASES = {
@@ -112,7 +112,7 @@ def accounts(world: World, pipeline: Pipeline) -> set[str]:
 
 
 class Meeting:
-    """Where the first call of each transform waits for the other's; later calls go past."""
+    """A barrier at which the first call of each transform waits for the other's; later calls go past."""
 
     def __init__(self, parties: int) -> None:
         self._barrier, self._met = Barrier(parties), set[str]()

@@ -1,4 +1,4 @@
-"""What Spark does to a transform that looks beyond one message, and to tasks that fail: each trap that is known."""
+"""Spark's known traps for a transform that looks beyond one message, and for tasks that fail."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ SCHEMA = "account string, amount decimal(18,2), _partition int, _offset bigint"
 
 @pytest.fixture
 def messages(spark: Callable[[], SparkSession]) -> Iterator[DataFrame]:
-    """Stands for the decoded messages: planned upon, never run."""
+    """Yield a stand-in for the decoded messages: planned upon, never run."""
     yield spark().range(0, 1, 1, 1).mapInArrow(_as_it_is, SCHEMA)
     spark().catalog.clearCache()
 
@@ -81,7 +81,7 @@ def by_sql(messages: DataFrame) -> DataFrame:
     return messages.sparkSession.sql("select * from m, lateral numbered(account)")
 
 
-# ── What is refused, and what is said to that ────────────────────────────────────────────────────────────────────────
+# ── Refused transforms, and the messages ─────────────────────────────────────────────────────────────────────────────
 
 OPERATORS: dict[str, tuple[Transform, str]] = {
     "groupBy": (lambda m: m.groupBy("account").agg(F.sum("amount")), "uses Aggregate.*accumulate table"),
@@ -207,11 +207,11 @@ def test_a_row_local_transform_is_let_through(messages: DataFrame, name: str) ->
     check_row_local(messages, ALLOWED[name](messages), where="transform.py")
 
 
-# ── What a transform returns and does, in a batch ────────────────────────────────────────────────────────────────────
+# ── Results and effects of a transform in a batch ────────────────────────────────────────────────────────────────────
 
 
 def _plain(messages: DataFrame) -> DataFrame:
-    """One row for each transfer."""
+    """Return one row per transfer."""
     return messages.select(
         "transfer_id", F.col("debit_account").alias("account"), "amount", "currency", "occurred_at", *OWN
     )
@@ -280,7 +280,7 @@ def test_filters_explodes_lookups_and_functions_come_out_right(world: World) -> 
 
 
 def _dividing(messages: DataFrame) -> DataFrame:
-    """Fails on a transfer whose memo is 0."""
+    """Fail on a transfer whose memo is 0."""
     share = (F.lit(100) / F.col("memo").cast("int")).cast("decimal(18,2)")
     return _plain(messages.withColumn("amount", share))
 
@@ -343,7 +343,7 @@ def test_two_complete_attempts_that_saw_different_things_are_not_believed() -> N
 
 
 def _single_entry(world: World, transform: Transform = _plain) -> Pipeline:
-    """The bank pipeline with one row a transfer and without batch rules and balances."""
+    """Return the bank pipeline with one row per transfer and without batch rules and balances."""
     pipeline = world.new_pipeline(transform=transform)
     table = replace(pipeline.contract.row_table, batch_rules=())
     return replace(pipeline, contract=replace(pipeline.contract, tables=(table,)))

@@ -1,1 +1,1 @@
-"""verify: clean where all is right, and exact where it is not."""
+"""Tests of verify: clean if all is right, and exact if it is not."""

@@ -1,4 +1,4 @@
-"""`tidegate verify` ends with a report whatever a topic holds; and where a library does crash, it says so."""
+"""`tidegate verify` ends with a report on any topic; if a library crashes, it reports that."""
 
 import json
 import os
@@ -96,7 +96,7 @@ BlockReader.read = lambda self, values: os.kill(os.getpid(), {number})
 
 
 def new_pipeline(world: World, folder: Path) -> Pipeline:
-    """A pipeline of CONTRACT with a topic and a schema of its own, which takes any number of dead letters."""
+    """Return a pipeline of CONTRACT with its own topic and schema, which takes any number of dead letters."""
     path = folder / "shop" / "offers.odcs.yaml"
     path.parent.mkdir()
     path.write_text(CONTRACT)
@@ -107,7 +107,7 @@ def new_pipeline(world: World, folder: Path) -> Pipeline:
 def verified(
     pipeline: Pipeline, folder: Path, before: str = "", timeout: float = BOUND
 ) -> "subprocess.CompletedProcess[str]":
-    """The command as a process of its own."""
+    """Run the command as a separate process."""
     file = folder / "pipeline"
     file.write_bytes(pickle.dumps(pipeline))
     arguments = [sys.executable, "-c", COMMAND.format(before=before), str(file), "verify", pipeline.name, "-o", "json"]

@@ -1,4 +1,4 @@
-"""verify is clean after a run, and finds and names whatever is done to the tables or the ledger afterwards."""
+"""verify is clean after a run, and finds and names any later change to the tables or the ledger."""
 
 import json
 from collections.abc import Callable
@@ -49,13 +49,13 @@ def send_customers(
 
 
 def large_only(messages: DataFrame) -> DataFrame:
-    """Keeps every tenth view."""
+    """Keep the views whose duration is a multiple of ten."""
     return messages.where(F.col("duration_ms") % 10 == 0)
 
 
 @dataclass
 class Doctor:
-    """Does something to a pipeline's tables, asks verify, and puts everything back."""
+    """A change to a pipeline's tables, followed by verify and a restore."""
 
     world: World
     pipeline: Pipeline
@@ -150,7 +150,7 @@ def test_a_drained_pipeline_with_transform_and_accumulate_is_exact(bank: Doctor)
 
 
 def through_a_view(messages: DataFrame) -> DataFrame:
-    """Each message as it is, by way of a name that all calls of it share."""
+    """Return each message unchanged, through a view whose name all calls share."""
     messages.createOrReplaceTempView("through_a_view")
     return messages.sparkSession.sql("SELECT * FROM through_a_view")
 
@@ -306,7 +306,7 @@ PRUNED = (
 
 
 def test_a_dead_letter_that_was_pruned_is_not_missed_where_the_log_has_its_message_again(world: World) -> None:
-    """As where the log's start has moved back since."""
+    """For example, after the log's start has moved back."""
     views = new_views(world)
     report = views.after(PRUNED)
     assert report.ok, report

@@ -1,4 +1,4 @@
-"""Minima and maxima of accumulates are verified, those of text as well, in each window of a check of what is new."""
+"""Minima and maxima of accumulates, including those of text, are verified, in each window of an incremental check."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ AGGREGATES = {
 
 
 def filled(world: World) -> Pipeline:
-    """Views by visitor, in three batches; the extremes of each visitor are in the first, the second or the third."""
+    """Return views by visitor in three batches; each visitor's extremes are in the first, the second or the third."""
     pipeline = world.new_pipeline("append", transform=None)
     columns = [Column("visitor", STRING, required=True)]
     columns += [Column(name, of, required=False) for name, (of, _) in AGGREGATES.items()]
@@ -64,7 +64,7 @@ def in_windows(pipeline: Pipeline, world: World, seconds: float = 60.0) -> Repor
 
 @contextmanager
 def changed(world: World, pipeline: Pipeline, column: str, value: str) -> Iterator[None]:
-    """Within it, visitor v0, whose extremes are those of the first batch, has another value in a column."""
+    """Give visitor v0, whose extremes are from the first batch, another value in a column while the block runs."""
     table = pipeline.contract.accumulates[0].name
     (kept,) = world.rows(f"SELECT {column} AS value FROM {table} WHERE visitor = 'v0'")
     world.rows(f"UPDATE {table} SET {column} = {value} WHERE visitor = 'v0'")

@@ -46,14 +46,14 @@ FIELDS = tuple(field(name, path, kind) for name, (path, kind) in zip(NAMES, TYPE
 
 
 def nested(pipeline: Pipeline, transform: Any = None) -> Pipeline:
-    """`pipeline` with the nested fields, each a column of its row table."""
+    """Return `pipeline` with the nested fields, each a column of its row table."""
     columns = tuple(Column(item.name, item.type, item.required) for item in FIELDS)
     table = replace(pipeline.contract.row_table, columns=columns, batch_rules=())
     return Pipeline(replace(pipeline.contract, fields=FIELDS, tables=(table,)), transform)
 
 
 def produce(world: World, contract: Contract, count: int, bad_share: float) -> Mixture:
-    """As `tidegate produce` does."""
+    """Produce as `tidegate produce` does."""
     mixture = Mixture(Samples(contract, seed=3), bad_share)
     options = world.endpoints.kafka_options()
     sending = Sending(Producer(options, contract.topic, contract.producing.chosen()), mixture)
@@ -64,13 +64,13 @@ def produce(world: World, contract: Contract, count: int, bad_share: float) -> M
 
 
 def untouched(messages: DataFrame) -> DataFrame:
-    """Gives every message back, json columns as their text."""
+    """Return every message, json columns as their text."""
     return messages
 
 
 @dataclass(frozen=True)
 class Produced:
-    """A pipeline that has read what was produced."""
+    """A pipeline that has read the produced messages."""
 
     world: World
     pipeline: Pipeline
@@ -80,7 +80,7 @@ class Produced:
         return verify(self.pipeline, self.world.endpoints, self.world.spark)
 
     def after(self, statement: str) -> Report:
-        """What verify says once `statement` has changed one row; the table is put back."""
+        """Return verify's report after `statement` has changed one row; restore the table."""
         table = self.pipeline.contract.row_table.name
         with psycopg.connect(self.world.endpoints.postgres_url, autocommit=True) as connection:
             connection.execute(f"CREATE TEMP TABLE kept AS TABLE {table}".encode())

@@ -1,4 +1,4 @@
-"""verify --new compares what was committed since its checkpoint, and knows when to begin again."""
+"""verify --new compares what was committed since its checkpoint, and detects when to start over."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ from tests.support.world import World, transfers
 
 
 class NewDoctor(Doctor):
-    """As the doctor, by the incremental check; the checkpoint is put back as well."""
+    """The doctor with the incremental check; it restores the checkpoint as well."""
 
     def verify(self) -> Report:
         return verify_new(self.pipeline, self.world.endpoints, self.world.spark)
@@ -38,7 +38,7 @@ class NewDoctor(Doctor):
 
 
 def new_bank(world: World) -> NewDoctor:
-    """Eight transfers compared before, and four hundred with bad ones that are new."""
+    """Return a doctor for eight compared transfers, and four hundred new ones with bad ones among them."""
     pipeline = world.new_pipeline("accumulate")
     world.send(pipeline, transfers(8, 9000))
     world.drain(pipeline)
@@ -56,7 +56,7 @@ def bank(endpoints: Endpoints, spark: Callable[[], Any]) -> NewDoctor:
 
 
 def new(where: str = "") -> str:
-    """A row of the newest batch."""
+    """Return SQL for a row of the newest batch."""
     return f"(SELECT ctid FROM {{table}} {where} ORDER BY _batch_id DESC, _partition, _offset LIMIT 1)"
 
 
@@ -109,7 +109,7 @@ def test_only_what_is_new_is_compared_and_the_checkpoint_moves_once(bank: NewDoc
 
 
 def new_customers(world: World) -> NewDoctor:
-    """A hundred customers compared before; of the new messages one changes a row, and some delete or come again."""
+    """Return a doctor for a hundred compared customers; new messages change a row, delete some, and add some again."""
     pipeline = world.new_pipeline("upsert")
     send_customers(world, pipeline, [(f"C{n}", customer(n)) for n in range(1, 101)])
     world.drain(pipeline)
@@ -245,14 +245,14 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
     assert check().messages == 40
     Replay(pipeline, world.endpoints, world.spark).execute(ReplayStart(), "a test", "tester", lambda _: None)
     _as_whole(pipeline, world, check(), "a replay")
-    recreate(world, pipeline)  # then nothing is made again any more
+    recreate(world, pipeline)  # then nothing is built again
     assert halted(world, pipeline) == "topic_recreated"
     settle(world, pipeline, decide(world, pipeline, "beginning"))
     world.send(pipeline, transfers(60))
     world.drain(pipeline)
     _as_whole(pipeline, world, check(), "created again")
     world.send(pipeline, transfers(20, 60), partition=0)
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    admin = world.admin()  # named: a future is cancelled when its client is collected
     for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 0, 25)]).values():
         future.result(BOUND)
     assert halted(world, pipeline) == "retention_passed"
@@ -262,7 +262,7 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
 
 
 def _as_whole(pipeline: Pipeline, world: World, report: Report, why: str) -> None:
-    """Clean, with the counts of the check of everything, as far as windows count the same."""
+    """Assert a clean report with the counts of a full check, as far as windows count the same."""
     whole = verify(pipeline, world.endpoints, world.spark)
     assert report.ok, report
     assert whole.ok, whole

@@ -1,4 +1,4 @@
-"""Messages that the transform fails on by now are counted, and end no comparison."""
+"""Messages on which the transform now fails are counted, and end no comparison."""
 
 import os
 import signal
@@ -25,12 +25,12 @@ from tests.support.commands import run, tidegate
 from tests.support.world import World
 from tests.unit.verification.test_expected import contract
 
-AWAY = Path("/nonexistent")  # replaced by a test: while it exists, what `calling` calls is away
+AWAY = Path("/nonexistent")  # replaced by a test: while it exists, the server that `calling` calls is unavailable
 FAILING = set[int]()  # durations that `flapping` fails on
 
 
 def failing_on(*durations: int):
-    """A transform that fails on views of these durations, and leaves others as they are."""
+    """Return a transform that fails on views of these durations, and leaves others unchanged."""
 
     def transform(messages: DataFrame) -> DataFrame:
         bad = F.col("duration_ms").isin(*durations)
@@ -45,12 +45,12 @@ def unchanged(messages: DataFrame) -> DataFrame:
 
 
 def calling(messages: DataFrame) -> DataFrame:
-    """A transform that calls something which may be away."""
+    """Call a server that may be unavailable."""
     return failing_on(*range(200))(messages) if AWAY.exists() else messages
 
 
 def flapping(messages: DataFrame) -> DataFrame:
-    """A transform that fails on FAILING, and on 150 until it is tried on it alone."""
+    """Fail on FAILING, and on 150 until it is tried alone."""
     made = failing_on(*FAILING)(messages) if FAILING else messages
     if 150 in FAILING and [row["duration_ms"] for row in messages.collect()] == [150]:
         FAILING.discard(150)
@@ -134,7 +134,7 @@ def test_a_transform_that_cannot_run_is_no_fault_of_messages(world: World) -> No
 
 
 def spark_dies_in_the_transform() -> None:
-    """For a process of its own, whose Spark is killed."""
+    """Run in a separate process, whose Spark is killed."""
     session = start_spark()
     jvm: Any = session.sparkContext._jvm
     pid = jvm.java.lang.ProcessHandle.current().pid()

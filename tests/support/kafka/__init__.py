@@ -1,1 +1,1 @@
-"""Kafka for tests: a secured broker, other clients, and what stands in for a broker."""
+"""Kafka for tests: a secured broker, other clients, and fake servers."""

@@ -1,7 +1,7 @@
-"""What stands where clients are sent to, and is not the broker: for tests of `tidegate doctor`.
+"""Servers that replace the broker in tests of `tidegate doctor`.
 
-`Misleading` passes on what clients and a broker say, and changes what the broker tells of addresses; `Encrypting`
-speaks TLS before a broker that does not; `Mute` takes connections and says nothing.
+`Misleading` is a proxy that changes the addresses in the broker's responses; `Encrypting` speaks TLS in front of a
+plaintext broker; `Mute` accepts connections and never responds.
 """
 
 import datetime
@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-Change = Callable[[bytes], bytes]  # of one answer, without its length
+Change = Callable[[bytes], bytes]  # of one response, without its length
 
 
 class _Listener:
-    """Takes connections at a port of 127.0.0.1; each is carried by threads of its own."""
+    """A server on a port of 127.0.0.1 that serves each connection in threads of its own."""
 
     def __init__(self, to: int) -> None:
         self.to = to
@@ -66,7 +66,7 @@ class _Listener:
 
 
 class Misleading(_Listener):
-    """Before the broker at port `to`: `change` is what becomes of its answers."""
+    """A proxy to the broker on port `to` that passes its responses through `change`."""
 
     def __init__(self, to: int, change: Change) -> None:
         super().__init__(to)
@@ -77,7 +77,7 @@ class Misleading(_Listener):
 
 
 class Encrypting(_Listener):
-    """Speaks TLS, with this certificate and key, before the broker at port `to`."""
+    """A TLS proxy, with this certificate and key, to the broker on port `to`."""
 
     def __init__(self, to: int, certificate: Path, change: Change = bytes) -> None:
         self._context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -93,7 +93,7 @@ class Encrypting(_Listener):
 
 
 class Mute:
-    """Takes connections at a port of 127.0.0.1, as a broker does that hangs, and says nothing."""
+    """A server on a port of 127.0.0.1 that accepts connections and never responds, like a broker that hangs."""
 
     def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -105,23 +105,23 @@ class Mute:
 
 
 def closed_port() -> int:
-    """A port of 127.0.0.1 where nothing listens."""
+    """Return a port of 127.0.0.1 on which nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 
 
 def broker(number: int, host: str, port: int, rack: str | None = None) -> bytes:
-    """A broker as an answer to Metadata names it, in versions without tagged fields."""
+    """Return a broker as encoded in a Metadata response, in versions without tagged fields."""
     return struct.pack(">i", number) + _text(host) + struct.pack(">i", port) + (_text(rack) if rack else b"\xff\xff")
 
 
 def sending_to(found: bytes, *told: bytes) -> Change:
-    """In the list of one broker, `found`, the brokers `told` in its place."""
+    """Return a change that replaces the list of one broker, `found`, with the brokers `told`."""
     return lambda answer: answer.replace(struct.pack(">i", 1) + found, struct.pack(">i", len(told)) + b"".join(told))
 
 
 def certificate(folder: Path, name: str) -> Path:
-    """A file with a key and a certificate, its own authority, for a DNS name or an IP address."""
+    """Write a self-signed certificate and its key for a DNS name or an IP address; return the file."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"a test of tidegate: {name}")])
     now = datetime.datetime.now(datetime.UTC)
@@ -158,7 +158,7 @@ def _text(value: str) -> bytes:
 
 
 def _exactly(connection: socket.socket, length: int) -> bytes:
-    """So many bytes; none where the connection has ended."""
+    """Read exactly `length` bytes; return none if the connection has ended."""
     found = b""
     while len(found) < length:
         if not (piece := connection.recv(length - len(found))):

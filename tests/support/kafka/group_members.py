@@ -1,4 +1,4 @@
-"""Consumers of a group, each in a thread of its own, for as long as a block runs."""
+"""Consumers of a group, each in its own thread, for as long as a block runs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.waiting import BOUND, wait_for
 
-# A classic member notices a rebalance with its next heartbeat; those of KIP-848 are the broker's to say.
+# A classic member notices a rebalance at its next heartbeat; the broker notifies members under KIP-848.
 SOON = {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
 
 
@@ -18,7 +18,7 @@ SOON = {"heartbeat.interval.ms": 200, "session.timeout.ms": 10_000}
 def member(
     options: Mapping[str, Any], group: str, topic: str, name: str, protocol: Literal["classic", "consumer"] = "classic"
 ) -> Iterator[None]:
-    """A consumer with the client id `name`, which commits nothing. It leaves the group at the end of the block."""
+    """Run a consumer with the client id `name` that commits nothing and leaves the group at the end of the block."""
     own = {"group.id": group, "client.id": name, "group.protocol": protocol, "enable.auto.commit": False}
     consumer = Consumer({**options, **own, **(SOON if protocol == "classic" else {})})
     consumer.subscribe([topic])
@@ -46,7 +46,7 @@ def members(
     count: int,
     protocol: Literal["classic", "consumer"] = "classic",
 ) -> Iterator[None]:
-    """So many members, with the client ids c1, c2 and so on."""
+    """Run `count` members, with the client ids c1, c2 and so on."""
     with ExitStack() as stack:
         for number in range(count):
             stack.enter_context(member(options, group, topic, f"c{number + 1}", protocol))
@@ -54,7 +54,7 @@ def members(
 
 
 def commit(admin: AdminClient, group: str, topic: str, *offsets: int) -> None:
-    """Commit these offsets, of partition 0 and on, for a group without members."""
+    """Commit these offsets, for partition 0 and up, on behalf of a group without members."""
     places = [TopicPartition(topic, number, offset) for number, offset in enumerate(offsets)]
     request = [ConsumerGroupTopicPartitions(group, places)]
 

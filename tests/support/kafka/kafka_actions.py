@@ -1,6 +1,6 @@
-"""What is done with a Kafka that asks who one is, each deed as a user does it: a run, a look, a producer, a change.
+"""Actions on a Kafka with authentication, each done as a user does it: run, observe, produce, change.
 
-docs/how-to/kafka-rights.md lists the rights that each needs; `Place` is where they are done.
+docs/how-to/kafka-rights.md lists the rights that each action needs; `Place` is where they run.
 """
 
 import re
@@ -45,7 +45,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "kafka-rights.md").read_
 
 
 def sections() -> dict[str, list[str]]:
-    """What the page lists, by heading: the arguments of each $ACLS."""
+    """Return the page's $ACLS commands by heading, as their arguments."""
     found = dict(re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE))
     lines = {heading: re.findall(r"^\$ACLS (.*)$", text, re.MULTILINE) for heading, text in found.items()}
     return {heading: each for heading, each in lines.items() if each}
@@ -53,7 +53,7 @@ def sections() -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Place:
-    """The world on the secured Kafka, as the user tidegate, and a pipeline with eight messages that nobody has read."""
+    """The world on the secured Kafka, as the user tidegate, and a pipeline with eight unread messages."""
 
     world: World
     admin: World
@@ -68,7 +68,7 @@ class Place:
         return self.world.endpoints.kafka_options()
 
     def admin_commits(self, group: str, *topics: str) -> None:
-        """Let the group have committed one offset of each topic (of the pipeline's), and nothing else."""
+        """Reset the group's commits to one offset of each topic (by default, the pipeline's)."""
         admin = self.admin.admin()
         with suppress(KafkaException):
             admin.delete_consumer_groups([group])[group].result(BOUND)
@@ -76,14 +76,14 @@ class Place:
             commit(admin, group, topic, 1)
 
     def blamed(self) -> int:
-        """How often the pipeline's batch has failed where no system's absence explains it. It is not halted."""
+        """Return how many failures count against the pipeline's batch. Asserts that the pipeline is not halted."""
         query = "select state, batch_failures from tidegate.pipeline where name = %s"
         found = self.admin.rows(query, self.pipeline.name)
         assert [row["state"] for row in found] in ([], ["active"])
         return sum(row["batch_failures"] for row in found)
 
     def lines(self, heading: str) -> list[str]:
-        """What the page lists, for the topic of this pipeline."""
+        """Return the page's arguments under a heading, for the topic of this pipeline."""
         return [line.replace("--topic payments", f"--topic {self.topic}") for line in sections()[heading]]
 
 
@@ -103,7 +103,7 @@ def run(at: Place) -> None:
 
 
 def read(at: Place) -> None:
-    """As a task does: apart from a run, which asks for the settings first."""
+    """Read as a task does: without a run, which would first query the settings."""
     blocks = KafkaSource(at.options, patience=5).read(OffsetRange(at.topic, 0, 0, 2))
     assert sum(len(block.values) for block in blocks) == 2
 
@@ -145,7 +145,7 @@ def look(at: Place) -> None:
 
 
 def describe_topic(at: Place) -> None:
-    """As `tidegate topics describe`, which shows what it may not see as unknown."""
+    """Act as `tidegate topics describe`, which shows as unknown what the user may not see."""
     found = TopicLook(at.options, at.topic).describe(Contracts((), ()))
     if found.unknown:
         raise AccessDenied(found.unknown[0])
@@ -160,7 +160,7 @@ def peek(at: Place) -> None:
 
 
 def look_at_groups(at: Place) -> None:
-    """Whatever is missing of the answers is said with the right for it."""
+    """Raise AccessDenied with the missing right if any part of the response is missing."""
     at.admin_commits(GROUP)
     groups = Groups(KafkaGroups(at.options))
     listed, described = groups.list_all(), groups.describe(GROUP)
@@ -169,7 +169,7 @@ def look_at_groups(at: Place) -> None:
         *described.problems,
         *(one.note for one in described.progress.partitions if one.note),
     ]
-    if not described.progress.partitions:  # Kafka leaves out offsets of topics that are hidden
+    if not described.progress.partitions:  # Kafka omits offsets of hidden topics
         raise AccessDenied(f"hidden: {to_describe(at.topic).command(at.options)}")
     if missing:
         raise AccessDenied(missing[0])

@@ -1,8 +1,8 @@
-"""Kafka's own scripts, as far as docs/how-to/production.md calls them. Of their tools, the broker's jars have only that
-of kafka-configs.sh.
+"""Kafka's own scripts, as far as docs/how-to/production.md calls them.
 
-`write_scripts(folder)` writes it, and kafka-acls.sh and kafka-topics.sh, which take these arguments as Kafka's do, and
-log in as their --command-config says. Each adds its arguments to the file ARGUMENTS beside it.
+The broker's jars contain only the tool for kafka-configs.sh. `write_scripts(folder)` writes that script, and
+replacements for kafka-acls.sh and kafka-topics.sh, which take Kafka's arguments and log in as their --command-config
+says. Each script appends its arguments to the file ARGUMENTS beside it.
 """
 
 import argparse
@@ -24,7 +24,7 @@ ARGUMENTS = "arguments.txt"
 
 
 def write_scripts(folder: Path) -> None:
-    """Into `folder`, which is to be on the PATH."""
+    """Write the scripts into `folder`, which must be on the PATH."""
     classpath = jars.broker_classpath(lambda _: None)
     commands = {
         name: f'PYTHONPATH="{ROOT}" exec {sys.executable} -m tests.support.kafka.kafka_scripts {name}' for name in OURS
@@ -37,7 +37,7 @@ def write_scripts(folder: Path) -> None:
 
 
 def main(script: str, words: Sequence[str]) -> None:
-    """What the script does with its arguments."""
+    """Execute one script with its arguments."""
     given, rest = _arguments().parse_known_args(words)
     admin = AdminClient({**_options(given.command_config), "bootstrap.servers": given.bootstrap_server})
     match script:
@@ -62,7 +62,7 @@ def _arguments() -> argparse.ArgumentParser:
 
 
 def _options(properties: str) -> dict[str, Any]:
-    """librdkafka's form of a file for Java's clients."""
+    """Return librdkafka's options for a properties file of a Java client."""
     given = dict(line.split("=", 1) for line in Path(properties).read_text().splitlines() if line)
     login = dict(re.findall(r'(\w+)="([^"]*)"', given["sasl.jaas.config"]))
     named = {"sasl.username": login["username"], "sasl.password": login["password"]}

@@ -1,4 +1,4 @@
-"""What tests do to the leaders of a topic's partitions, and to what a pipeline has heard of them."""
+"""Changes that tests make to the leader epochs of a topic's partitions and of a pipeline's positions."""
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
@@ -15,20 +15,20 @@ UNHEARD_OF = 99  # a leader epoch that no log of the embedded broker ever had
 
 
 def led_by_an_unheard_of_leader(world: World, pipeline: Pipeline, partition: int) -> None:
-    """As if the messages read before were of a leader that this log never had: they were cut off."""
+    """Record an unknown leader epoch for a position, as if its messages had been truncated."""
     epoch = "UPDATE tidegate.source_position SET leader_epoch = %s WHERE pipeline = %s AND partition = %s"
     world.rows(epoch, UNHEARD_OF, pipeline.name, partition)
 
 
 def led_later(outside: RunContext, partition: int = 1) -> RunContext:
-    """A run that learns of a leader elected since, and so asks it what it holds."""
+    """Return a run that learns of a newly elected leader, and so asks it where its log ends."""
     assert isinstance(outside.broker, KafkaBroker)
     return replace(outside, broker=LedLater(outside.broker, partition))
 
 
 @dataclass(frozen=True)
 class LedLater:
-    """The real broker, but for the leader epoch of one partition."""
+    """The real broker with a changed leader epoch for one partition."""
 
     real: KafkaBroker
     partition: int = 1

@@ -1,4 +1,4 @@
-"""The configuration of the librdkafka that confluent-kafka brought along, asked through C."""
+"""The configuration of confluent-kafka's bundled librdkafka, read through C."""
 
 import ctypes
 from collections.abc import Mapping
@@ -20,14 +20,14 @@ def _library() -> ctypes.CDLL:
 
 
 class Configuration:
-    """A `rd_kafka_conf_t` of its own, and one of a topic, with the library's defaults."""
+    """An `rd_kafka_conf_t` and a topic configuration, with the library's defaults."""
 
     def __init__(self) -> None:
         self._conf = ctypes.c_void_p(_library().rd_kafka_conf_new())
         self._of_topic = ctypes.c_void_p(_library().rd_kafka_topic_conf_new())
 
     def default(self, name: str) -> str | None:
-        """The value of an option; None where the library has no option of this name."""
+        """Return an option's value, or None if the library has no such option."""
         for get, conf in (
             (_library().rd_kafka_conf_get, self._conf),
             (_library().rd_kafka_topic_conf_get, self._of_topic),
@@ -38,7 +38,7 @@ class Configuration:
         return None
 
     def refusal(self, name: str, value: object) -> str:
-        """What the library says where it does not take the value; empty where it does."""
+        """Return the library's message if it rejects the value, otherwise an empty string."""
         said = ctypes.create_string_buffer(SIZE)
         text = str(value).lower() if isinstance(value, bool) else str(value)
         done = _library().rd_kafka_conf_set(self._conf, name.encode(), text.encode(), said, ctypes.c_size_t(SIZE))
@@ -46,7 +46,7 @@ class Configuration:
 
 
 def refusal_of(options: Mapping[str, object]) -> str:
-    """What the library says where it makes no producer of the options; empty where it does."""
+    """Return the library's message if it cannot create a producer with the options, otherwise an empty string."""
     try:
         confluent_kafka.Producer({**options, "log_level": 0})
     except confluent_kafka.KafkaException as error:

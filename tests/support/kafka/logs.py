@@ -1,4 +1,4 @@
-"""What tests do to a topic's log: transactions that end or not, records deleted, the topic created again or given
+"""Changes that tests make to a topic's log: open and completed transactions, deleted records, a recreated topic, added
 partitions.
 """
 
@@ -21,13 +21,13 @@ from platform_defs.contract.model.pipeline import Pipeline
 from tests.support.waiting import wait_for
 from tests.support.world import World
 
-OPEN_FOR = 600_000  # ms after which a coordinator ends a transaction that no producer ends: later than any test
+OPEN_FOR = 600_000  # ms until the coordinator aborts an abandoned transaction: longer than any test
 
 
 def begin(
     options: Mapping[str, str], topic: str, values: Sequence[bytes], *, name: str | None = None, timeout: int = OPEN_FOR
 ) -> Producer:
-    """An open transaction, by the transactional id `name`, that has sent `values` to partition 0."""
+    """Open a transaction with the transactional id `name` and send `values` to partition 0."""
     producer = Producer({**options, "transactional.id": name or uuid4().hex, "transaction.timeout.ms": timeout})
     producer.init_transactions(20)
     producer.begin_transaction()
@@ -39,20 +39,18 @@ def begin(
 
 @contextmanager
 def transaction(world: World, pipeline: Pipeline, values: Sequence[bytes]) -> Iterator[Producer]:
-    """An open transaction that has sent `values` to partition 0; on leaving, it has ended and its marker is written."""
+    """Open a transaction that has sent `values` to partition 0; on exit, wait until its marker is written."""
     yield begin(world.endpoints.kafka_options(), pipeline.contract.topic, values)
     wait_until_none_is_open(world, pipeline)
 
 
 def wait_until_none_is_open(world: World, pipeline: Pipeline) -> None:
-    """Until no transaction is open in partition 0."""
+    """Wait until no transaction is open in partition 0."""
     wait_until_all_have_ended(world.endpoints.kafka_options(), pipeline.contract.topic, 1)
 
 
 def wait_until_all_have_ended(options: Mapping[str, str], topic: str, partitions: int) -> None:
-    """Until no transaction is open in so many partitions: the coordinator writes markers some time after it has
-    answered.
-    """
+    """Wait until no transaction is open in these partitions: markers are written some time after the response."""
     admin = AdminClient({**options})
 
     def ended() -> bool:
@@ -63,7 +61,7 @@ def wait_until_all_have_ended(options: Mapping[str, str], topic: str, partitions
 
 
 def ends(world: World, pipeline: Pipeline) -> tuple[int, int]:
-    """The last stable offset and the high watermark of partition 0."""
+    """Return the last stable offset and the high watermark of partition 0."""
     return _ends(world.admin(), TopicPartition(pipeline.contract.topic, 0))
 
 
@@ -77,7 +75,7 @@ def _ends(admin: AdminClient, place: TopicPartition) -> tuple[int, int]:
 
 
 def gaps(world: World, pipeline: Pipeline) -> list[list[list[int]]]:
-    """The gaps of each committed range of partition 0, in order."""
+    """Return the gaps of each committed range of partition 0, in order."""
     found = world.rows(
         "select array(select array[lower(g), upper(g)] from unnest(gaps) g) as gaps from tidegate.batch_range"
         " join tidegate.batch using (batch_id) where pipeline = %s and partition = 0 order by from_offset",
@@ -87,7 +85,7 @@ def gaps(world: World, pipeline: Pipeline) -> list[list[list[int]]]:
 
 
 def create_again(world: World, pipeline: Pipeline, values: Sequence[bytes]) -> None:
-    """Delete the topic, create it anew under its name, and send `values` to its partition 0."""
+    """Delete the topic, create it again under its name, and send `values` to its partition 0."""
     admin, topic = world.admin(), pipeline.contract.topic
     admin.delete_topics([topic])[topic].result(10)
     world.create_topic(topic)
@@ -96,7 +94,7 @@ def create_again(world: World, pipeline: Pipeline, values: Sequence[bytes]) -> N
 
 
 def delete_records(world: World, pipeline: Pipeline, before: Mapping[int, int]) -> None:
-    """Let the log of each of these partitions begin at this offset."""
+    """Delete the records before the given offset, by partition."""
     admin = world.admin()
     cuts = [TopicPartition(pipeline.contract.topic, partition, offset) for partition, offset in before.items()]
     for future in admin.delete_records(cuts).values():
@@ -106,7 +104,7 @@ def delete_records(world: World, pipeline: Pipeline, before: Mapping[int, int]) 
 def add_partitions(world: World, pipeline: Pipeline, total: int) -> None:
     admin, topic = world.admin(), pipeline.contract.topic
     admin.create_partitions([NewPartitions(topic, total)])[topic].result(10)
-    # Kafka answers before its brokers know of them.
+    # Kafka responds before its brokers know the new partitions.
     wait_for(lambda: len(admin.list_topics(topic, 10).topics[topic].partitions) == total, "the new partitions")
 
 
@@ -114,5 +112,5 @@ def configure(world: World, pipeline: Pipeline, name: str, value: str) -> None:
     """Change a setting of the topic."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     topic = ConfigResource(ResourceType.TOPIC, pipeline.contract.topic, incremental_configs=[entry])
-    admin = world.admin()  # kept: a future is cancelled when its client is collected
+    admin = world.admin()  # named: a future is cancelled when its client is collected
     admin.incremental_alter_configs([topic])[topic].result(10)

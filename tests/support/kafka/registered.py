@@ -1,4 +1,4 @@
-"""What producers with the registry's own serializers write, in each format."""
+"""Messages written by producers with the registry's own serializers, in each format."""
 
 import json
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ Document = dict[str, Any]
 
 
 def serialized(kind: str, client: SchemaRegistryClient, topic: str, documents: Sequence[Document]) -> list[bytes]:
-    """Transfers (`world.transfers`, parsed) as confluent-kafka's serializer of this format writes them."""
+    """Return transfers (`world.transfers`, parsed) as confluent-kafka's serializer for this format writes them."""
     made: Any = {"json": _json, "avro": _avro, "protobuf": _protobuf}[kind](client)
     context = SerializationContext(topic, MessageField.VALUE)
     return [made(document, context) for document in documents]
@@ -71,7 +71,7 @@ def serialized(kind: str, client: SchemaRegistryClient, topic: str, documents: S
 def avro_values(
     client: SchemaRegistryClient, topic: str, schema: Any, values: Sequence[Any], *, key: bool = False
 ) -> list[bytes]:
-    """Values or keys of any Avro schema."""
+    """Serialize values or keys with any Avro schema."""
     made: Any = avro_serializer(client, json.dumps(schema), conf=CONF)
     context = SerializationContext(topic, MessageField.KEY if key else MessageField.VALUE)
     return [made(value, context) for value in values]

@@ -1,4 +1,4 @@
-"""A broker as a company runs it: encrypted, nobody comes in without a password, and a user may do what ACLs grant.
+"""A broker with TLS, password authentication and ACLs.
 
 The user `admin` may do everything; `tidegate` has no right until a test grants it. Both log in by SASL_SSL with
 SCRAM-SHA-512 at `port`; at `oauth_port`, by OAUTHBEARER with any unsigned token, whose claim `sub` is the user.
@@ -43,7 +43,7 @@ PASSWORDS = {USER: "tidegates secret", ADMIN: "admins secret"}
 START_SECONDS = 60.0
 BOUND = 20.0  # seconds for one request of the administrator
 
-# Brokers and controllers among themselves use listeners of their own, without a password: that is not what is tried.
+# Brokers and controllers use separate listeners without a password among themselves: those are not under test.
 PROPERTIES = """\
 listeners={ours},SECURED://127.0.0.1:{port},OAUTH://127.0.0.1:{oauth_port}
 advertised.listeners={ours},SECURED://127.0.0.1:{port},OAUTH://127.0.0.1:{oauth_port}
@@ -65,14 +65,14 @@ super.users=User:ANONYMOUS;User:admin
 
 @dataclass(frozen=True)
 class SecuredKafka:
-    """Where it is, and what its administrator does."""
+    """The broker's ports and certificate, and the actions of its administrator."""
 
     port: int
     oauth_port: int
     authority: Path  # the certificate of the authority that signed the broker's
 
     def options(self, user: str = USER) -> dict[str, str]:
-        """librdkafka's, for this user."""
+        """Return librdkafka's options for this user."""
         return {
             "bootstrap.servers": f"127.0.0.1:{self.port}",
             "security.protocol": "SASL_SSL",
@@ -83,7 +83,7 @@ class SecuredKafka:
         }
 
     def oauth_options(self) -> dict[str, str]:
-        """librdkafka's for OAUTHBEARER, without what says where its token comes from."""
+        """Return librdkafka's options for OAUTHBEARER, without the source of its token."""
         return {
             "bootstrap.servers": f"127.0.0.1:{self.oauth_port}",
             "security.protocol": "SASL_SSL",
@@ -92,23 +92,23 @@ class SecuredKafka:
         }
 
     def environment(self, options: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The same as TIDEGATE_KAFKA_* variables, for the user tidegate."""
+        """Return the same options as TIDEGATE_KAFKA_* variables, for the user tidegate."""
         given = self.options() if options is None else options
         return {f"TIDEGATE_KAFKA_{name.upper().replace('.', '_')}": value for name, value in given.items()}
 
     def endpoints(self, of: Endpoints, options: Mapping[str, str] | None = None) -> Endpoints:
-        """`of`, with this Kafka, for the user tidegate."""
+        """Return `of` with this Kafka, for the user tidegate."""
         given = dict(self.options() if options is None else options)
         servers = given.pop("bootstrap.servers")
         return replace(of, bootstrap_servers=servers, librdkafka={**given, "log_level": "0"})
 
     def world(self, of: World, user: str = USER) -> World:
-        """`of`, on this Kafka, as this user."""
+        """Return `of` on this Kafka, as this user."""
         return replace(of, endpoints=self.endpoints(of.endpoints, self.options(user)))
 
     def grant(self, *rights: str) -> None:
-        """Add ACLs for the user tidegate, and wait until the broker goes by them. `rights` as kafka-acls.sh takes
-        them: `--operation Read --operation Describe --topic payments --resource-pattern-type prefixed`.
+        """Add ACLs for the user tidegate and wait until the broker applies them. `rights` are arguments of
+        kafka-acls.sh: `--operation Read --operation Describe --topic payments --resource-pattern-type prefixed`.
         """
         wanted = acls(rights)
         for future in self._admin.create_acls(wanted, request_timeout=BOUND).values():
@@ -116,25 +116,25 @@ class SecuredKafka:
         wait_for(lambda: set(wanted) <= set(self.rights()), f"{rights} are granted")
 
     def revoke(self, *rights: str) -> None:
-        """Take ACLs away, and wait until the broker goes by that."""
+        """Remove ACLs and wait until the broker applies the removal."""
         gone = acls(rights)
         for future in self._admin.delete_acls(list(map(_filter, gone)), request_timeout=BOUND).values():
             future.result()
         wait_for(lambda: not set(gone) & set(self.rights()), f"{rights} are taken away")
 
     def rights(self) -> list[AclBinding]:
-        """Every ACL that there is."""
+        """Return every ACL."""
         return list(self._admin.describe_acls(EVERY, request_timeout=BOUND).result())
 
     def revoke_all(self) -> None:
-        """Leave the user tidegate without any right."""
+        """Remove every ACL."""
         for future in self._admin.delete_acls([EVERY], request_timeout=BOUND).values():
             future.result()
         wait_for(lambda: not self.rights(), "every right is taken away")
 
     @contextmanager
     def granted(self, *rights: str) -> Generator[None]:
-        """For as long as the block runs, these rights and no others."""
+        """Grant these rights and no others while the block runs."""
         self.revoke_all()
         self.grant(*rights)
         try:
@@ -147,7 +147,7 @@ class SecuredKafka:
         return AdminClient({**self.options(ADMIN), "log_level": 0})
 
 
-_ANY: Any = None  # of names; the library's types do not know of it
+_ANY: Any = None  # any name; the library's types do not allow None
 EVERY = AclBindingFilter(
     *(ResourceType.ANY, _ANY, ResourcePatternType.ANY, _ANY, _ANY, AclOperation.ANY, AclPermissionType.ANY)
 )
@@ -155,9 +155,9 @@ CLUSTER = "kafka-cluster"
 
 
 def acls(rights: Iterable[str]) -> list[AclBinding]:
-    """The ACLs that kafka-acls.sh would add for these arguments, for User:tidegate where they name no principal."""
+    """Return the ACLs that kafka-acls.sh would add for these arguments; the default principal is User:tidegate."""
     found = (acl for right in rights for acl in _acls(_ARGUMENTS.parse_args(shlex.split(right))))
-    return list(dict.fromkeys(found))  # what two of them grant is granted once
+    return list(dict.fromkeys(found))  # an ACL granted by two arguments is granted once
 
 
 def _acls(given: argparse.Namespace) -> list[AclBinding]:
@@ -177,12 +177,12 @@ def _acls(given: argparse.Namespace) -> list[AclBinding]:
 
 
 def _constant(operation: str) -> str:
-    """DescribeConfigs is DESCRIBE_CONFIGS."""
+    """Convert a name such as DescribeConfigs to DESCRIBE_CONFIGS."""
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in operation).upper().strip("_")
 
 
 def _arguments() -> argparse.ArgumentParser:
-    """Those of kafka-acls.sh that are used here."""
+    """Return a parser for the arguments of kafka-acls.sh that are used here."""
     parser = argparse.ArgumentParser(exit_on_error=False)
     for name in ("--operation", "--topic", "--group", "--transactional-id"):
         parser.add_argument(name, action="append", default=[])
@@ -205,7 +205,7 @@ def _filter(acl: Any) -> AclBindingFilter:
 
 @contextmanager
 def secured_kafka(home: Path) -> Generator[SecuredKafka]:
-    """The broker, its data in `home`, for as long as the block runs."""
+    """Run the broker, with its data in `home`, while the block runs."""
     port, oauth_port, *own = free_ports(5)
     node, program = Node(home, 1, (Server(*own),)), Program(java.find_java(), jars.broker_classpath(lambda _: None))
     pem = certificate(home, "127.0.0.1")
@@ -223,7 +223,7 @@ def secured_kafka(home: Path) -> Generator[SecuredKafka]:
 
 
 def _format(node: Node, program: Program) -> None:
-    """With the users: they are in the cluster's metadata from its first record on."""
+    """Format the storage with the users, so that they are in the cluster's metadata from its first record."""
     users = [f"SCRAM-SHA-512=[name={user},password={word}]" for user, word in PASSWORDS.items()]
     scram = [word for user in users for word in ("--add-scram", user)]
     command = [*node.format(program, new_cluster(node.servers)), *scram]

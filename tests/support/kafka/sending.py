@@ -1,4 +1,4 @@
-"""`tidegate send` with a contract and a topic of its own, and what another client then reads."""
+"""`tidegate send` with a contract and a topic per test, and the messages that another client then reads."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from tests.support.world import World
 
 @dataclass(frozen=True)
 class Answered:
-    """How a command ended."""
+    """A command's exit code and output."""
 
     code: int
     out: str
@@ -30,7 +30,7 @@ class Answered:
 
 @dataclass(frozen=True)
 class Desk:
-    """A folder of contracts with one pipeline and a topic of its own."""
+    """A folder of contracts with one pipeline and its own topic."""
 
     folder: Path
     world: World
@@ -42,7 +42,7 @@ class Desk:
         return f"{self.name}{self.suffix}"
 
     def declare(self, shipped: str = "bank/transfers", server: str = "format: json", name: str = "") -> None:
-        """A shipped contract, read from this topic."""
+        """Write a shipped contract, changed to read this topic."""
         text = (ASSETS / f"{shipped}.odcs.yaml").read_text()
         domain, table = shipped.split("/")
         name = name or self.name
@@ -69,7 +69,7 @@ class Desk:
         return done
 
     def log(self) -> list[Any]:
-        """Every message of the topic, as another client reads it, in the order of their partitions and offsets."""
+        """Return every message of the topic, read by another client, by partition and offset."""
         conf: dict[str, Any] = {
             **self.world.endpoints.kafka_options(),
             "group.id": "none",

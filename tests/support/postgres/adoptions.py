@@ -1,4 +1,4 @@
-"""Databases that were restored from a dump, and tables that are adopted there."""
+"""Databases restored from a dump, and tables adopted there."""
 
 import subprocess
 import tempfile
@@ -17,7 +17,7 @@ from tests.support.world import World
 
 
 def proposed(world: World, pipeline: Pipeline) -> Adoption:
-    """What `tidegate adopt` shows, verified."""
+    """Return the adoption that `tidegate adopt` shows, verified."""
     decided = adoption.propose(world.endpoints.postgres_url, pipeline.contract)
     assert decided is not None
     judged = replace(pipeline, contract=adoption.to_verify(pipeline.contract, decided))
@@ -25,7 +25,7 @@ def proposed(world: World, pipeline: Pipeline) -> Adoption:
 
 
 def adopt(world: World, pipeline: Pipeline) -> Adoption:
-    """What `tidegate adopt --execute` does."""
+    """Execute the adoption as `tidegate adopt --execute` does."""
     decided = proposed(world, pipeline)
     adoption.adopt(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
     return decided
@@ -33,7 +33,7 @@ def adopt(world: World, pipeline: Pipeline) -> Adoption:
 
 @contextmanager
 def restored(world: World, pipeline: Pipeline) -> Iterator[World]:
-    """The ledger and the pipeline's schema, dumped and restored into a database of their own."""
+    """Dump the ledger and the pipeline's schema, and restore them into a separate database."""
     url = world.endpoints.postgres_url
     other = urlsplit(url)._replace(path=f"/{pipeline.name}").geturl()
     binaries = postgres._binaries()

@@ -1,6 +1,6 @@
-"""PgBouncer in front of a Postgres, as companies run it: Debian's (apt install pgbouncer), of this machine.
+"""PgBouncer in front of a Postgres: the installed one (Debian: apt install pgbouncer).
 
-Tests that need it are skipped where it is not installed, unless TIDEGATES_TEST_PGBOUNCER=1, as in .ci/run.
+Tests that need it are skipped if it is not installed, unless TIDEGATES_TEST_PGBOUNCER=1, as in .ci/run.
 """
 
 import os
@@ -24,18 +24,18 @@ REQUIRED = os.environ.get("TIDEGATES_TEST_PGBOUNCER") == "1"
 needs_pgbouncer = pytest.mark.skipif(
     PROGRAM is None and not REQUIRED, reason="PgBouncer is not installed (Debian, Ubuntu: apt install pgbouncer)"
 )
-STARTS = 20.0  # seconds for it to answer
+STARTS = 20.0  # seconds to start
 
 
 @contextmanager
 def pgbouncer(
     postgres_url: str, mode: str = "session", *, users: Mapping[str, str] | None = None, **settings: object
 ) -> Iterator[str]:
-    """The URL by which the server at `postgres_url` is reached through a PgBouncer, in this `mode`, while it runs.
+    """Run PgBouncer in this `mode` and yield the URL that reaches the server at `postgres_url` through it.
 
-    It knows the user of the URL, and `users` with their passwords. `settings` are those of its file, such as
+    It knows the user in the URL, and `users` with their passwords. `settings` are settings of its file, such as
     default_pool_size=2, server_tls_sslmode="verify-full" or client_tls_key_file=...; paths must be readable by the user
-    that Postgres has (resources/local/postgres.py), which it runs as where the tests run as root.
+    that runs Postgres (resources/local/postgres.py), which also runs PgBouncer if the tests run as root.
     """
     assert PROGRAM is not None, "PgBouncer is not installed (Debian, Ubuntu: apt install pgbouncer)"
     behind, folder = urlsplit(postgres_url), Path(tempfile.mkdtemp(prefix="tidegate-pgbouncer-"))
@@ -62,7 +62,7 @@ def pgbouncer(
 
 
 def _settings(folder: Path, mode: str, port: int) -> dict[str, str]:
-    """Few: what it refuses or drops by default, it shall refuse or drop here."""
+    """Return few settings: what PgBouncer rejects or drops by default, it must reject or drop here."""
     root = {"user": SYSTEM_USER} if os.geteuid() == 0 else {}
     return root | {
         "listen_addr": "127.0.0.1",
@@ -77,7 +77,7 @@ def _settings(folder: Path, mode: str, port: int) -> dict[str, str]:
 
 
 def _give_away(folder: Path) -> None:
-    """To the user that it becomes: it reads the file of users again as that one."""
+    """Change the owner to the user that PgBouncer switches to: it reads the users file again as that user."""
     if os.geteuid() == 0:
         for path in (folder, *folder.iterdir()):
             shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
@@ -88,7 +88,7 @@ def _wait_until_it_answers(process: "subprocess.Popen[bytes]", port: int, folder
     while process.poll() is None and time.monotonic() < until:
         with suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
-        time.sleep(0.02)  # nothing says when it listens
+        time.sleep(0.02)  # nothing reports when it listens
     raise AssertionError(f"PgBouncer does not listen: {(folder / 'console').read_text()[-2000:]}")
 
 

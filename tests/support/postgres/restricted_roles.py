@@ -1,4 +1,4 @@
-"""A company's database: an owner, a publisher and a reader, each with the rights that `tidegate rights` prints."""
+"""A database with an owner, a publisher and a reader, each with the rights that `tidegate rights` prints."""
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from tests.support.world import World
 
 @dataclass(frozen=True)
 class Company:
-    """A database of three roles. `urls`: by what each is for."""
+    """A database with three roles. `urls` is by role."""
 
     database: str
     urls: Mapping[str, str]
@@ -24,11 +24,11 @@ class Company:
     world: World
 
     def as_(self, role: str) -> World:
-        """The world, as this role sees it."""
+        """Return the world as this role."""
         return replace(self.world, endpoints=replace(self.world.endpoints, postgres_url=self.urls[role]))
 
     def grant(self, *pipelines: Pipeline) -> None:
-        """What the owner does by the page: migrate, create the tables, and execute what is printed."""
+        """Act as the owner by the page: migrate, create the tables, and execute the printed statements."""
         owner = self.as_("owner")
         owner.ledger.migrate()
         contracts = [pipeline.contract for pipeline in pipelines]
@@ -38,7 +38,7 @@ class Company:
 
     @property
     def has_dagster(self) -> bool:
-        """True if Dagster's tables are there."""
+        """True if Dagster's tables exist."""
         (found,) = self.as_("administrator").rows("select to_regnamespace('dagster') is not null as there")
         return found["there"]
 
@@ -49,7 +49,7 @@ class Company:
 
 @contextmanager
 def new_company(world: World) -> Generator[Company]:
-    """Roles without any right, but that the owner may create schemas, and is a member of the publisher's."""
+    """Create roles without rights, except that the owner may create schemas and is a member of the publisher's role."""
     name = f"company_{uuid4().hex[:10]}"
     roles = {role: f"{name}_{role}" for role in ("owner", "publisher", "reader")}
     with psycopg.connect(world.endpoints.postgres_url, autocommit=True) as session:

