@@ -1,1 +1,1 @@
-"""A cluster of brokers: how evenly it is loaded, whether it is well, and how its replicas move. Pure."""
+"""A cluster of brokers: balance, health, and reassignment of replicas. Pure."""

@@ -1,4 +1,4 @@
-"""Whether a cluster is well, and what helps where it is not."""
+"""The health of a cluster, and the command that fixes each problem."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ WAIT = "tidegate cluster health --exit-when-healthy"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know, and the command that helps. Only what is `unhealthy` makes the cluster so."""
+    """A fact and the command that helps. Only findings that are `unhealthy` make the cluster unhealthy."""
 
     code: str
     unhealthy: bool
@@ -24,7 +24,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Health:
-    """`healthy` is None where it cannot be told: nothing is wrong in what could be seen, but not all could be."""
+    """The health of a cluster. `healthy` is None if no problem was found, but not everything could be observed."""
 
     healthy: bool | None
     counts: Counts
@@ -34,12 +34,12 @@ class Health:
 
     @property
     def exit_code(self) -> int:
-        """0 healthy, 10 unhealthy, 1 cannot tell."""
+        """The exit code: 0 healthy, 10 unhealthy, 1 not known."""
         return {True: 0, False: 10, None: 1}[self.healthy]
 
 
 def health(observed: Observed, *, embedded: bool) -> Health:
-    """What is wrong, worst first. `embedded` says whether the brokers are those of `tidegate stack`."""
+    """Return the problems, worst first. `embedded`: the brokers belong to `tidegate stack`."""
     states = judged(observed)
     counts = count(states)
     findings = (
@@ -82,7 +82,7 @@ def _of_quorum(observed: Observed, *, embedded: bool) -> Iterator[Finding]:
 
 
 def _silent_voters(observed: Observed, quorum: Quorum) -> int:
-    """How many voters that are brokers as well do not answer, where those that may are no majority; else 0."""
+    """Return the number of voters that are also brokers and do not answer, if the others are no majority; else 0."""
     dead = {broker.id for broker in observed.brokers if not broker.answers}
     silent = sum(voter.id in dead for voter in quorum.voters)
     return silent if 2 * (len(quorum.voters) - silent) <= len(quorum.voters) else 0
@@ -170,7 +170,7 @@ def _offline(states: Sequence[Judged], counts: Counts) -> str:
 
 
 def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> str:
-    """An unclean election is offered only where every replica in sync is away, and another one is not."""
+    """Return the remedy; with an unclean election if all in-sync replicas are down and another replica is up."""
     for item in states:
         replicas = set(item.partition.replicas) - set(away)
         if item.state is State.offline and replicas and not replicas & set(item.partition.in_sync):
@@ -181,7 +181,9 @@ def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> 
 
 
 def _of_minima(states: Sequence[Judged], brokers: int) -> Iterator[Finding]:
-    """Partitions that lack nothing, and of which none may be lost. A topic with one replica wants it that way."""
+    """Warn about partitions that lack no replica but cannot lose one. Topics with one replica are excluded: it is a
+    choice.
+    """
     at = [item.partition for item in states if item.state is State.at_min_in_sync and not item.missing]
     several = [item for item in at if len(item.replicas) > 1]
     if several:

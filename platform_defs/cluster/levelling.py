@@ -1,7 +1,7 @@
-"""Move things from the brokers that have most to those that have fewest, by the cheapest chains of moves.
+"""Move things from the brokers with most to those with fewest, by the cheapest chains of moves.
 
-Where nothing can go from the fullest broker to the emptiest, it goes to a third, which gives away something else: a
-shortest path, as in a minimum-cost flow whose costs are the squares of what the brokers hold.
+If nothing can move from the fullest broker to the emptiest, it goes by a third broker, which gives something else: a
+shortest path, as in a minimum-cost flow whose costs are the squares of the brokers' counts.
 """
 
 from collections import Counter
@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
-Held = int  # what is moved: a replica of the partition of that number, or its leadership
-Options = Callable[[Held], Iterable[tuple[int, int, int]]]  # of a thing: who may give it, to whom, at what cost
-Move = Callable[[Held, int, int], bool]  # from one broker to another; False where it is not possible any more
+Held = int  # the thing moved: a replica of the partition of that number, or its leadership
+Options = Callable[[Held], Iterable[tuple[int, int, int]]]  # of a thing: (source, target, cost)
+Move = Callable[[Held, int, int], bool]  # from one broker to another; False if it is no longer possible
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class _Chain:
 def level(
     counts: Counter[int], things: Iterable[Held], options: Options, move: Move, weight: Callable[[int], tuple[int, int]]
 ) -> None:
-    """Move until no broker has two more than another one that a chain of moves leads to, and no chain saves a move.
+    """Move until no broker has two more than another that a chain of moves reaches, and no chain saves a move.
 
-    `weight` decides between equal choices: the lighter broker receives. `counts` is kept up to date.
+    `weight` breaks ties: the lighter broker receives. `counts` is kept up to date.
     """
     offers = _Offers(options, things)
     while True:
@@ -47,16 +47,18 @@ def level(
 
 
 class _Offers:
-    """What may be given by whom to whom: only what has moved is asked for again, since there may be thousands."""
+    """The possible moves between brokers. Options are computed again only for moved things, since there may be
+    thousands.
+    """
 
     def __init__(self, options: Options, things: Iterable[Held]) -> None:
         self._options = options
         self._costs: dict[Held, dict[tuple[int, int], int]] = {}
-        self._queues: dict[tuple[int, int], list[tuple[int, Held]]] = {}  # what no longer holds is dropped when seen
+        self._queues: dict[tuple[int, int], list[tuple[int, Held]]] = {}  # stale entries are dropped when seen
         self.renew(things)
 
     def renew(self, things: Iterable[Held]) -> None:
-        """Ask for the options of these again."""
+        """Compute the options of these things again."""
         for held in things:
             before = self._costs.get(held, {})
             self._costs[held] = {(source, target): cost for source, target, cost in self._options(held)}
@@ -65,7 +67,7 @@ class _Offers:
                     heappush(self._queues.setdefault(way, []), (cost, held))
 
     def cheapest(self, brokers: Iterable[int]) -> dict[int, dict[int, tuple[int, Held]]]:
-        """By broker and broker: the cheapest thing that the one may give the other."""
+        """Return the cheapest possible move by source and target broker."""
         found: dict[int, dict[int, tuple[int, Held]]] = {broker: {} for broker in brokers}
         for way, queue in self._queues.items():
             while queue and self._costs[queue[0][1]].get(way) != queue[0][0]:
@@ -76,7 +78,7 @@ class _Offers:
 
 
 def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: Move, offers: _Offers) -> bool:
-    """Do all steps, or none of them."""
+    """Carry out all steps, or none. Return True if they were carried out."""
     if not _all_moved(chain, move):
         return False
     offers.renew(step.held for step in chain.steps)
@@ -86,7 +88,7 @@ def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: 
 
 
 def _all_moved(chain: _Chain, move: Move) -> bool:
-    """The last step first, so that no broker has one more meanwhile."""
+    """Return True if all steps were done, last one first, so that no broker has one more meanwhile; else undo them."""
     done: list[_Step] = []
     for step in reversed(chain.steps):
         if not move(step.held, step.source, step.target):
@@ -103,7 +105,7 @@ def _best_first(
     edges: dict[int, dict[int, tuple[int, Held]]],
     weight: Callable[[int], tuple[int, int]],
 ) -> list[tuple[int, _Chain]]:
-    """The brokers that chains lead to and that make it more even, or as even with fewer moves; cheapest first."""
+    """Return the brokers with a chain that improves the balance, or keeps it with fewer moves; cheapest first."""
     chains = _chains(source, edges)
     better = [
         target
@@ -115,7 +117,9 @@ def _best_first(
 
 
 def _chains(source: int, edges: dict[int, dict[int, tuple[int, Held]]]) -> dict[int, _Chain]:
-    """The cheapest chain from a broker to each other one (Bellman-Ford: a move back to where it was saves one)."""
+    """Return the cheapest chain from a broker to each other one (Bellman-Ford: a move back to the original broker saves
+    one).
+    """
     found = {source: _Chain(0, ())}
     for _ in edges:
         before = dict(found)
@@ -129,7 +133,7 @@ def _chains(source: int, edges: dict[int, dict[int, tuple[int, Held]]]) -> dict[
 
 
 def _improve(found: dict[int, _Chain], target: int, chain: _Chain, step: _Step, cost: int) -> None:
-    """A chain visits no broker twice, and moves nothing twice."""
+    """Keep the chain if it is cheaper. A chain visits no broker twice, and moves nothing twice."""
     visited = {one.source for one in chain.steps} | {step.source}
     if target in visited or any(one.held == step.held for one in chain.steps):
         return

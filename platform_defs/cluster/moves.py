@@ -1,8 +1,8 @@
-"""Where replicas should be: evenly on brokers and racks, with the fewest moves, led evenly.
+"""The target placement of replicas: even on brokers and racks, with the fewest moves, with leaders spread evenly.
 
-A partition of a topic keeps its number of replicas unless another one is asked for. What counts, in this order: each
-partition on min(replicas, racks) racks; as even a number of replicas of the topic on each broker as that allows; the
-fewest replicas moved; then, which moves no byte, as even a number of leaders.
+A partition keeps its number of replicas unless another one is requested. The criteria, in this order: each partition on
+min(replicas, racks) racks; the topic's replicas as even on brokers as that allows; the fewest replicas moved; then,
+which moves no byte, leaders as even as possible.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ OfTopic = Mapping[int, Replicas]  # by partition, the replicas in the order of p
 
 @dataclass(frozen=True)
 class Site:
-    """The brokers that may hold replicas, with their racks (None: a rack of its own), and what they carry already.
+    """The brokers that may have replicas, with their racks (None: a rack of its own), and their load.
 
     `load` counts the replicas of all other topics on each: of two equal choices the less loaded broker is taken.
     """
@@ -30,19 +30,19 @@ class Site:
         return sorted(self.racks)
 
     def rack(self, broker: int) -> str:
-        """A broker that is not of the site is on no rack that counts."""
+        """Return the broker's rack; a name of its own if it has none or is not in the site."""
         return self.racks.get(broker) or f"broker {broker}"
 
     def spread(self, replicas: Iterable[int]) -> int:
-        """On how many racks of the site these replicas are."""
+        """Return the number of racks of the site that these replicas are on."""
         return len({self.rack(broker) for broker in replicas if broker in self.racks})
 
     def beside(self, broker: int, replicas: Iterable[int]) -> int:
-        """How many of these replicas are on the broker's rack."""
+        """Return the number of these replicas on the broker's rack."""
         return sum(self.rack(other) == self.rack(broker) for other in replicas)
 
     def is_spread(self, replicas: Sequence[int]) -> bool:
-        """Return True if these replicas are on as many racks as they can be."""
+        """Return True if these replicas are on as many racks as possible."""
         return self.spread(replicas) >= min(len(replicas), self.spread(self.brokers))
 
     def weight(self, broker: int) -> tuple[int, int]:
@@ -50,17 +50,17 @@ class Site:
 
 
 def rearranged(observed: OfTopic, site: Site, replication_factor: int | None = None) -> dict[int, Replicas]:
-    """The new assignment of a topic. `replication_factor` must not be above the brokers of the site."""
+    """Return the new assignment of a topic. `replication_factor` must not exceed the brokers of the site."""
     resized = observed if replication_factor is None else with_factor(observed, site, replication_factor)
     return led_evenly(spread_evenly(resized, site, observed))
 
 
 def with_factor(observed: OfTopic, site: Site, replication_factor: int) -> dict[int, Replicas]:
-    """The assignment of a topic with another number of replicas: those that stay keep their order.
+    """Return the assignment of a topic with another number of replicas; the others keep their order.
 
-    What is added is on the rack with the fewest of them, on the broker with the fewest replicas of the topic. What is
-    taken away is on a broker that is not of the site; else it shares a rack if one does, on the broker with the most,
-    and is never the first, which leads.
+    A replica is added on the rack with the fewest replicas of the partition, on the broker with the fewest of the
+    topic. It is removed from a broker outside the site; else from a shared rack if there is one, from the broker with
+    the most, and never the first, which leads.
     """
     held = {number: list(replicas) for number, replicas in sorted(observed.items())}
     counts = Counter(broker for replicas in held.values() for broker in replicas)
@@ -88,9 +88,8 @@ def _take_one(replicas: list[int], site: Site, counts: Counter[int]) -> int:
 
 
 def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None) -> dict[int, Replicas]:
-    """The replicas of a topic on brokers of the site alone, on enough racks, evenly, with the fewest moves away from
-    where they were `observed` (by default, from `assigned`). A replica that moves leaves its place in the order to the
-    one that comes.
+    """Return the replicas of a topic on brokers of the site alone, on enough racks, evenly, with the fewest moves from
+    the `observed` ones (default: `assigned`). A new replica takes the place in the order of the one that it replaces.
     """
     held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
     first = {number: frozenset(replicas) for number, replicas in (observed or assigned).items()}
@@ -117,13 +116,13 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
 
 
 def _onto_site(replicas: list[int], site: Site, counts: Counter[int]) -> None:
-    """Bring a partition onto brokers of the site, and onto as many racks as it can be on."""
+    """Move a partition's replicas onto brokers of the site, and onto as many racks as possible."""
     while (away := [broker for broker in replicas if broker not in site.racks]) or not site.is_spread(replicas):
         _swap_one(away or replicas, replicas, site, counts)
 
 
 def _swap_one(leaving: Sequence[int], replicas: list[int], site: Site, counts: Counter[int]) -> None:
-    """Give the place of one of those `leaving` to another broker: for the most racks, then the least load."""
+    """Replace one of the `leaving` replicas by another broker: for the most racks, then the least load."""
     _, source, target = min(
         ((-site.spread(_replaced(replicas, old, new)), counts[new] - counts[old], site.weight(new)), old, new)
         for old in leaving
@@ -136,8 +135,8 @@ def _swap_one(leaving: Sequence[int], replicas: list[int], site: Site, counts: C
 
 
 def over_racks(assigned: OfTopic, site: Site) -> dict[int, Replicas]:
-    """The replicas of a topic with each partition on as many racks as it can be, and nothing else moved: never the
-    first, which leads, and nothing of a partition that has a replica on a broker that is not of the site.
+    """Return the replicas of a topic with each partition on as many racks as possible, and nothing else moved: never
+    the first replica, which leads, and no partition that has a replica outside the site.
     """
     held = {number: list(replicas) for number, replicas in sorted(assigned.items())}
     counts = Counter(broker for replicas in held.values() for broker in replicas)
@@ -158,7 +157,7 @@ def _fits(replicas: Sequence[int], source: int, target: int, site: Site) -> bool
 
 
 def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
-    """The same replicas, each partition's in an order in which every broker is first equally often, as far as can be.
+    """Return the same replicas, reordered so that every broker is first equally often, as far as possible.
 
     No byte moves. Orders change in as few partitions as possible.
     """
@@ -185,5 +184,5 @@ def led_evenly(assigned: OfTopic) -> dict[int, Replicas]:
 
 
 def moved(observed: OfTopic, planned: OfTopic) -> int:
-    """How many replicas are on brokers that did not hold them before."""
+    """Return the number of replicas on brokers that did not have them before."""
     return sum(len(set(planned[number]) - set(observed[number])) for number in planned)

@@ -1,4 +1,4 @@
-"""What was seen of a cluster, and what could not be seen."""
+"""The observed state of a cluster, and the parts that could not be observed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ class Partition:
     leader: int | None
     replicas: Replicas
     in_sync: Replicas
-    min_in_sync: int = 0  # min.insync.replicas of the topic; 0 where it is not known
+    min_in_sync: int = 0  # min.insync.replicas of the topic; 0 if not known
 
     @property
     def led_by_preferred(self) -> bool:
@@ -27,8 +27,8 @@ class Partition:
 
     @property
     def needed_in_sync(self) -> int:
-        """Without how many replicas in sync writes with acks=all are refused: a min.insync.replicas above the number of
-        replicas counts as that number (Kafka's Partition.effectiveMinIsr; so measured with 4.3).
+        """The fewest in-sync replicas with which writes with acks=all succeed: a min.insync.replicas above the number
+        of replicas counts as that number (Kafka's Partition.effectiveMinIsr; so measured with 4.3).
         """
         return min(self.min_in_sync, len(self.replicas))
 
@@ -38,7 +38,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker that is registered. `answers` says whether it gave its metadata when it was asked itself."""
+    """A registered broker. `answers`: it returned its metadata when queried directly."""
 
     id: int
     address: str
@@ -49,8 +49,8 @@ class Broker:
 
 @dataclass(frozen=True)
 class Voter:
-    """A controller with a vote. `lag` is how many records of the metadata log it does not have; `silent_ms` is how long
-    ago it last fetched, None for never.
+    """A controller with a vote. `lag`: records of the metadata log that it lacks; `silent_ms`: time since its last
+    fetch, None for never.
     """
 
     id: int
@@ -73,13 +73,13 @@ class Moving:
 
     topic: str
     number: int
-    replicas: Replicas  # the present ones and those to come
+    replicas: Replicas  # the current and the new ones
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
     @property
     def target(self) -> Replicas:
-        """The replicas that it will have."""
+        """The replicas after the reassignment."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     def __str__(self) -> str:
@@ -88,7 +88,7 @@ class Moving:
 
 @dataclass(frozen=True)
 class Observed:
-    """A cluster. `unknown` names what could not be asked, and why; `quorum` is None where no broker could say."""
+    """A cluster. `unknown`: facts that could not be queried, and why; `quorum` is None if no broker reported it."""
 
     cluster_id: str
     brokers: tuple[Broker, ...]
@@ -96,8 +96,8 @@ class Observed:
     quorum: Quorum | None
     quorum_lost: str | None = None  # why the controllers have no leader
     moving: tuple[Moving, ...] = ()
-    throttled: tuple[str, ...] = ()  # topics that name replicas whose copying is limited
-    topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])  # of the topics that were asked for
+    throttled: tuple[str, ...] = ()  # topics with throttled replicas
+    topic_ids: Mapping[str, str] = field(default_factory=dict[str, str])  # of the requested topics
     unknown: tuple[str, ...] = ()
 
 
@@ -105,12 +105,12 @@ Bytes = Mapping[tuple[str, int, int], int]  # by topic, partition and broker
 
 
 def assignment(partitions: Iterable[Partition]) -> dict[tuple[str, int], Replicas]:
-    """The replicas of each partition."""
+    """Return the replicas of each partition by topic and number."""
     return {(item.topic, item.number): item.replicas for item in partitions}
 
 
 def by_topic(partitions: Iterable[Partition]) -> dict[str, Sequence[Partition]]:
-    """The partitions of each topic, by number."""
+    """Return the partitions of each topic, ordered by number."""
     found: dict[str, list[Partition]] = {}
     for item in sorted(partitions, key=lambda item: (item.topic, item.number)):
         found.setdefault(item.topic, []).append(item)

@@ -1,4 +1,4 @@
-"""What is wrong with single partitions, as Kafka's own metrics count it; the worst of them first."""
+"""The states of single partitions, as Kafka's own metrics count them; worst first."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from enum import IntEnum
 
 from platform_defs.cluster.observed import Observed, Partition
 
-WORST = 10  # partitions that are named
+WORST = 10  # partitions that are listed
 
 
 class State(IntEnum):
-    """The worst that can be said of a partition, in the order of severity."""
+    """The worst state of a partition, in the order of severity."""
 
     whole = 0
     under_replicated = 1
@@ -21,7 +21,7 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A partition, its state, and how many replicas it lacks."""
+    """A partition, its state, and the number of replicas that it lacks."""
 
     partition: Partition
     state: State
@@ -34,7 +34,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Counts:
-    """How many partitions; one that is offline is under-replicated as well, as in Kafka's metrics."""
+    """Numbers of partitions; an offline one is under-replicated as well, as in Kafka's metrics."""
 
     partitions: int
     offline: int
@@ -45,9 +45,10 @@ class Counts:
 
 
 def judged(observed: Observed) -> tuple[Judged, ...]:
-    """Every partition. One whose leader does not answer is offline: the controller only has not noticed yet.
+    """Return the state of every partition. If its leader does not answer it is offline, though the controller may not
+    know.
 
-    A replica that a reassignment is adding is not missed (Kafka's ReplicaManager does the same).
+    A replica that a reassignment adds is not missing (as in Kafka's ReplicaManager).
     """
     silent = {broker.id for broker in observed.brokers if not broker.answers}
     adding = {(item.topic, item.number): len(item.adding) for item in observed.moving}
@@ -75,7 +76,7 @@ def _at_minimum(item: Partition) -> bool:
 
 
 def count(found: Iterable[Judged]) -> Counts:
-    """The counts of all of them."""
+    """Return the number of partitions in each state."""
     items = list(found)
     below = [item for item in items if len(item.partition.in_sync) < item.partition.needed_in_sync]
     return Counts(
@@ -89,7 +90,7 @@ def count(found: Iterable[Judged]) -> Counts:
 
 
 def worst(found: Iterable[Judged]) -> tuple[Judged, ...]:
-    """At most WORST of them, what is to be seen to first. One at its minimum that lacks nothing is not among them."""
+    """Return at most WORST partitions, worst first. One at its minimum that lacks no replica is not included."""
     bad = [item for item in found if item.missing or item.state in (State.offline, State.under_min_in_sync)]
     return tuple(sorted(bad, key=_severity)[:WORST])
 

@@ -1,4 +1,4 @@
-"""A planned reassignment: what was observed, what it becomes, and whether it still may be done. Pure."""
+"""A planned reassignment: the observed and planned replicas, and the check that it still applies. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ At = tuple[str, int]  # topic and partition
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """The partitions of a topic that change: their replicas as they were `observed`, and as they are `planned`."""
+    """The partitions of a topic that change: their `observed` and their `planned` replicas."""
 
     topic: str
     topic_id: str
@@ -41,7 +41,7 @@ class Reassignment:
 
     @property
     def bytes(self) -> int | None:
-        """To copy; None where the size of a replica is not known."""
+        """The bytes to copy; None if the size of a replica is not known."""
         sizes = [item.bytes for item in self.topics]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
@@ -52,18 +52,18 @@ class Reassignment:
         return {(item.topic, n): tuple(wanted) for item in self.topics for n, wanted in item.planned.items()}
 
     def orders(self) -> dict[At, Replicas]:
-        """Of the planned ones, those whose replicas stay where they are: only their order changes, no byte moves."""
+        """Return the planned partitions whose replicas only change their order: no byte moves."""
         seen = self.observed()
         return {at: wanted for at, wanted in self.planned().items() if set(wanted) == set(seen[at])}
 
     def back(self) -> "Reassignment":
-        """The way back: what was observed is what is planned."""
+        """Return the reverse plan: from the planned replicas to the observed ones."""
         turned = (replace(item, observed=item.planned, planned=item.observed, bytes=None) for item in self.topics)
         return replace(self, topics=tuple(turned))
 
 
 def differences(plan: Reassignment, now: Observed) -> list[str]:
-    """What has changed since the plan was made, and forbids it: one sentence each.
+    """Return the changes since the plan was made that forbid it, one sentence each.
 
     A partition that is as planned, or on its way there, was reached by an earlier `apply` that was interrupted.
     """
@@ -102,21 +102,21 @@ def _list(replicas: Iterable[int]) -> str:
 
 
 def remaining(plan: Reassignment, now: Observed) -> dict[At, Replicas]:
-    """Of the planned ones, those that are neither there nor on their way. Partitions of a deleted topic are not."""
+    """Return the planned partitions that are neither there nor on their way, without those of deleted topics."""
     held, moving = assignment(now.partitions), {(item.topic, item.number): item.target for item in now.moving}
     ours = plan.planned().items()
     return {at: wanted for at, wanted in ours if at in held and moving.get(at, held[at]) != wanted}
 
 
 def under_way(plan: Reassignment, now: Observed) -> tuple[Moving, ...]:
-    """The partitions of the plan whose replicas are being moved."""
+    """Return the partitions of the plan whose replicas are being moved."""
     wanted = plan.planned()
     return tuple(item for item in now.moving if (item.topic, item.number) in wanted)
 
 
 def throttled_replicas(plan: Reassignment) -> dict[str, tuple[str, str]]:
-    """By topic, the values of leader.replication.throttled.replicas (those that may be copied from) and of
-    follower.replication.throttled.replicas (those that are copied to): "partition:broker", separated by commas.
+    """Return by topic the values of leader.replication.throttled.replicas (the sources) and
+    follower.replication.throttled.replicas (the targets): "partition:broker", separated by commas.
     """
     return {item.topic: (_from(item), _to(item)) for item in plan.topics if item.moves}
 
@@ -132,14 +132,14 @@ def _to(item: TopicPlan) -> str:
 
 
 def brokers(plan: Reassignment, now: Observed) -> list[int]:
-    """The brokers that hold a replica before or after, and can be told: one that is dead copies nothing."""
+    """Return the live brokers that have a replica before or after; a dead one copies nothing."""
     both = (*plan.observed().values(), *plan.planned().values())
     well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
     return sorted({broker for replicas in both for broker in replicas} & well)
 
 
 def to_json(plan: Reassignment) -> dict[str, Any]:
-    """The plan as the document of a plan file."""
+    """Return the plan as the document of a plan file."""
     topics = {
         item.topic: {
             "topic_id": item.topic_id,
@@ -155,7 +155,7 @@ def to_json(plan: Reassignment) -> dict[str, Any]:
 
 
 def from_json(document: Any, file: str) -> Reassignment:
-    """The plan in a plan file. Raises BadInput, naming the field, where it is not one."""
+    """Return the plan from a plan file's document. Raises BadInput, naming the field, if it is not one."""
     kept = _mapping(document, file, "kind")
     if kept.get("kind") != KIND:
         raise _wrong(file, "kind", f"is not {KIND!r}: this file is not a plan of a reassignment")

@@ -1,8 +1,8 @@
-"""How evenly a topic and a cluster lie on the brokers.
+"""The distribution of a topic and a cluster over the brokers.
 
 The percentages are CMAK's, by its own formulas (TopicIdentity in yahoo/CMAK, app/kafka/manager/model/ActorModel.scala):
-they count replicas in sync, and brokers that hold one. A topic that lies on one broker of three alone is 0% skewed by
-them, which its spread (33%) tells apart.
+they count in-sync replicas, and brokers that have one. A topic on one broker of three has 0% skew by them, but 33%
+spread.
 """
 
 import math
@@ -15,7 +15,7 @@ from platform_defs.cluster.observed import Bytes, Partition
 
 @dataclass(frozen=True)
 class BrokerOfTopic:
-    """What one broker holds of a topic: its replicas in sync, and the partitions that it leads."""
+    """One broker's part of a topic: its in-sync replicas, and the partitions that it leads."""
 
     broker: int
     replicas: int
@@ -31,15 +31,15 @@ class TopicSkew:
     topic: str
     partitions: int
     replication_factor: int
-    skew_percent: int  # of the brokers that hold a replica in sync: those with more than their share
+    skew_percent: int  # of the brokers with an in-sync replica: those with more than their share
     leader_skew_percent: int  # of the same brokers: those that lead more than their share
-    spread_percent: int  # of all brokers: those that hold a replica in sync
+    spread_percent: int  # of all brokers: those with an in-sync replica
     preferred_percent: int  # of the partitions: those led by the first of their replicas
     brokers: tuple[BrokerOfTopic, ...]
 
 
 def topic_skew(partitions: Sequence[Partition], brokers: int) -> TopicSkew:
-    """The skew of a topic, given all its partitions (at least one) and how many brokers the cluster has."""
+    """Return the skew of a topic, given all its partitions (at least one) and the number of brokers in the cluster."""
     factor = len(partitions[0].replicas)
     holders = _holders(partitions, factor)
     return TopicSkew(
@@ -73,8 +73,8 @@ def _percent(part: int, whole: int, *, otherwise: int) -> int:
 
 @dataclass(frozen=True)
 class BrokerLoad:
-    """What one broker carries of the whole cluster. A deviation is (count - mean) / mean, and 0 where the mean is 0;
-    that of bytes is None where they are not known.
+    """One broker's part of the whole cluster. A deviation is (count - mean) / mean, and 0 if the mean is 0;
+    `bytes_deviation` is None if the sizes are not known.
     """
 
     broker: int
@@ -89,9 +89,9 @@ class BrokerLoad:
 def cluster_load(
     partitions: Iterable[Partition], brokers: Iterable[int], sizes: Bytes | None = None
 ) -> tuple[BrokerLoad, ...]:
-    """What each broker carries, and how far that is from the mean over all of them, in the order of their ids.
+    """Return each broker's load and its deviation from the mean over all of them, in the order of their ids.
 
-    Replicas are those assigned, in sync or not.
+    Replicas are the assigned ones, in sync or not.
     """
     known, held = sorted(set(brokers)), list(partitions)
     replicas = _over(known, Counter(broker for item in held for broker in item.replicas))

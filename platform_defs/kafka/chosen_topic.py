@@ -1,4 +1,4 @@
-"""Which topic a name means, and which contract reads its messages."""
+"""The topic that a name means, and the contract that reads its messages."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,9 @@ from platform_defs.errors import BadInput
 
 @dataclass(frozen=True)
 class ChosenTopic:
-    """A topic, and the contract by which its messages are decoded; without one they are bytes.
+    """A topic, and the contract that decodes its messages; None: they are shown as bytes.
 
-    `hides`: a contract of the topic classifies fields, so that no key, header or undecoded value is shown.
+    `hides`: a contract of the topic classifies fields, so no key, header or undecoded value is shown.
     """
 
     topic: str
@@ -24,8 +24,8 @@ class ChosenTopic:
 def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
     """Return the topic of the pipeline called `name`, else the topic of that name.
 
-    Raises BadInput where several contracts read the topic, where its contract cannot be used, and for `raw` where a
-    contract classifies fields, or may do so.
+    Raises BadInput if several contracts read the topic, if its contract cannot be used, and for `raw` if a contract
+    classifies fields or may do so.
     """
     pipeline = next((one for one in found.good if one.pipeline == name), None)
     if pipeline is None and (called := next((item for item in found.broken if item.is_called(name)), None)):

@@ -1,7 +1,7 @@
-"""What `tidegate demo delivery` sends, where its consumers crash, and what is counted of them. Pure.
+"""The transfers of `tidegate demo delivery`, the crashes of its consumers, and their outcome. Pure.
 
-The crashes are chosen so that every run shows the same. One between the debit and the credit of a transfer loses the
-credit at most once, and repeats the debit at least once; both leave a sum of balances below 0.
+The crashes are chosen so that every run shows the same. A crash between the debit and the credit of a transfer loses
+the credit with at-most-once, and repeats the debit with at-least-once; both leave a sum of balances below 0.
 """
 
 import json
@@ -20,14 +20,14 @@ PLACES: Mapping[Place, str] = {
     "after_postings": "after the credit",
 }
 TRANSFERS = 300
-BATCH = 20  # messages that a consumer takes at once
-CRASHES = 6  # of each consumer; even, so that there are as many of each place
+BATCH = 20  # messages of one poll of a consumer
+CRASHES = 6  # of each consumer; even, so that each place has the same number
 _ACCOUNTS = "ABCDEFGHIJ"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """Money from one account to another. `number` counts from 1."""
+    """A payment from one account to another. `number` counts from 1."""
 
     number: int
     debit_account: str
@@ -35,12 +35,12 @@ class Transfer:
     amount: Decimal  # of two decimal places, above 0
 
     def to_message(self) -> bytes:
-        """The value of its message."""
+        """Return the message value: JSON."""
         return json.dumps({**vars(self), "amount": str(self.amount)}).encode()
 
     @classmethod
     def from_message(cls, value: bytes) -> "Transfer":
-        """The transfer that `to_message` wrote."""
+        """Return the transfer that `to_message` wrote."""
         fields: dict[str, Any] = json.loads(value)
         fields["amount"] = Decimal(fields["amount"])
         return cls(**fields)
@@ -48,7 +48,7 @@ class Transfer:
 
 @dataclass(frozen=True, kw_only=True)
 class Crash:
-    """Where a consumer is killed: while it handles this transfer for the first time."""
+    """A point at which a consumer is killed: while it handles this transfer for the first time."""
 
     transfer: int
     place: Place
@@ -59,19 +59,19 @@ class Crash:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a consumer has made of the transfers. `seconds`: until it had read all of them, with its restarts."""
+    """The result of one consumer. `seconds`: until it had read all transfers, with its restarts."""
 
     semantics: Semantics
     crashes: int
     transfers: int
-    lost: int  # transfers of which a posting is missing
+    lost: int  # transfers that lack a posting
     duplicated: int  # transfers with a posting that was written more than once
-    balances_sum: Decimal  # 0.00 if every transfer is on both accounts equally often
+    balances_sum: Decimal  # 0.00 if every transfer has as many debits as credits
     seconds: float
 
     @property
     def as_promised(self) -> bool:
-        """True if it kept what its semantics promise."""
+        """True if the outcome is as its semantics promise."""
         exact = not self.lost and not self.duplicated and not self.balances_sum
         return {"at_most_once": not self.duplicated, "at_least_once": not self.lost, "exactly_once": exact}[
             self.semantics
@@ -79,7 +79,7 @@ class Outcome:
 
 
 def transfers(seed: int) -> list[Transfer]:
-    """TRANSFERS transfers, the same for the same seed."""
+    """Return TRANSFERS transfers, the same for the same seed."""
     chosen = random.Random(seed)  # noqa: S311  # made-up data
     return [_transfer(number, chosen) for number in range(1, TRANSFERS + 1)]
 
@@ -91,10 +91,10 @@ def _transfer(number: int, chosen: random.Random) -> Transfer:
 
 
 def crashes(seed: int) -> Sequence[Crash]:
-    """CRASHES crashes in the order of their transfers, the same for the same seed; half of them at each place.
+    """Return CRASHES crashes in the order of their transfers, the same for the same seed; half of them at each place.
 
-    More than a batch is between two of them: at most once, a crash loses the rest of its batch, and what is lost is
-    never handled, so that a crash there would not happen.
+    They are more than a batch apart: with at-most-once, a crash loses the rest of its batch, and a lost transfer is
+    never handled, so a crash at it would not happen.
     """
     chosen = random.Random(seed)  # noqa: S311  # made-up data
     places: list[Place] = [*PLACES] * (CRASHES // len(PLACES))

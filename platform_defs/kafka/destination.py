@@ -1,4 +1,4 @@
-"""Which topic a name stands for, and which contract describes its messages."""
+"""The topic that a name means, and the contract that describes its messages."""
 
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -21,7 +21,7 @@ class Destination:
 def find_destination(name: str, contracts: Contracts) -> Destination:
     """Return the topic of the pipeline `name`, else the topic `name`, with the contract that reads it.
 
-    Raises BadInput where several contracts read the topic, or the one that does cannot be used.
+    Raises BadInput if several contracts read the topic, or if its contract cannot be used.
     """
     by_pipeline = [contract for contract in contracts.good if contract.pipeline == name]
     for broken in () if by_pipeline else contracts.broken:

@@ -12,7 +12,7 @@ Kind = Literal["group", "absent", "created", "deleted", "joined", "left", "state
 
 @dataclass(frozen=True, kw_only=True)
 class GroupEvent:
-    """Something that has happened to a group. `away` and `back` are about the brokers, and have no group."""
+    """A change of a group. `away` and `back` are about the brokers, and have no group."""
 
     kind: Kind
     group: Group | None = None
@@ -23,7 +23,7 @@ class GroupEvent:
     reason: str | None = None  # of away
 
     def __str__(self) -> str:
-        """The event in words, after the time and the group's name."""
+        """Return the event in words, without the time and the group's name."""
         group, member = self.group, self.member
         match self.kind:
             case "away":
@@ -54,7 +54,7 @@ class GroupEvent:
                 return self.kind
 
     def to_json(self) -> dict[str, Any]:
-        """The event as `tidegate groups watch -o json` prints it, without the time."""
+        """Return the event as `tidegate groups watch -o json` prints it, without the time."""
         document: dict[str, Any] = {"event": self.kind, "group": self.group and self.group.name}
         if self.group is not None and self.kind in ("group", "created", "state"):
             document |= {"type": self.group.type, "state": self.group.state}
@@ -69,7 +69,7 @@ class GroupEvent:
 
 
 def member_json(member: Member) -> dict[str, Any]:
-    """A member as every command of `tidegate groups` prints it."""
+    """Return a member as every command of `tidegate groups` prints it."""
     return {
         "member_id": member.member_id,
         "client_id": member.client_id,
@@ -84,15 +84,15 @@ def places_json(places: Iterable[Place]) -> list[dict[str, Any]]:
 
 
 def in_words(places: Sequence[Place]) -> str:
-    """The partitions of each topic: "orders 0, 2; payments 1"; "nothing" where there are none."""
+    """Return the partitions of each topic: "orders 0, 2; payments 1"; "nothing" if there are none."""
     topics = dict.fromkeys(topic for topic, _ in sorted(places))
     each = (f"{topic} {', '.join(str(p) for t, p in sorted(places) if t == topic)}" for topic in topics)
     return "; ".join(each) or "nothing"
 
 
 def with_kept_partitions(group: Group, before: Group | None) -> Group:
-    """While a classic group rebalances, Kafka describes its members without partitions. They keep those that they had
-    `before`, so that only what the rebalance changes is an event.
+    """Return the group with the members' partitions of `before` if it is a classic group that rebalances: Kafka then
+    describes members without partitions, and only real changes must become events.
     """
     if group.type != CLASSIC or group.state not in REBALANCING:
         return group
@@ -102,8 +102,8 @@ def with_kept_partitions(group: Group, before: Group | None) -> Group:
 
 
 def changes(before: Mapping[str, Group], after: Mapping[str, Group]) -> Iterator[GroupEvent]:
-    """Yield the changes between two descriptions of groups by name: for each group the members that left and joined,
-    its state, then the partitions that each member gained and lost.
+    """Yield the changes between two descriptions of groups by name: per group the members that left and joined, its
+    state, then the partitions that each member gained and lost.
     """
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)

@@ -20,7 +20,7 @@ class Target:
 
     @classmethod
     def parse(cls, text: str) -> "Target":
-        """earliest, latest, an offset (42), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
+        """Parse earliest, latest, an offset (42), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
         if text in ("earliest", "latest"):
             return cls(kind="earliest" if text == "earliest" else "latest")
         if text.isdecimal():
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class OffsetChange:
-    """A committed offset that is to be replaced. `current` is None where the group has committed none."""
+    """A committed offset to be replaced. `current` is None if the group has committed none."""
 
     topic: str
     partition: int
@@ -47,22 +47,22 @@ class OffsetChange:
 
     @property
     def skipped(self) -> int | None:
-        """Offsets in the log that the group will not read; None where it is not known from where it would go on."""
+        """Offsets in the log that the group will not read; None if it has committed no offset."""
         if self.current is None:
             return None
         return max(0, self.new - max(self.current, self.bounds.log_start))
 
     @property
     def read_again(self) -> int | None:
-        """Offsets that the group has read and will read again; None as `skipped`."""
+        """Offsets that the group has read and will read again; None if it has committed no offset."""
         return None if self.current is None else max(0, min(self.current, self.bounds.end) - self.new)
 
 
 def offset_changes(
     target: Target, committed: Mapping[Place, int], bounds: Mapping[Place, Bounds], at_time: Mapping[Place, int]
 ) -> tuple[OffsetChange, ...]:
-    """The change of each partition in `bounds`. `at_time`: of a target that is a time, the first offset whose timestamp
-    is that time or later, or the end. Raises BadInput for an offset that is outside a log.
+    """Return the change of each partition in `bounds`. `at_time`: for a target that is a time, the first offset with
+    that timestamp or a later one, or the end. Raises BadInput for an offset outside a log.
     """
     found = list[OffsetChange]()
     for place, log in sorted(bounds.items()):

@@ -1,4 +1,4 @@
-"""Consumer groups as Kafka describes them, and what follows: idle members, lag, messages lost to retention."""
+"""Consumer groups as Kafka describes them, and derived facts: idle members, lag, messages lost to retention."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,15 +7,15 @@ from platform_defs.errors import TidegateError
 from platform_defs.errors.words import plural
 
 Place = tuple[str, int]  # a topic and a partition of it
-STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"  # of a group that does not exist: Dead
+STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"  # Dead: the group does not exist
 REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})  # of the classic protocol
 CLASSIC, CONSUMER = "classic", "consumer"  # the types of consumer groups; consumer: KIP-848
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A consumer of a group. `target`: the partitions that it is to have, where the coordinator assigns them (KIP-848);
-    None in a classic group.
+    """A consumer of a group. `target`: the partitions assigned to it by the coordinator (KIP-848); None in a classic
+    group.
     """
 
     member_id: str
@@ -26,7 +26,7 @@ class Member:
     target: tuple[Place, ...] | None = None
 
     def __str__(self) -> str:
-        """Its ids and host; a classic member's id begins with its client id."""
+        """Return its ids and host; a classic member's id begins with its client id."""
         name = self.member_id if self.member_id.startswith(self.client_id) else f"{self.client_id} {self.member_id}"
         static = f" (group.instance.id {self.instance_id})" if self.instance_id else ""
         return f"{name}{static} at {self.host}"
@@ -34,8 +34,8 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """A group. `type` is classic or consumer; of a group that is not of consumers, its protocol: share, streams,
-    connect. `state` is Kafka's word. `coordinator` is a broker's id.
+    """A group. `type` is classic or consumer; for a group that is not of consumers, its protocol: share, streams,
+    connect. `state` is Kafka's name of the state. `coordinator` is a broker's id.
     """
 
     name: str
@@ -48,17 +48,17 @@ class Group:
 
     @property
     def idle(self) -> tuple[Member, ...]:
-        """The members without a partition. None are while the group rebalances: they may be given one."""
+        """The members without a partition; none while the group rebalances, since they may get one."""
         return tuple(one for one in self.members if not one.partitions) if self.state == STABLE else ()
 
     @property
     def assigned(self) -> frozenset[Place]:
-        """The partitions that its members have."""
+        """The partitions of its members."""
         return frozenset(place for one in self.members for place in one.partitions)
 
     @property
     def idle_sentence(self) -> str | None:
-        """ "4 consumers, 3 partitions: 1 is idle"; None where every member has a partition."""
+        """ "4 consumers, 3 partitions: 1 is idle"; None if every member has a partition."""
         if not self.idle:
             return None
         consumers, partitions = plural(len(self.members), "consumer"), plural(len(self.assigned), "partition")
@@ -75,7 +75,7 @@ class Bounds:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupPartition:
-    """A partition that a group reads. `committed` is None where the group has committed nothing there; `bounds` where
+    """A partition that a group reads. `committed` is None if the group has committed nothing there; `bounds` is None if
     the broker does not give them, for the reason in `problem`.
     """
 
@@ -91,8 +91,8 @@ class GroupPartition:
 
     @property
     def lag(self) -> int | None:
-        """Offsets from the committed one to the end, as Kafka's own tools count them: those of messages that retention
-        has deleted and of control records as well. None where it is not known.
+        """Offsets from the committed one to the end, as Kafka's own tools count them: deleted messages and control
+        records are included. None if not known.
         """
         if self.committed is None or self.bounds is None or self.committed > self.bounds.end:
             return None
@@ -100,14 +100,14 @@ class GroupPartition:
 
     @property
     def expired(self) -> int:
-        """Offsets below the log start that the group has not read: it lags past retention."""
+        """Unread offsets below the log start: the group lags past retention."""
         if self.committed is None or self.bounds is None:
             return 0
         return max(0, self.bounds.log_start - self.committed)
 
     @property
     def note(self) -> str | None:
-        """A clause about an offset that is outside the log or not known; None for any other."""
+        """A clause about an offset that is outside the log or not known; else None."""
         if self.problem is not None:
             return self.problem
         if self.committed is None or self.bounds is None:
@@ -128,8 +128,8 @@ class GroupPartition:
 def partitions_of(
     group: Group, committed: Mapping[Place, int], bounds: Mapping[Place, Bounds | TidegateError]
 ) -> tuple[GroupPartition, ...]:
-    """The partitions that the group has committed offsets of or that its members have, and that are in `bounds`, with
-    an error where those of a log are not known.
+    """Return the partitions in `bounds` that the group has committed offsets for or its members have; with the error if
+    the bounds of a log are not known.
     """
     found = list[GroupPartition]()
     for place in sorted({*committed, *group.assigned} & {*bounds}):
@@ -143,6 +143,6 @@ def partitions_of(
 
 
 def total_lag(partitions: Iterable[GroupPartition]) -> int | None:
-    """The sum of the lags that are known; None where none is."""
+    """Return the sum of the known lags; None if none is known."""
     known = [one.lag for one in partitions if one.lag is not None]
     return sum(known) if known else None

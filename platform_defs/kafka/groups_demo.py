@@ -1,4 +1,4 @@
-"""What `tidegate demo groups` observes of its consumer groups. Pure."""
+"""The observations of `tidegate demo groups` about its consumer groups. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ PARTITIONS = 3  # of the topic
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """The partitions of a consumer, and how many messages it has received since they were assigned."""
+    """The partitions of a consumer, and the number of messages received since they were assigned."""
 
     consumer: str
     partitions: Sequence[int]
@@ -21,7 +21,7 @@ class Assignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Rebalance:
-    """A group after a rebalance. `event`: the sentence that says what caused it."""
+    """A group after a rebalance. `event`: a sentence about the cause."""
 
     group: str
     event: str
@@ -30,11 +30,11 @@ class Rebalance:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupTotal:
-    """What a group has received of the messages that were sent."""
+    """The number of messages that a group received."""
 
     group: str
-    received: int  # different messages
-    twice: int  # of them, how many were received again
+    received: int  # distinct messages
+    twice: int  # of these, received more than once
 
 
 def is_settled(assigned: Mapping[str, Collection[int] | None]) -> bool:

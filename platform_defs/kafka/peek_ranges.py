@@ -1,4 +1,4 @@
-"""Which offsets of which partitions `tidegate peek` reads."""
+"""The ranges of offsets that `tidegate peek` reads."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from platform_defs.errors.words import noun_for
 from platform_defs.offsets import OffsetRange, PartitionView
 
 MAX_NAMED = 8  # partitions in one sentence
-PART = 200_000  # offsets that are read at once, of all partitions together
+PART = 200_000  # offsets that are read at once, from all partitions together
 
 
 @dataclass(frozen=True)
 class Start:
-    """Where reading starts; at most one of them is given. Without any: at the first message of each partition."""
+    """The start of reading; at most one field is given. Without any: the first message of each partition."""
 
     offset: int | None = None
     at_ms: int | None = None  # since the epoch: at the first message of this time or later
@@ -21,7 +21,7 @@ class Start:
 
 
 def check_partitions(topic: str, there: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...]:
-    """Return the partitions to read, ascending. Raises BadInput for one that the topic does not have."""
+    """Return the partitions to read, ascending. Raises BadInput if the topic does not have one of them."""
     if missing := sorted(set(wanted) - set(there)):
         has = f"partitions 0 to {len(there) - 1}" if len(there) > 1 else "partition 0 alone"
         raise BadInput(f"{topic} has no partition {missing[0]}; it has {has}", field="--partition")
@@ -33,8 +33,8 @@ def starts_at(
 ) -> tuple[dict[int, int], str | None]:
     """Return the partitions that have the offset, with it; and a sentence about the others.
 
-    `chosen`: the user named the partitions. `follows`: the end of a partition is taken too. Raises BadInput where a
-    chosen partition does not have the offset, or none has it.
+    `chosen`: the user named the partitions. `follows`: the end of a partition is valid too. Raises BadInput if a chosen
+    partition does not have the offset, or none has it.
     """
     outside = [number for number, view in held.items() if not view.low <= offset < view.end + follows]
     if not outside:
@@ -54,7 +54,7 @@ def _range(number: int, view: PartitionView) -> str:
 
 
 def no_leader(topic: str, without: Sequence[int], there: Sequence[int]) -> str:
-    """Return a sentence that says which partitions cannot be read now, and how to read the others."""
+    """Return a sentence that names the partitions that cannot be read now, and the options that read the others."""
     named = ", ".join(map(str, without[:MAX_NAMED])) + (" and others" if len(without) > MAX_NAMED else "")
     said = f"{noun_for(len(without), 'partition')} {named} of {topic} cannot be read: no leader answers"
     others = [number for number in there if number not in without]
@@ -65,7 +65,7 @@ def no_leader(topic: str, without: Sequence[int], there: Sequence[int]) -> str:
 def turns(ranges: Sequence[OffsetRange], first: int | None) -> Iterator[list[OffsetRange]]:
     """Yield parts of the ranges, one part of each range at a time, until all are read.
 
-    The first parts have `first` offsets, and later ones twice as many as those before, up to PART offsets in all.
+    The first parts have `first` offsets; each next part is twice as large, up to PART offsets in all.
     """
     left = [one for one in ranges if len(one)]
     size = first or PART

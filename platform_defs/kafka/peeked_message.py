@@ -1,4 +1,4 @@
-"""One message as `tidegate peek` shows it: what may not be shown is not in it."""
+"""One message as `tidegate peek` shows it, without any content that must not be shown."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ TimestampType = Literal["CreateTime", "LogAppendTime"]  # as Kafka's own tools p
 
 @dataclass(frozen=True)
 class Content:
-    """A key, a value, or a header's value: its length, and its bytes where they may be shown. `text`: what the bytes
-    say, where they are UTF-8 or a key that a schema decodes.
+    """A key, a value, or a header's value: its length, and its bytes if they may be shown. `text`: the bytes as text,
+    if they are UTF-8 or a key that a schema decodes.
     """
 
     size: int
@@ -34,13 +34,13 @@ class Content:
 
 @dataclass(frozen=True)
 class PeekedMessage:
-    """A message of a topic. `fields`: the contract's, decoded; None for a tombstone, for a message that would be a dead
-    letter or is of another record, and where no contract decodes it. `value` is None for a tombstone.
+    """A message of a topic. `fields`: the contract's, decoded; None for a tombstone, a would-be dead letter, another
+    record, or without a contract. `value` is None for a tombstone.
     """
 
     partition: int
     offset: int
-    timestamp_ms: int | None  # since the epoch; None where the producer or broker set none
+    timestamp_ms: int | None  # since the epoch; None if the producer or broker set none
     timestamp_type: TimestampType | None
     key: Content | None
     headers: tuple[tuple[str, Content | None], ...]

@@ -1,4 +1,4 @@
-"""A topic as `tidegate topics describe` shows it: what could not be asked is None, and `unknown` says why."""
+"""A topic as `tidegate topics describe` shows it: None if a fact is unavailable, with the reason in `unknown`."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -22,7 +22,7 @@ SHOWN = {  # settings that are shown although they are Kafka's defaults
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """A segment file of a replica. Its name is the offset that it begins at, in twenty digits, and `.log`."""
+    """A segment file of a replica. Its name is its first offset, in twenty digits, and `.log`."""
 
     name: str
     size: int  # bytes
@@ -40,7 +40,7 @@ class DescribedReplica:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedPartition:
-    """A partition. `leader` is None where it has none, `held` where no leader answers."""
+    """A partition. `leader` is None if it has none, `held` if no leader answers."""
 
     number: int
     leader: int | None
@@ -57,12 +57,12 @@ class DescribedPartition:
 
     @property
     def messages(self) -> int | None:
-        """Offsets from the earliest to the latest: compaction and control records make the messages fewer."""
+        """Offsets from the earliest to the latest; with compaction or control records there are fewer messages."""
         return None if self.held is None else self.held.written - self.held.low
 
     @property
     def size(self) -> int | None:
-        """Bytes of the leader's replica."""
+        """The bytes of the leader's replica; None if not known."""
         return next((one.size for one in self.replicas if one.broker == self.leader), None)
 
     def to_json(self) -> dict[str, Any]:
@@ -79,7 +79,7 @@ class DescribedPartition:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A setting that holds for the topic, and where its value comes from. A secret has no value."""
+    """A setting in effect for the topic, and the source of its value. A secret has no value."""
 
     name: str
     value: str | None
@@ -92,7 +92,7 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingContract:
-    """A contract that reads the topic; `problem`: why it cannot be used, and so only may read it."""
+    """A contract that reads the topic; `problem`: why it cannot be used, so that it only may read the topic."""
 
     pipeline: str
     file: str
@@ -102,18 +102,18 @@ class ReadingContract:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingGroup:
-    """A consumer group with committed offsets in the topic. `lag` is None where it is not known."""
+    """A consumer group with committed offsets in the topic. `lag` is None if it is not known."""
 
     group: str
     state: str
     members: int
     lag: int | None
-    partitions: int  # of the topic in which it has committed offsets, or that its members have
+    partitions: int  # of the topic, with committed offsets or assigned to its members
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicDescription:
-    """A topic; `unknown` are sentences about what could not be asked."""
+    """A topic; `unknown`: sentences about unavailable facts."""
 
     topic: str
     topic_id: str | None
@@ -125,7 +125,7 @@ class TopicDescription:
     unknown: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate topics describe -o json` prints."""
+        """Return the document that `tidegate topics describe -o json` prints."""
         return {
             "topic": self.topic,
             "topic_id": self.topic_id,

@@ -1,6 +1,6 @@
-"""An SQL expression over Arrow columns, evaluated by DuckDB: which of a block's messages it selects.
+"""An SQL expression over Arrow columns, evaluated by DuckDB, that selects messages of a block.
 
-docs/decisions/0036-duckdb.md says why DuckDB, and what it is kept from.
+docs/decisions/0036-duckdb.md explains why DuckDB, and the limits put on it.
 """
 
 import json
@@ -31,8 +31,8 @@ class Where:
     """Selects messages by an SQL expression. One thread uses it."""
 
     def __init__(self, expression: str, schema: pa.Schema, hidden: Set[str], why_hidden: str) -> None:
-        """`schema`: the columns that the expression may name. `hidden`: those that it may not, and `why_hidden` as the
-        end of a sentence. Raises BadInput for anything but an expression over these columns.
+        """Check the expression. `schema`: the columns that it may name. `hidden`: columns that it may not, and
+        `why_hidden` as the end of a sentence. Raises BadInput for anything but an expression over these columns.
         """
         self._expression, self._columns = expression, schema.names
         self._session = duckdb.connect(":memory:", config=dict(LOCKED))
@@ -47,7 +47,7 @@ class Where:
         return column.lower() in self._named or _EVERY in self._named or _TABLE in self._named
 
     def places(self, messages: pa.RecordBatch) -> pa.Int64Array:
-        """Return where the expression is true, ascending. Raises BadInput where it fails on a value."""
+        """Return the positions at which the expression is true, ascending. Raises BadInput if it fails on a value."""
         columns: Any = [*columns_of(messages), counted(messages.num_rows)]
         block = pa.Table.from_arrays(columns, names=[*messages.schema.names, _PLACE])
         self._session.register(_TABLE, block)
@@ -81,7 +81,7 @@ class Where:
 
 
 def _names(expression: Any) -> Iterator[str]:
-    """Yield the names of columns in the expression, and of what they are qualified by."""
+    """Yield the names of columns in the expression, with their qualifiers."""
     for node in _walked(expression):
         if node.get("class") == "COLUMN_REF":
             yield from node["column_names"]

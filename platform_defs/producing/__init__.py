@@ -1,1 +1,1 @@
-"""What a producer promises, and the options of librdkafka that keep it. Pure: no client is imported here."""
+"""The guarantees of a producer, and the options of librdkafka behind them. Pure: no client is imported here."""

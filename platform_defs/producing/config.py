@@ -1,4 +1,4 @@
-"""Which options a producer gets: preset < contract < environment < command line. None contradict each other."""
+"""The options of a producer: preset < contract < environment < command line. None contradict each other."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ NOTHING_SET: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Chosen:
-    """A preset and the options that follow from it and from what was given besides."""
+    """A preset and the resolved options."""
 
     preset: Preset
     options: Mapping[str, Value]  # by our names, `partitioner` among them
@@ -29,7 +29,7 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Producing:
-    """What a contract says of its topic's producers: a preset, and options in place of the preset's."""
+    """A contract's settings for producers of its topic: a preset, and options in place of the preset's."""
 
     preset: str = DEFAULT
     options: Mapping[str, Value] = field(default_factory=dict[str, Value])
@@ -40,13 +40,13 @@ class Producing:
         environment: Mapping[str, str] = NOTHING_SET,
         given: Mapping[str, Value] = NO_OPTIONS,
     ) -> Chosen:
-        """The options of a producer of the contract's topic: of another preset, where one is given."""
+        """Return the options of a producer of the contract's topic; `preset` replaces the contract's."""
         contract = {"partitioner": OF_TOPICS_THAT_EXIST, **self.options}
         return choose(preset or self.preset, contract, environment, given)
 
 
 def preset_named(name: object) -> Preset:
-    """Raises BadInput for a name that no preset has."""
+    """Return the preset. Raises BadInput if there is none of that name."""
     if (found := PRESETS.get(str(name))) is not None:
         return found
     close = get_close_matches(str(name), PRESETS, n=1)
@@ -60,9 +60,9 @@ def choose(
     environment: Mapping[str, str] = NOTHING_SET,
     given: Mapping[str, Value] = NO_OPTIONS,
 ) -> Chosen:
-    """The options of a producer. `environment`: those of TIDEGATE_KAFKA_*, of which no promise is taken.
+    """Return the options of a producer. `environment`: those of TIDEGATE_KAFKA_*, except any that a promise depends on.
 
-    Raises BadInput, whose field is the option, where they contradict each other.
+    Raises BadInput, whose field is the option, if they contradict each other.
     """
     found = preset_named(preset)
     options = {**found.options, **contract, **_of_environment(environment), **given}
@@ -73,7 +73,7 @@ def choose(
 
 
 def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | None:
-    """The option that the preset cannot be used with, and why; None where it can."""
+    """Return the option that the preset cannot be used with, and the reason; None if there is none."""
     transactional = preset.waits == "commit"
     if "transactional.id" in options and not transactional:
         return "transactional.id", "transactional.id belongs to the preset transactional, which opens transactions"
@@ -81,7 +81,7 @@ def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | N
 
 
 def unused(environment: Iterable[str]) -> list[str]:
-    """The options of TIDEGATE_KAFKA_* that would change what a preset promises, and are not taken."""
+    """Return the options of TIDEGATE_KAFKA_* that are ignored, since they would change a preset's promise."""
     return sorted(name for name in environment if own_name(name) in PROMISED)
 
 

@@ -1,8 +1,8 @@
-"""Options that exclude each other, in librdkafka's own words and in the order in which it looks at them.
+"""Options that exclude each other, in librdkafka's own words and in its order of checks.
 
-The rules of `rd_kafka_conf_finalize` and `rd_kafka_topic_conf_finalize`, for what OPTIONS has: a contract is refused
-when it is read, at its line, without a client. tests/unit/producing/test_producing_contradictions.py asks the library
-the same.
+The rules of `rd_kafka_conf_finalize` and `rd_kafka_topic_conf_finalize`, for the options in OPTIONS: a contract is
+refused when it is read, at its line, without a client. tests/unit/producing/test_producing_contradictions.py compares
+them with the library.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,11 +11,11 @@ from typing import Any
 
 from platform_defs.producing.options import OPTIONS, Value
 
-Contradiction = tuple[str, str]  # the option that may not be as it is, and the sentence
+Contradiction = tuple[str, str]  # the option at fault, and the sentence
 
 
 def contradiction(options: Mapping[str, Value]) -> Contradiction | None:
-    """The first contradiction among options by our names; None where librdkafka takes them together."""
+    """Return the first contradiction among options by our names; None if librdkafka accepts them."""
     given: dict[str, Any] = dict(options)
     transactional = bool(given.get("transactional.id"))
     rules = chain(_of_transactions(given, transactional), _of_client(given), _of_topic(given))

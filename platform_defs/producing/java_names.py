@@ -1,6 +1,6 @@
-"""Options of Java's producer, by what they are called here: librdkafka's names and units.
+"""Options of Java's producer, with librdkafka's names and units.
 
-Of Kafka 4.3 (https://kafka.apache.org/43/configuration/producer-configs/) and librdkafka 2.16
+From Kafka 4.3 (https://kafka.apache.org/43/configuration/producer-configs/) and librdkafka 2.16
 (https://github.com/confluentinc/librdkafka/blob/v2.16.0/CONFIGURATION.md). The reference (docs/reference/producers.md)
 is generated from this table.
 """
@@ -13,8 +13,8 @@ from platform_defs.producing.options import OPTIONS, own_name
 
 @dataclass(frozen=True)
 class JavaOption:
-    """An option of Java's producer. `name` here; empty where librdkafka has none. `factor`: of Java's `unit` in one of
-    librdkafka's (`here`); 0 for what is no number.
+    """An option of Java's producer. `name` is librdkafka's; empty if it has none. `factor`: Java's `unit`s in one of
+    librdkafka's (`here`); 0 if the value is no number.
     """
 
     java: str
@@ -26,7 +26,7 @@ class JavaOption:
 
     @property
     def is_setting(self) -> bool:
-        """True if it is no option of how messages are produced: it is set by a variable."""
+        """True if it is set by a variable, since it does not control how messages are produced."""
         return bool(self.name) and own_name(self.name) not in OPTIONS
 
     @property
@@ -36,7 +36,7 @@ class JavaOption:
 
     @property
     def is_the_same(self) -> bool:
-        """True if librdkafka takes it under Java's name."""
+        """True if librdkafka has it under Java's name."""
         return own_name(self.java) in OPTIONS
 
 
@@ -120,7 +120,7 @@ JAVA: Mapping[str, JavaOption] = {option.java: option for option in _EVERY}
 
 
 def java_answer(name: str, value: object) -> str | None:
-    """Return the sentence about an option that has Java's name and not librdkafka's; None for any other."""
+    """Return a sentence about an option with Java's name that librdkafka does not have; None for any other."""
     found = JAVA.get(name)
     if found is None or found.is_the_same:
         return None
@@ -136,7 +136,7 @@ def java_answer(name: str, value: object) -> str | None:
 
 
 def _converted(option: JavaOption, value: object) -> str:
-    """Return what to write, if the value is a number of Java's unit."""
+    """Return the option to write, with the value in librdkafka's unit; empty if the value is not a number."""
     text = str(value)
     if not option.factor or not text.isdecimal():
         return ""

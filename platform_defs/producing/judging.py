@@ -1,4 +1,4 @@
-"""What became of a producer's messages: its journal against the log."""
+"""The outcome of a producer's messages: its journal compared with the log."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,11 +9,11 @@ from platform_defs.producing.journal import DELIVERED, FAILED, KEYS, Journal
 
 @dataclass(frozen=True)
 class Round:
-    """One round of one preset under one fault, in messages, messages a second, and milliseconds.
+    """A round of one preset under one fault, in messages, messages a second, and milliseconds.
 
-    Of those `sent`, the producer was told `delivered` or `failed`. `lost`: told delivered, not in the log. `doubled`:
-    in the log more than once. `reordered`: behind a later one of the same key, where each counts when it comes first.
-    `ghosts`: told failed, in the log.
+    Of the `sent` messages, `delivered` and `failed` were reported. `lost`: reported delivered, not in the log.
+    `doubled`: in the log more than once. `reordered`: behind a later one of the same key, by the first copy of each.
+    `ghosts`: reported failed, in the log.
     """
 
     fired: bool
@@ -30,7 +30,7 @@ class Round:
 
 
 def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
-    """The round of this journal, whose messages are in the log in the order of `log` (their numbers)."""
+    """Return the round of this journal, whose messages are in the log in the order of `log` (their numbers)."""
     copies = array("q", bytes(8 * journal.total))
     reordered, latest = 0, [-1] * KEYS
     for number in log:
@@ -55,14 +55,14 @@ def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """The least value that `share` of the values do not exceed; 0.0 where there are none."""
+    """Return the least value that `share` of the values do not exceed; 0.0 if there are none."""
     if not ordered:
         return 0.0
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
 def _told_ns(journal: Journal) -> list[int]:
-    """When each delivered message was told of, in order of time."""
+    """Return the report time of each delivered message, ascending."""
     return sorted(at for at, what in zip(journal.told_ns, journal.told, strict=True) if what == DELIVERED)
 
 
@@ -79,7 +79,7 @@ def latencies(journal: Journal) -> Sequence[float]:
 
 
 def _longest_stall(journal: Journal) -> float:
-    """The longest time in which nothing was delivered, from the first message sent to the last one told of."""
+    """Return the longest time without a delivery in ms, from the first message sent to the last report."""
     told = _told_ns(journal)
     if not told:
         return 0.0

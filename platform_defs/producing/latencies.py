@@ -1,15 +1,15 @@
-"""How long messages took, in a fixed amount of memory however many there are."""
+"""Latencies of messages, in a fixed amount of memory however many there are."""
 
 import math
 from collections import Counter
 
 STEP = math.log(1.01)  # a quantile is at most 1% above the true one
 SHORTEST = 1e-9  # seconds
-AT_ONCE = 10_000  # latencies kept as they are until they are counted
+AT_ONCE = 10_000  # latencies buffered before they are counted
 
 
 class Latencies:
-    """Latencies in seconds, counted by classes of 1%; the largest is kept exactly."""
+    """Latencies in seconds, counted in classes of 1%; the largest is exact."""
 
     def __init__(self) -> None:
         self._new: list[float] = []
@@ -22,7 +22,7 @@ class Latencies:
             self._count()
 
     def milliseconds(self, share: float) -> float | None:
-        """What this share of the messages took at most: 0.5 is the median, 1 the longest. None without messages."""
+        """Return the quantile in ms: 0.5 is the median, 1 the maximum. None without messages."""
         self._count()
         wanted, seen = share * self._counted.total(), 0
         for step in sorted(self._counted):
@@ -32,7 +32,7 @@ class Latencies:
         return None
 
     def merge(self, other: "Latencies") -> None:
-        """Take in those of `other`."""
+        """Add the latencies of `other`."""
         self._count()
         other._count()
         self._counted.update(other._counted)

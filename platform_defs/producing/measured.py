@@ -1,4 +1,4 @@
-"""What was measured of one preset under one fault: the rounds summed up, as they are answered and documented."""
+"""The measurements of one preset under one fault: the rounds summed up, as they are returned and documented."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from platform_defs.producing.judging import Round, quantile
 
 @dataclass(frozen=True)
 class Measured:
-    """One pair. Counts are messages of all rounds; times are milliseconds from send to acknowledgement.
+    """A preset and a fault. Counts are messages of all rounds; times are milliseconds from send to acknowledgement.
 
-    `fired` is the number of rounds in which the fault was seen to happen. `messages_per_second` is the median of the
-    rounds, the quantiles are those of all messages delivered, the longest stall is the worst of all rounds.
+    `fired` is the number of rounds in which the fault happened. `messages_per_second` is the median of the rounds, the
+    quantiles are over all delivered messages, the longest stall is the maximum of all rounds.
     """
 
     preset: str
@@ -35,7 +35,7 @@ class Measured:
 
 
 def summed_up(preset: str, fault: str, rounds: Sequence[Round]) -> Measured:
-    """The rounds (one at least) of a pair as one line."""
+    """Return the rounds (at least one) of a pair, summed up."""
     latencies = list(merge(*(one.latencies_ms for one in rounds)))
     return Measured(
         preset,

@@ -1,4 +1,4 @@
-"""What a producer sends, and what it is told of it."""
+"""The messages of a producer, and their delivery reports."""
 
 import os
 import time
@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 from platform_defs.producing.latencies import Latencies
 
-ID = "tidegate-id"  # the header that names a message: a message of unknown outcome is looked for by it
+ID = "tidegate-id"  # the header that identifies a message, to find one of unknown outcome
 
 
 class Message(NamedTuple):
-    """`value` None is a tombstone; `key` None is no key. `partition` None: where the partitioner puts it.
-    `timestamp_ms` None: the time at which it is sent.
+    """A message to send. `value` None is a tombstone; `key` None is no key. `partition` None: the partitioner chooses.
+
+    `timestamp_ms` None: the time of sending.
     """
 
     value: bytes | None
@@ -24,7 +25,7 @@ class Message(NamedTuple):
 
 
 class Delivered(NamedTuple):
-    """Where a message is. Without acknowledgements (acks=0) `offset` is None, and the message may be nowhere."""
+    """A message's place in the log. Without acknowledgements (acks=0) `offset` is None, and the message may be lost."""
 
     partition: int
     offset: int | None
@@ -33,7 +34,7 @@ class Delivered(NamedTuple):
 
 @dataclass
 class Told:
-    """What a producer was told so far."""
+    """The delivery reports of a producer so far."""
 
     delivered: int = 0
     failed: Counter[str] = field(default_factory=Counter[str])  # by the name of librdkafka's code
@@ -41,7 +42,7 @@ class Told:
     latencies: Latencies = field(default_factory=Latencies)
 
     def add(self, later: "Told") -> None:
-        """Take in what was told later."""
+        """Add later reports."""
         self.delivered += later.delivered
         self.failed.update(later.failed)
         self.partitions.update(later.partitions)
@@ -49,7 +50,7 @@ class Told:
 
 
 class Ids:
-    """Makes UUIDv7s (RFC 9562, 6.2: a counter that starts at random), ordered by the millisecond of each."""
+    """A generator of UUIDv7s (RFC 9562, 6.2: a counter that starts at random), ordered by the millisecond of each."""
 
     def __init__(self) -> None:
         seed = int.from_bytes(os.urandom(10), "big")
@@ -57,7 +58,7 @@ class Ids:
         self._count, self._moment, self._first = (seed >> 26) & 0xFFFFFFFF, 0, b""
 
     def new(self) -> bytes:
-        """The next one, as text."""
+        """Return the next one, as text."""
         self._count += 1
         moment = int(time.time() * 1_000)
         if moment != self._moment:
@@ -66,8 +67,9 @@ class Ids:
 
 
 def sent_before(one: bytes, other: bytes) -> bool:
-    """Return True if one `Ids` has made both, and `one` first: they share its random bits, and the counter decides.
-    The times in them do not, since a clock may be set back.
+    """Return True if one `Ids` made both, and `one` first: they share its random bits, and the counter decides.
+
+    The times in them do not decide, since a clock may be set back.
     """
     ours = len(one) == len(other) == 36 and one[14:15] == b"7" and one[13:24] == other[13:24]
     return ours and one[24:] < other[24:]

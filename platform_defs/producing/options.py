@@ -1,8 +1,8 @@
-"""The options of librdkafka that say how messages are produced: values, defaults, other names.
+"""The options of librdkafka that control how messages are produced: values, defaults, other names.
 
-Of librdkafka 2.16 (https://github.com/confluentinc/librdkafka/blob/v2.16.0/CONFIGURATION.md);
-tests/unit/producing/test_producing_options.py compares each with the library that is installed. Addresses, passwords
-and certificates are not among them: those belong to a place, and are settings (TIDEGATE_KAFKA_*).
+From librdkafka 2.16 (https://github.com/confluentinc/librdkafka/blob/v2.16.0/CONFIGURATION.md);
+tests/unit/producing/test_producing_options.py compares each with the installed library. Addresses, passwords and
+certificates are not included: they belong to a place, and are settings (TIDEGATE_KAFKA_*).
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ MOST = 2_147_483_647
 
 @dataclass(frozen=True)
 class Option:
-    """An option of a producer. One of `lowest` to `highest`, `choices` or neither: true or false, or a text."""
+    """An option of a producer: a number from `lowest` to `highest`, one of `choices`, else true or false, or text."""
 
     name: str
-    default: Value  # the library's; "" where there is none
+    default: Value  # the library's; "" if there is none
     lowest: int = 0
     highest: int = 0
     choices: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()  # other names that librdkafka has for it
+    aliases: tuple[str, ...] = ()  # librdkafka's other names for it
 
     @property
     def values(self) -> str:
-        """What may be written, in words."""
+        """The valid values, in words."""
         if self.choices:
             return ", ".join(self.choices)
         if isinstance(self.default, bool):
@@ -80,5 +80,5 @@ ALIASES: Mapping[str, str] = {alias: option.name for option in OPTIONS.values() 
 
 
 def own_name(name: str) -> str:
-    """The name that Tidegate uses for an option; one that it does not know stays as it is."""
+    """Return Tidegate's name for an option; an unknown one is unchanged."""
     return ALIASES.get(name, name)

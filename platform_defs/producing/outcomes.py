@@ -1,7 +1,7 @@
-"""What became of a message that was not delivered, by librdkafka's error code.
+"""The outcome of an undelivered message, by librdkafka's error code.
 
-confluent-kafka tells neither whether a message was persisted nor which errors can be tried again, so the code decides.
-It is the code of the last try: where an earlier try was never answered, its message may be in the log even so.
+confluent-kafka reports neither whether a message was persisted nor which errors are retriable, so the code decides. It
+is the code of the last try: if an earlier try got no answer, its message may be in the log.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Literal
 Outcome = Literal["poison", "not_written", "unknown"]
 
 CODES: Mapping[str, tuple[int, Outcome]] = {  # by the name of rdkafka.h, without RD_KAFKA_RESP_ERR_
-    # No broker takes this message as it is, however often it is sent.
+    # No broker accepts this message, however often it is sent.
     "MSG_SIZE_TOO_LARGE": (10, "poison"),
     "INVALID_TIMESTAMP": (32, "poison"),
     "INVALID_RECORD": (87, "poison"),
@@ -21,7 +21,7 @@ CODES: Mapping[str, tuple[int, Outcome]] = {  # by the name of rdkafka.h, withou
     "_UNKNOWN_PARTITION": (-190, "not_written"),
     "NOT_ENOUGH_REPLICAS": (19, "not_written"),
     "TOPIC_AUTHORIZATION_FAILED": (29, "not_written"),
-    # It was sent, or may have been, and nobody said what became of it.
+    # It was sent, or may have been, and its outcome was not reported.
     "_PURGE_INFLIGHT": (-151, "unknown"),
     "_MSG_TIMED_OUT": (-192, "unknown"),
     "_TRANSPORT": (-195, "unknown"),
@@ -32,7 +32,7 @@ _BY_NUMBER: Mapping[int, Outcome] = dict(CODES.values())
 
 
 def outcome_of(code: int) -> Outcome:
-    """What became of a message whose delivery failed with `code`. `unknown` for a code that is not listed: whoever
-    sends the message again looks in the log first.
+    """Return the outcome of a message whose delivery failed with `code`; `unknown` for a code that is not listed:
+    before a retry, the log must be searched.
     """
     return _BY_NUMBER.get(code, "unknown")

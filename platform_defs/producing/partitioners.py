@@ -1,7 +1,7 @@
-"""Where a message goes: by a partitioner of librdkafka's, or by one of ours, which names the partition itself.
+"""The partition of a message: chosen by a partitioner of librdkafka, or by one of ours, which sets the partition.
 
 librdkafka has no round robin, and its CRC-32 puts messages without a key on one partition for a moment. `keyed-crc32`
-is what Tidegate has always done: a topic that was written like that keeps its keys where they are.
+is Tidegate's original partitioner: a topic written with it keeps its keys on their partitions.
 """
 
 import re
@@ -22,19 +22,19 @@ OF_TOPICS_THAT_EXIST = "keyed-crc32"
 
 
 def one_partition(partitioner: str) -> int | None:
-    """N of `partition=N`; None for another partitioner."""
+    """Return N of `partition=N`; None for another partitioner."""
     found = re.fullmatch(r"partition=(\d{1,6})", partitioner)
     return int(found[1]) if found else None
 
 
 def librarys(partitioner: str) -> str | None:
-    """What librdkafka calls the partitioner; None for one of ours."""
+    """Return librdkafka's name of the partitioner; None for one of ours."""
     ours = partitioner in {*WORDS} - {*LIBRARY} or one_partition(partitioner) is not None
     return None if ours else LIBRARY.get(partitioner, partitioner)
 
 
 def chooser(partitioner: str, partitions: int) -> Chooser:
-    """How one of our own partitioners finds the partition, among 0 to `partitions` - 1."""
+    """Return the function of one of our own partitioners, which chooses a partition from 0 to `partitions` - 1."""
     number, turn = one_partition(partitioner), count()
     if number is not None:
         return lambda _key: number

@@ -1,4 +1,4 @@
-"""Seven ways to produce, each a named point on two axes: what acknowledges a message, and how it is waited for."""
+"""Seven ways to produce, each a named point on two axes: the acknowledgement, and how it is awaited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ Waits = Literal["never", "callback", "each", "commit"]
 class Preset:
     """A way to produce.
 
-    `promise`: what holds of a message that was acknowledged. `waits`: never; by a callback while others are sent;
-    after each message; at each commit of a transaction. `options`: by librdkafka's names. `reasons`: why each option
-    has its value, in one sentence.
+    `promise`: the guarantee for an acknowledged message. `waits`: never; by a callback while others are sent; after
+    each message; at each commit of a transaction. `options`: by librdkafka's names. `reasons`: the reason for each
+    option's value, in one sentence.
     """
 
     name: str

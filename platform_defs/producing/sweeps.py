@@ -1,8 +1,8 @@
-"""Options of a producer that are varied one at a time, all others kept, and what was measured of each value.
+"""Options of a producer that are varied one at a time, with all others fixed, and the measurements of each value.
 
-Nothing else differs between the rows of a sweep: what acknowledges a message is compared with the same linger and batch
-size. Each value has two loads: messages as fast as they are taken, for throughput, and STEADY messages a second, for
-latency, since at full load messages mostly wait behind each other.
+Nothing else differs between the rows of a sweep: acknowledgements are compared with the same linger and batch size.
+Each value has two loads: unlimited, for throughput, and STEADY messages a second, for latency, since at full load
+messages mostly wait behind each other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from platform_defs.producing.options import Value
 Load = Literal["full", "steady"]
 LOADS: tuple[Load, ...] = ("full", "steady")
 STEADY = 5_000  # messages a second
-# What is kept where it is not varied: no idempotence, which takes acks=all, and the linger of the presets.
+# The fixed options: no idempotence, which requires acks=all, and the linger of the presets.
 KEPT: Mapping[str, Value] = {
     "acks": "all",
     "enable.idempotence": False,
@@ -29,7 +29,7 @@ KEPT: Mapping[str, Value] = {
     "message.timeout.ms": 120_000,
     "queue.buffering.max.kbytes": 65_536,
 }
-VARIED: Mapping[str, tuple[str, tuple[Value, ...]]] = {  # by the word of --vary: the option, and its values
+VARIED: Mapping[str, tuple[str, tuple[Value, ...]]] = {  # by the name in --vary: the option, and its values
     "acks": ("acks", (0, 1, "all")),
     "linger": ("linger.ms", (0, 1, 5, 20, 100)),
     "batch": ("batch.size", (16_384, 65_536, 262_144, 1_000_000)),
@@ -39,7 +39,7 @@ VARIED: Mapping[str, tuple[str, tuple[Value, ...]]] = {  # by the word of --vary
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of a sweep under one load."""
+    """A value of a sweep under one load."""
 
     vary: str
     value: Value
@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class SweepRound:
-    """One round of a setting. Batches and bytes are those of librdkafka's statistics; `message_bytes` are of keys and
+    """A round of a setting. Batches and bytes are from librdkafka's statistics; `message_bytes` is the size of keys and
     values before compression.
     """
 
@@ -69,11 +69,11 @@ class SweepRound:
 
 @dataclass(frozen=True)
 class Swept:
-    """The rounds of one setting, summed up: medians, the slowest and fastest round, and the least p99 of a round, which
-    another program that uses the machine disturbs least.
+    """The rounds of one setting, summed up: medians, the slowest and fastest round, and the lowest p99 of a round,
+    which other programs on the machine disturb least.
 
-    `batch_messages` and `batch_bytes` are of the average batch, `wire_bytes` of one message; `compression_ratio` is the
-    bytes of keys and values for each byte of a batch.
+    `batch_messages` and `batch_bytes` are per average batch, `wire_bytes` per message; `compression_ratio` is the bytes
+    of keys and values for each byte of a batch.
     """
 
     vary: str
@@ -93,7 +93,7 @@ class Swept:
 
 
 def settings_of(vary: Sequence[str]) -> list[Setting]:
-    """The settings of these sweeps, in the order of VARIED; "all" names every one."""
+    """Return the settings of these sweeps, in the order of VARIED; "all" names every one."""
     return [
         Setting(name, value, load)
         for name, (_, values) in VARIED.items()
@@ -104,7 +104,7 @@ def settings_of(vary: Sequence[str]) -> list[Setting]:
 
 
 def sweep_of(setting: Setting, rounds: Sequence[SweepRound]) -> Swept:
-    """The rounds (one at least) of a setting as one line."""
+    """Return the rounds (at least one) of a setting, summed up."""
     speeds = [one.messages_per_second for one in rounds]
     messages, batches = sum(one.messages for one in rounds), max(1, sum(one.batches for one in rounds))
     batch_bytes = sum(one.batch_bytes for one in rounds)

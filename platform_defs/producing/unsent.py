@@ -1,4 +1,4 @@
-"""A message that was not delivered: what is kept of it, byte for byte, and its form in a file (a line of JSON)."""
+"""An undelivered message, byte for byte, and its form in a file (a line of JSON)."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 class LogEnds:
     """A topic's log before a message was first sent: `end_offsets` of partitions 0, 1, ...
 
-    The message can only be behind them. Where they are older than needed, more of the log is read, and that is all.
+    The message can only be behind them. If they are older than necessary, only more of the log is read.
     """
 
     topic: str
@@ -30,8 +30,8 @@ class LogEnds:
 
 
 class Attempt(NamedTuple):
-    """A message as it is handed to librdkafka. `named` is the header `tidegate-id` that it gets; `before` is None where
-    nobody keeps what is not delivered, `at_ms` its time.
+    """A message as it is passed to librdkafka. `named` is the value of its header `tidegate-id`; `before` is None if
+    undelivered messages are not stored, `at_ms` its time.
     """
 
     message: Message
@@ -41,35 +41,35 @@ class Attempt(NamedTuple):
 
     @property
     def headers(self) -> Headers:
-        """All that it is sent with."""
+        """All headers that it is sent with."""
         return self.message.headers + (() if self.named is None else ((ID, self.named),))
 
 
 class Unsent(Protocol):
-    """Where a producer puts what it could not deliver (resources/unsent/sink.py)."""
+    """The store for messages that a producer could not deliver (resources/unsent/sink.py)."""
 
     def attempt(self, message: Message, named: bytes | None) -> Attempt:
-        """Called before a message is handed over. May ask Kafka, and raises BrokerAway: then nothing is sent."""
+        """Called before a message is sent. May query Kafka, and raises BrokerAway: then nothing is sent."""
         ...
 
     def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
-        """Called by librdkafka: neither waits nor raises. `partition`: that was chosen, None where none was."""
+        """Called by librdkafka: neither waits nor raises. `partition`: the chosen one, None if none was chosen."""
         ...
 
     def begin(self) -> None:
-        """A transaction begins. It may send messages of an aborted one again, or others."""
+        """Begin a transaction. It may send messages of an aborted one again, or others."""
         ...
 
     def commit(self) -> None:
-        """The transaction was committed: all of it is delivered, with what was aborted before and sent again in it."""
+        """Commit: all of the transaction is delivered, with the messages of aborted ones that it sent again."""
         ...
 
     def abort(self, failure: BaseException) -> None:
-        """The transaction was aborted: nothing of it is delivered, unless another one commits the same messages."""
+        """Abort: nothing of the transaction is delivered, unless another one commits the same messages."""
         ...
 
     def keep(self, *, all_of_it: bool = False) -> None:
-        """Write what has failed: where it is a good deal, or `all_of_it`, with what was aborted and not sent again.
+        """Write failed messages if there are many, or `all_of_it`, with aborted messages that were not sent again.
 
         Raises UnsentLost.
         """
@@ -78,11 +78,11 @@ class Unsent(Protocol):
 
 @dataclass(frozen=True)
 class UnsentMessage:
-    """A message that was not delivered, byte for byte, and the code of its last try.
+    """An undelivered message, byte for byte, and the code of its last try.
 
-    `partition` is the one that it was meant for, None where it had none yet. `tidegate_id` is the value of its header
-    `tidegate-id`; `id_sent` False means that it was sent without that header, and gets it when it is sent again.
-    `tries` counts how often it was handed to librdkafka, which tries more often by itself.
+    `partition` is the intended one, None if it had none yet. `tidegate_id` is the value of its header `tidegate-id`;
+    `id_sent` False: it was sent without that header, and gets it when it is sent again. `tries` counts how often it was
+    passed to librdkafka, which retries by itself.
     """
 
     unsent_id: UUID
@@ -103,7 +103,7 @@ class UnsentMessage:
 
     @property
     def size(self) -> int:
-        """Bytes of its key, value and headers."""
+        """The bytes of its key, value and headers."""
         parts = (
             self.key,
             self.value,
@@ -113,7 +113,7 @@ class UnsentMessage:
 
 
 def to_line(message: UnsentMessage) -> bytes:
-    """The message as a line of a file: a checksum (CRC-32) and a JSON object, whose bytes are base64."""
+    """Return the message as a line of a file: a checksum (CRC-32) and a JSON object, whose bytes are base64."""
     given = vars(message)
     document = {
         **given,
@@ -128,7 +128,7 @@ def to_line(message: UnsentMessage) -> bytes:
 
 
 def from_line(line: bytes) -> UnsentMessage | None:
-    """The message that `to_line` wrote; None for a line that is not whole."""
+    """Return the message that `to_line` wrote; None for an incomplete line."""
     checksum, _, written = line.removesuffix(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(written):
         return None

@@ -1,4 +1,4 @@
-"""Reading an option of a producer as it was written: in a contract, a variable or on the command line."""
+"""Reading an option of a producer as written in a contract, a variable or on the command line."""
 
 from difflib import get_close_matches
 
@@ -9,7 +9,7 @@ from platform_defs.producing.partitioners import WORDS, one_partition
 
 
 def read_option(name: object, value: object) -> tuple[str, Value]:
-    """Tidegate's name for the option, and its value. Raises BadInput, whose field is the name as it was written."""
+    """Return Tidegate's name for the option, and its value. Raises BadInput, whose field is the name as written."""
     option = OPTIONS.get(own_name(str(name)))
     if option is None and (answer := java_answer(str(name), value)) is not None:
         raise BadInput(answer, field=str(name))
@@ -24,7 +24,7 @@ def read_option(name: object, value: object) -> tuple[str, Value]:
 
 
 def _read(option: Option, value: object) -> Value | None:
-    """The value; None where it is none of the option's."""
+    """Return the value; None if it is not valid for the option."""
     if option.name == "partitioner":
         known = str(value) in {*WORDS, *option.choices} or one_partition(str(value)) is not None
         return str(value) if known else None

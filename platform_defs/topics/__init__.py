@@ -1,1 +1,1 @@
-"""Topics as code, decided without a broker: what is declared, what was observed, the rules, and the plan."""
+"""Topics as code, decided without a broker: declarations, observations, rules and the plan."""

@@ -1,4 +1,4 @@
-"""What is declared of a topic, by every contract that reads it or by topics.yaml, as one thing with its places."""
+"""A topic's declaration, merged from every contract that reads it or from topics.yaml, with the place of each key."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,7 +24,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Declared:
-    """A topic as it should be; None where nothing is said."""
+    """A topic as it should be; None if a key is not declared."""
 
     topic: str
     partitions: int | None = None
@@ -35,26 +35,26 @@ class Declared:
     places: Mapping[str, Place] = field(default_factory=dict[str, Place])  # of each key; "" is that of the topic
 
     def place(self, *keys: str) -> Place | None:
-        """Where the first of `keys` that is declared is; else where the topic is."""
+        """Return the place of the first of `keys` that is declared; else the topic's place."""
         return next((self.places[key] for key in keys if key in self.places), self.places.get(""))
 
     def read_by(self, disposition: Literal["append", "upsert"]) -> list[str]:
-        """The pipelines that append a row for each message, or that keep the latest one of each key."""
+        """Return the pipelines that append a row for each message, or that keep the latest one of each key."""
         return [reader.pipeline for reader in self.readers if reader.disposition == disposition]
 
 
 @dataclass(frozen=True)
 class Declarations:
-    """Every topic of which something is declared, by name, and what contradicts itself."""
+    """Every declared topic by name, and the contradictory declarations."""
 
     topics: Mapping[str, Declared]
-    undeclared: Mapping[str, Declared]  # read by a contract that says nothing of how the topic is kept
+    undeclared: Mapping[str, Declared]  # read by a contract that declares no key of the topic
     refused: tuple[Violation, ...]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """One file's word about a topic."""
+    """One file's declaration of a topic."""
 
     topic: str
     keys: TopicKeys
@@ -66,7 +66,7 @@ class _Source:
         return Place(self.file, self.keys.lines.get(key, self.line), f"{self.topic}.{key}" if key else self.topic)
 
     def values(self) -> dict[str, int | str | None]:
-        """What is written, by key; config's entries as config.retention.ms."""
+        """Return the declared values by key; config's entries as config.retention.ms."""
         counts = {"partitions": self.keys.partitions, "replicationFactor": self.keys.replication_factor}
         given = {**counts, "keyOrder": self.keys.key_order}
         written = {key: value for key, value in given.items() if value is not None}
@@ -74,7 +74,7 @@ class _Source:
 
 
 def declarations(contracts: Iterable[Contract], listed: Iterable[ListedTopic], file: str) -> Declarations:
-    """What the contracts and `file` (topics.yaml) declare, topic by topic."""
+    """Return the declarations of the contracts and `file` (topics.yaml), merged by topic."""
     sources: dict[str, list[_Source]] = {}
     for source in (*map(_of_contract, contracts), *(_Source(one.name, one.keys, file, one.line) for one in listed)):
         sources.setdefault(source.topic, []).append(source)
@@ -100,7 +100,7 @@ def _declares(source: _Source) -> bool:
 
 
 def _merged(topic: str, sources: list[_Source]) -> Declared:
-    """The first word of each key; an order that one of them needs is needed."""
+    """Merge the sources: the first value of each key wins; key order is strict if any source needs it."""
     values, places = dict[str, int | str | None](), {"": sources[0].place("")}
     for source in sources:
         for key, value in source.values().items():
@@ -129,7 +129,7 @@ def _text(value: int | str | None) -> str | None:
 
 
 def _contradictions(sources: list[_Source]) -> list[Violation]:
-    """A key with two values; and a topic of topics.yaml that a contract reads, which would be declared twice."""
+    """Return a violation for each key with two values, and for a topic of topics.yaml that a contract declares too."""
     first, found = dict[str, _Source](), list[Violation]()
     for source in sources:
         for key, value in source.values().items():
@@ -149,7 +149,7 @@ def _refused(source: _Source, key: str, message: str) -> Violation:
 
 
 def created(declared: Declared) -> Create:
-    """Return the step that creates the topic: as declared, else with the cluster's defaults. It is compacted where only
+    """Return the step that creates the topic: as declared, else with the cluster's defaults. It is compacted if only
     upserts read it and no cleanup.policy is declared.
     """
     compacted = {"cleanup.policy": "compact"} if declared.readers and not declared.read_by("append") else {}
@@ -158,8 +158,8 @@ def created(declared: Declared) -> Create:
 
 
 def first_made(contract: Contract, partitions: int) -> Create:
-    """The contract's topic as `tidegate produce` makes it where it is missing: as declared, else with so many
-    partitions.
+    """Return the step by which `tidegate produce` creates the contract's missing topic: as declared, else with
+    `partitions` partitions.
     """
     step = created(_merged(contract.topic, [_of_contract(contract)]))
     return replace(step, partitions=step.partitions or partitions)

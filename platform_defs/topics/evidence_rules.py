@@ -1,4 +1,4 @@
-"""The rules that need evidence from elsewhere: what pipelines have read or not read yet, and the cluster of the first
+"""The rules that need evidence from elsewhere: messages that pipelines have read or not, and the cluster of the first
 apply.
 """
 
@@ -18,25 +18,25 @@ AGE, SIZE, NEVER = "retention.ms", "retention.bytes", "-1"
 
 @dataclass(frozen=True)
 class Shorter:
-    """A topic keeps messages for a shorter time: for so many milliseconds; None where that cannot be told from here.
+    """A shorter retention of a topic, in milliseconds; None if it cannot be determined here.
 
-    `lost_to` "upsert": tombstones, which compaction removes. "append": what has a newer message of its key, in a topic
-    that is compacted from now on. None: any message, for any reader.
+    `lost_to` "upsert": tombstones are lost, since compaction removes them. "append": messages with a newer one of the
+    same key are lost, in a topic that becomes compacted. None: any message can be lost, for any reader.
     """
 
     milliseconds: int | None
     lost_to: Literal["append", "upsert"] | None = None
 
     def matters_to(self, reader: Reader) -> bool:
-        """Return True if the pipeline can lose by it."""
+        """Return True if the pipeline can lose messages by it."""
         return self.lost_to in (None, reader.disposition)
 
 
 @dataclass(frozen=True)
 class Unread:
     """A pipeline's lag on a topic, in messages; `expiring` of them are older than the `change` allows, or will be
-    before the pipeline's next run. `retired`: for a pipeline without a contract that reads the topic, what confirms
-    that it is not to read it any more; a run of the pipeline changes it.
+    before the pipeline's next run. `retired`: for a pipeline without a contract that reads the topic, the token that
+    confirms that the pipeline will not read it any more; a run of the pipeline changes the token.
     """
 
     pipeline: str
@@ -57,19 +57,17 @@ class ReadBefore:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What effects found out. `unknown` says why the ledger could not be asked; empty where it was."""
+    """The evidence for these rules. `unknown`: why the ledger could not be queried; empty if it was."""
 
     unread: Mapping[str, Sequence[Unread]] = field(default_factory=dict[str, "Sequence[Unread]"])  # by topic
-    first_cluster: str | None = None  # that the ledger knows: of the first apply, or where pipelines read; None: none
+    first_cluster: str | None = None  # in the ledger: of the first apply, or that pipelines read; None: none
     unknown: str = ""
     # By topic that is missing.
     read_before: Mapping[str, Sequence[ReadBefore]] = field(default_factory=dict[str, "Sequence[ReadBefore]"])
 
 
 def shorter(declared: Declared, observed: Observed) -> list[Shorter]:
-    """Return how the topic keeps less than before; nothing where it does not. Keys that are not declared stay as they
-    are.
-    """
+    """Return the ways in which the topic would keep less than before. Keys that are not declared do not change."""
     there = observed.topics.get(declared.topic)
     if there is None:
         return []
@@ -91,7 +89,7 @@ def shorter(declared: Declared, observed: Observed) -> list[Shorter]:
 def unread_kept(
     topics: Mapping[str, Declared], observed: Observed, evidence: Evidence, retired: Collection[str] = ()
 ) -> Iterator[Violation]:
-    """No retention that deletes what a pipeline has yet to read, unless a person has said that it is `retired`."""
+    """Refuse a retention that deletes unread messages of a pipeline; warn if a user confirmed that it is `retired`."""
     for topic, declared in topics.items():
         if not (changes := shorter(declared, observed)):
             continue
@@ -109,8 +107,8 @@ def unread_kept(
 
 
 def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Evidence) -> Iterator[Violation]:
-    """No topic is created in place of one that a pipeline has read: it would be another log, at which the pipeline
-    halts. The one that was read may be in another cluster.
+    """Refuse to create a topic in place of one that a pipeline has read: the pipeline would halt at the new log. The
+    topic that was read may be in another cluster.
     """
     for topic, readers in evidence.read_before.items():
         one = readers[0]
@@ -126,7 +124,7 @@ def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
 
 
 def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Violation]:
-    """The cluster is the one that the ledger knows: another one has been taken for it."""
+    """Refuse a cluster other than the ledger's."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
         message = f"the ledger's topics are in cluster {first}, and this is cluster {observed.cluster_id}. Correct "
@@ -135,8 +133,8 @@ def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Violation]:
 
 
 def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Violation]:
-    """Nothing is changed where no ledger shows that this is the intended cluster; with a ledger that knows no cluster
-    yet, new topics may be created.
+    """Refuse changes if no ledger shows that this is the intended cluster; with a ledger that has no cluster yet, new
+    topics may be created.
     """
     changes = plan.steps if evidence.unknown else any(plan.topics.values())
     if not changes or evidence.first_cluster is not None:
@@ -172,7 +170,7 @@ def _loss(declared: Declared, one: Unread) -> str:
 
 
 def _less(wanted: str | None, before: str | None) -> bool:
-    """Return True if the limit gets lower. One that is not known may be any."""
+    """Return True if the limit gets lower, or may get lower because it is not known."""
     if same_value(wanted, before):
         return False
     limit, old = _number(wanted), _number(before)

@@ -8,7 +8,7 @@ from platform_defs.cluster.observed import Replicas
 
 @dataclass(frozen=True)
 class PartitionState:
-    """Where a partition is; `leader` is None where it has none."""
+    """A partition's replicas; `leader` is None if it has none."""
 
     replicas: Replicas
     in_sync: Replicas = ()
@@ -17,7 +17,7 @@ class PartitionState:
 
 @dataclass(frozen=True)
 class ObservedTopic:
-    """One topic. `overrides` are what was set for it, `effective` is every setting that holds for it."""
+    """One topic. `overrides` are the settings set for it, `effective` all settings in effect."""
 
     topic_id: str
     partitions: tuple[PartitionState, ...]  # by number
@@ -30,23 +30,23 @@ class ObservedTopic:
 
     @property
     def replication_factor(self) -> int:
-        """The fewest replicas of any of its partitions."""
+        """The smallest number of replicas of any partition."""
         return min(map(len, self.replicas), default=0)
 
 
 @dataclass(frozen=True)
 class Observed:
-    """The live brokers by id, each with its rack; the topics that were asked about and exist; every topic's name."""
+    """The live brokers by id, each with its rack; the requested topics that exist; every topic's name."""
 
     cluster_id: str
     brokers: Mapping[int, str | None]
     topics: Mapping[str, ObservedTopic]
     names: frozenset[str] = frozenset()
-    defaults: Mapping[str, str] = field(default_factory=dict[str, str])  # of a broker, where it may be asked
+    defaults: Mapping[str, str] = field(default_factory=dict[str, str])  # of a broker, if its settings may be read
 
 
 def setting(observed: Observed, topic: str, config: Mapping[str, str | None], name: str) -> str | None:
-    """The value that `name` has once `config` is set; None where that is not known."""
+    """Return the value that `name` has once `config` is set; None if it is not known."""
     if config.get(name) is not None:
         return config[name]
     there = observed.topics.get(topic)
@@ -56,7 +56,7 @@ def setting(observed: Observed, topic: str, config: Mapping[str, str | None], na
 
 
 def same_value(one: str | None, other: str | None) -> bool:
-    """Return True if Kafka takes the two for one value: it writes numbers, words and lists in its own way."""
+    """Return True if the two are one value to Kafka, which formats numbers, words and lists in its own way."""
     if one is None or other is None:
         return one is other
     return one == other or _normal(one) == _normal(other)

@@ -1,6 +1,6 @@
-"""Which brokers hold a topic's partitions: what need not move stays, the preferred leader above all.
+"""The placement of a topic's replicas on brokers: replicas that need not move stay, preferred leaders above all.
 
-By the moves of `tidegate cluster reassign` (platform_defs/cluster/moves.py), which evens a topic out as well.
+It uses the moves of `tidegate cluster reassign` (platform_defs/cluster/moves.py), which also balances a topic.
 """
 
 from collections import Counter
@@ -13,16 +13,16 @@ Racks = Mapping[int, str | None]  # of the live brokers
 
 
 def spread_over(replicas: Replicas, racks: Racks) -> bool:
-    """Return True if the replicas are in as many racks as they can be; so is what cannot be judged."""
+    """Return True if the replicas are in as many racks as possible, or if a broker's rack is not known."""
     if None in racks.values() or any(broker not in racks for broker in replicas):
         return True
     return Site(racks).is_spread(replicas)
 
 
 def replaced(current: Sequence[Replicas], factor: int, racks: Racks) -> list[Replicas]:
-    """The replicas of each partition with `factor` of them, spread over racks.
+    """Return the replicas of each partition, `factor` of them, spread over racks.
 
-    Who is added holds the fewest replicas of the topic. `factor` is at most the number of brokers.
+    New replicas go to the brokers with the fewest replicas of the topic. `factor` is at most the number of brokers.
     """
     site = Site(racks)
     sized = with_factor(dict(enumerate(current)), site, factor)
@@ -30,7 +30,7 @@ def replaced(current: Sequence[Replicas], factor: int, racks: Racks) -> list[Rep
 
 
 def added(current: Sequence[Replicas], count: int, factor: int, racks: Racks) -> list[Replicas]:
-    """The replicas of `count` more partitions: each on the brokers that lead, then hold, the fewest."""
+    """Return the replicas of `count` more partitions: each on the brokers with the fewest leaders, then replicas."""
     load = Counter(broker for replicas in current for broker in replicas)
     leads, found = Counter(replicas[0] for replicas in current), list[Replicas]()
     for _ in range(count):

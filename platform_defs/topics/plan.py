@@ -1,6 +1,6 @@
-"""From what is declared and what was observed to the steps between them; and whether a plan still holds.
+"""The plan: the steps from the observed topics to the declared ones.
 
-Only declared keys are compared. No step makes partitions fewer, deletes a topic, or names a key that is not declared.
+Only declared keys are compared. No step removes partitions, deletes a topic, or changes a key that is not declared.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ from platform_defs.topics.steps import (
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps, in order, and what was seen of each topic that has one: None where it does not exist."""
+    """The steps in order, and the observed state of each topic that has one: None if it does not exist."""
 
     cluster_id: str
     topics: Mapping[str, Seen | None]
@@ -32,7 +32,7 @@ class Plan:
 
 
 def plan_of(declared: Iterable[Declared], observed: Observed) -> Plan:
-    """What to do so that each topic is as declared. Where a rule refuses (topics/rules.py), the plan is not applied."""
+    """Return the plan that makes each topic as declared. It is not applied if a rule refuses it (topics/rules.py)."""
     steps = [step for one in declared for step in _steps(one, observed)]
     steps.sort(key=lambda step: ORDER.index(step.step))
     found = {step.topic: observed.topics.get(step.topic) for step in steps}
@@ -57,9 +57,9 @@ def _config(declared: Declared, there: ObservedTopic) -> list[Step]:
 
 
 def _partitions(declared: Declared, there: ObservedTopic, observed: Observed) -> list[Step]:
-    """More partitions, then other replicas, of the new ones too: Kafka adds them with the replication factor of old.
+    """Return the steps that add partitions, then change replicas, also of new partitions.
 
-    Where fewer brokers live than a partition has replicas, Kafka is to say what it can do.
+    Kafka adds partitions with the current replication factor. If that exceeds the live brokers, Kafka decides.
     """
     steps, replicas = list[Step](), list(there.replicas)
     factor = declared.replication_factor

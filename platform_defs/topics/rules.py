@@ -1,7 +1,7 @@
-"""The rules that a declared topic has to keep: each a function from what is declared and observed to its verdicts.
+"""The rules for declared topics: each is a function from a declaration and the observed cluster to violations.
 
-A verdict names the file and line of the key at fault, and says what to do. The rules that need more than the cluster's
-description, such as what pipelines have not read yet, are in topics/evidence_rules.py.
+A violation names the file and line of the key at fault, and the remedy. The rules that need more than the cluster's
+description, such as the unread messages of pipelines, are in topics/evidence_rules.py.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ Rule = Callable[[Declared, Observed], Iterator[Violation]]
 def said(
     declared: Declared, severity: Severity, rule: str, message: str, *keys: str, topic: str | None = None
 ) -> Violation:
-    """The verdict, at the place of the first of `keys` that is declared."""
+    """Return a violation at the place of the first of `keys` that is declared."""
     return Violation(severity, rule, topic or declared.topic, message, declared.place(*keys))
 
 
@@ -41,7 +41,7 @@ def replication_fits(declared: Declared, observed: Observed) -> Iterator[Violati
 
 
 def writable(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """min.insync.replicas against the replication factor."""
+    """Check min.insync.replicas against the replication factor."""
     factor, least = _factor(declared, observed), _least(declared, observed)
     if factor is None or least is None or not _is_about(declared, observed, "replicationFactor", f"config.{ISR}"):
         return
@@ -57,7 +57,7 @@ def writable(declared: Declared, observed: Observed) -> Iterator[Violation]:
 
 
 def durable(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """Whether data that was acknowledged to acks=all can be lost with one broker."""
+    """Warn if losing one broker can lose data that was acknowledged with acks=all."""
     factor, least = _factor(declared, observed), _least(declared, observed)
     if not _is_about(declared, observed, "replicationFactor", f"config.{ISR}", f"config.{UNCLEAN}"):
         return
@@ -88,7 +88,7 @@ def never_fewer(declared: Declared, observed: Observed) -> Iterator[Violation]:
 
 
 def order_kept(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """More partitions move keys, and so break the order of a key's messages."""
+    """Refuse more partitions if keyOrder is strict: they move keys, which breaks the order per key."""
     there, wanted = observed.topics.get(declared.topic), declared.partitions
     if there is None or wanted is None or wanted <= len(there.partitions) or declared.key_order != "strict":
         return
@@ -105,12 +105,12 @@ def order_kept(declared: Declared, observed: Observed) -> Iterator[Violation]:
 
 
 def moved_share(before: int, becomes: int) -> float:
-    """The share of keys that another number of partitions moves: a key stays where both remainders are the same."""
+    """Return the share of keys that another number of partitions moves: a key stays if both remainders are equal."""
     return 1 - before / lcm(before, becomes)
 
 
 def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """cleanup.policy against what the tables hold."""
+    """Check a new cleanup.policy against the tables: appends need every message, upserts the latest one per key."""
     wanted = setting(observed, declared.topic, declared.config, POLICY)
     there = observed.topics.get(declared.topic)
     before = there.effective.get(POLICY) if there else None
@@ -129,8 +129,9 @@ def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Violatio
 
 
 def tombstones_kept(config: Mapping[str, str | None]) -> str | None:
-    """Return for how many milliseconds a tombstone is kept at least, by these settings of a topic: -1 for ever, None
-    where it is not known. It may be removed `delete.retention.ms` after the first compaction that it is part of.
+    """Return the minimum retention of a tombstone in ms by a topic's settings: -1 for ever, None if not known.
+
+    A tombstone may be removed `delete.retention.ms` after its first compaction.
     """
     if not _compacts(config[POLICY]):
         return "-1"
@@ -139,7 +140,7 @@ def tombstones_kept(config: Mapping[str, str | None]) -> str | None:
 
 
 def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """Tombstones are kept at least until a pipeline that deletes rows by them starts a run."""
+    """Refuse to keep tombstones for less time than a pipeline that deletes rows by them takes to start a run."""
     config = {name: setting(observed, declared.topic, declared.config, name) for name in (POLICY, TOMBSTONES, DELAY)}
     kept, keys = tombstones_kept(config), [f"config.{name}" for name in (TOMBSTONES, DELAY, POLICY)]
     if kept in (None, "-1") or not _is_about(declared, observed, *keys):
@@ -167,7 +168,7 @@ def over_racks(declared: Declared, observed: Observed) -> Iterator[Violation]:
 
 
 def known_setting(declared: Declared, observed: Observed) -> Iterator[Violation]:
-    """Kafka's own names, as far as a described topic shows which there are."""
+    """Refuse settings that Kafka does not have; a described topic shows all names."""
     known = next((topic.effective.keys() for topic in observed.topics.values() if topic.effective), None)
     for name in declared.config if known is not None else ():
         if name not in (known or ()):
@@ -176,7 +177,7 @@ def known_setting(declared: Declared, observed: Observed) -> Iterator[Violation]
 
 
 def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[Violation]:
-    """Kafka takes '.' and '_' for one in the names of metrics, and refuses the second of two such topics."""
+    """Refuse names that differ only by '.' and '_': they are equal in Kafka's metrics, so it refuses the second."""
     taken = {name.replace(".", "_"): name for name in sorted(observed.names)}
     for name, declared in topics.items():
         other = taken.setdefault(name.replace(".", "_"), name)
@@ -199,7 +200,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def judge(topics: Mapping[str, Declared], observed: Observed) -> list[Violation]:
-    """Every verdict of these rules, topic by topic."""
+    """Return every violation of these rules, topic by topic."""
     found: Iterable[Violation] = (v for one in topics.values() for rule in RULES for v in rule(one, observed))
     return [*found, *names_apart(topics, observed)]
 
@@ -219,9 +220,7 @@ def _least(declared: Declared, observed: Observed) -> int | None:
 
 
 def _is_about(declared: Declared, observed: Observed, *keys: str) -> bool:
-    """Return True if one of the keys is declared, or the topic is made by the plan: else it is as somebody else wanted
-    it.
-    """
+    """Return True if a key is declared or the plan creates the topic; else another user chose the settings."""
     return declared.topic not in observed.topics or any(key in declared.places for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a plan, and what a topic is after each of them. A step names what was seen before it."""
+"""The steps of a plan, and the state of a topic after each. A step names the state before it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,7 +11,7 @@ from platform_defs.topics.observed import ObservedTopic, same_value
 
 @dataclass(frozen=True)
 class Seen:
-    """What a plan saw of a topic: all that nobody may have changed until it is applied."""
+    """A topic's state at planning time, which must not change before the plan is applied."""
 
     topic_id: str
     replicas: tuple[Replicas, ...]
@@ -24,7 +24,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Create:
-    """Make a topic; partitions and replication factor None are the cluster's defaults."""
+    """Create a topic; partitions and replication factor None are the cluster's defaults."""
 
     topic: str
     partitions: int | None = None
@@ -53,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True)
 class SetConfig:
-    """Set or take away these overrides, and no others."""
+    """Set or remove these overrides, and no others."""
 
     topic: str
     config: Mapping[str, Value]
@@ -65,7 +65,7 @@ class SetConfig:
 
 @dataclass(frozen=True)
 class AddPartitions:
-    """Add partitions behind those that are there. `replicas` of the new ones; None leaves them to Kafka."""
+    """Add partitions after the existing ones. `replicas`: of the new ones; None leaves them to Kafka."""
 
     topic: str
     observed: int
@@ -105,7 +105,7 @@ ORDER = ("create", "configs", "partitions", "reassign")
 
 
 def after(seen: Seen, step: SetConfig | AddPartitions | Reassign) -> Seen | None:
-    """What the topic is after the step; None where Kafka decides that (replicas of new partitions)."""
+    """Return the topic's state after the step; None if Kafka decides it (replicas of new partitions)."""
     if isinstance(step, SetConfig):
         rest = {name: value for name, value in seen.overrides.items() if name not in step.config}
         wanted = {name: value.becomes for name, value in step.config.items() if value.becomes is not None}

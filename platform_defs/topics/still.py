@@ -1,4 +1,4 @@
-"""Whether a stored plan still holds: the compare of compare-and-swap."""
+"""The check that a stored plan is still valid: the compare of compare-and-swap."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ from platform_defs.topics.steps import Create, Seen, Step, after, made_by, same_
 
 
 def difference(plan: Plan, observed: Observed) -> str | None:
-    """What somebody has changed since the plan was made, as a sentence; None where the plan holds.
+    """Return the first change since the plan was made, as a sentence; None if the plan is still valid.
 
-    What the plan itself has done already, before it was interrupted, is no difference.
+    Steps of the plan that were applied before an interruption are not a change.
     """
     if plan.cluster_id != observed.cluster_id:
         return f"the plan was made on cluster {plan.cluster_id}, and this is cluster {observed.cluster_id}"
@@ -29,14 +29,12 @@ def _of_topic(plan: Plan, topic: str, seen: Seen | None, now: ObservedTopic | No
 
 
 def _reached(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
-    """Return True if the topic is as it was seen, or as it is after the first of the steps, or after two of them,
-    ...
-    """
+    """Return True if the topic is as it was when planned, or as after the first n steps, for any n."""
     state: Seen | None = seen
     for step in (None, *steps):
         if step is not None and not isinstance(step, Create):
             state = after(state, step)
-        if state is None:  # Kafka chose the replicas of new partitions: the plan has to be made again
+        if state is None:  # Kafka chose the replicas of new partitions: a new plan is needed
             return False
         if _same(state, now):
             return True

@@ -1,4 +1,4 @@
-"""What a rule says of a declared topic, with the place in the file that says it."""
+"""A rule's violation by a declared topic, with the place in the file that declares it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,7 +8,7 @@ Severity = Literal["refuse", "warn"]
 
 @dataclass(frozen=True)
 class Place:
-    """Where something is declared."""
+    """The file, line and field of a declaration."""
 
     file: str
     line: int | None = None
@@ -21,7 +21,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Violation:
-    """`refuse`: nothing of the plan is applied. `message` says what is the matter, and what to do."""
+    """A violation of a rule. `refuse`: nothing of the plan is applied. `message`: the problem and the remedy."""
 
     severity: Severity
     rule: str

@@ -1,4 +1,4 @@
-"""By which partitioner the keys of a topic were written: told from messages, since Kafka does not remember it."""
+"""The partitioner that wrote a topic's keys: found from messages, since Kafka does not record it."""
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ FAMILIES: Mapping[str, Hash] = {
     **dict.fromkeys(("keyed-crc32", "consistent", "consistent_random"), "crc32"),
     **dict.fromkeys(("keyed", "murmur2", "murmur2_random"), "murmur2"),
 }
-ENOUGH = 8  # keys: of four partitions, chance places so many as a hash does once in 65,000 topics
+ENOUGH = 8  # keys: with four partitions, chance places this many like a hash once in 65,000 topics
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sample:
 
 
 def written_by(sample: Sample) -> Hash | None:
-    """The hash that puts every key where it is; None where none does, or too few keys were seen to tell."""
+    """Return the hash that puts every key on its partition; None if none or both do, or too few keys were sampled."""
     if sample.partitions < 2 or len(sample.keys) < ENOUGH:
         return None
     fits: list[Hash] = [
@@ -40,7 +40,7 @@ def written_by(sample: Sample) -> Hash | None:
 
 
 def partitioner_kept(topics: Mapping[str, Declared], samples: Mapping[str, Sample]) -> Iterator[Violation]:
-    """Producers by the contract put keys where they are already."""
+    """Warn if the contract's producers would put keys on other partitions than before."""
     for topic, sample in samples.items():
         written = written_by(sample)
         for reader in topics[topic].readers:
@@ -57,7 +57,7 @@ def partitioner_kept(topics: Mapping[str, Declared], samples: Mapping[str, Sampl
 def keys_needed(
     topics: Mapping[str, Declared], observed: Observed, samples: Mapping[str, Sample]
 ) -> Iterator[Violation]:
-    """Kafka refuses every message without a key once a topic is compacted."""
+    """Refuse compaction of a topic with keyless messages: Kafka refuses each of them in a compacted topic."""
     for topic, sample in samples.items():
         if sample.keyless and becomes_compacted(topics[topic], observed):
             message = f"messages of {topic} have no key, and a compacted topic refuses such. Leave {POLICY} delete"
@@ -65,7 +65,7 @@ def keys_needed(
 
 
 def to_sample(topics: Mapping[str, Declared], observed: Observed) -> dict[str, ObservedTopic]:
-    """The topics of which keys decide a rule."""
+    """Return the topics whose keys a rule needs."""
     found = {name: there for name, there in observed.topics.items() if name in topics}
     return {
         name: there
@@ -81,7 +81,7 @@ def becomes_compacted(declared: Declared, observed: Observed) -> bool:
 
 
 def murmur2(key: bytes) -> int:
-    """Java's org.apache.kafka.common.utils.Utils.murmur2, made positive as its partitioner does."""
+    """Return Java's org.apache.kafka.common.utils.Utils.murmur2, made positive as its partitioner does."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(key)) & mask
     whole = len(key) // 4 * 4

@@ -1,15 +1,15 @@
-"""`tidegate verify --new`: what has been committed since the last check, in windows of whole batches.
+"""`tidegate verify --new`: verification of new batches since the last check, in windows of whole batches.
 
-Each window is compared in a snapshot of its own, so that none is held for hours, and moves the checkpoint in the ledger
-where it is exact: the next check begins there. What a window covers:
+Each window has a snapshot of its own, so that none is open for hours. If it is exact, it moves the checkpoint in the
+ledger: the next check starts there. The coverage of a window:
 
     the ledger    its batches and skips cover each partition without a hole, and once
-    append        each message of its offsets is the rows of its batches that it must be; dead letters by offset
-    upsert        the row of each key of its messages is the newest one's, or a later batch's
+    append        each message of its offsets has the expected rows in its batches; dead letters by offset
+    upsert        the row of each key in it is from the newest message, or from a later batch
     accumulate    its minima and maxima are no worse than those of the window's rows; at the end of a check, its sums
                   are those at the checkpoint plus those of the rows since (sums.py)
 
-A row of an older batch that was changed afterwards is not looked at again: only `verify` sees it.
+A later change to a row of an older batch is not detected: only `verify` reads it again.
 """
 
 import time
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
     from resources.endpoints import Endpoints
 
-WINDOW = 1_000_000  # messages of a window, or one batch: a snapshot is held for about as long as these take
+WINDOW = 1_000_000  # messages of a window, or one batch: a snapshot is open for about as long as these take
 BATCHES = 10_000  # of a window: the batches of a slow topic are small
-BUDGET = 7_200.0  # seconds after which no further window is begun; the next check goes on
+BUDGET = 7_200.0  # seconds after which no further window is started; the next check continues
 
 
 def verify_new(
@@ -58,10 +58,10 @@ def verify_new(
     window: int = WINDOW,
     seconds: float = BUDGET,
 ) -> Report:
-    """Compare what was committed since the checkpoint, and move it as far as everything is exact.
+    """Compare new batches since the checkpoint, and move it as far as everything is exact.
 
-    What has changed under the checkpoint voids it (windows.why_void): the check then begins at the first message.
-    Raises what `verify` raises.
+    Some changes void the checkpoint (windows.why_void): the check then starts at the first message. Raises what
+    `verify` raises.
     """
     started = time.monotonic()
     check = _Check(pipeline, endpoints, spark or start_spark, progress or (lambda _done, _total: None), window)
@@ -75,7 +75,7 @@ def verify_new(
 
 @dataclass
 class _Check:
-    """A check while it goes from window to window."""
+    """The state of a check from window to window."""
 
     pipeline: Pipeline
     endpoints: "Endpoints"
@@ -84,19 +84,19 @@ class _Check:
     most: int
     findings: Findings = field(init=False)
     snapshots: int = 0
-    began: int = 0  # the batch after which it began
+    began: int = 0  # the batch after which it started
     began_again: str = ""
-    reached: Checkpoint = field(default_factory=Checkpoint)  # as the ledger has it, or further: while keys wait
+    reached: Checkpoint = field(default_factory=Checkpoint)  # as in the ledger, or later while keys wait
     waiting: dict[str, Newest] = field(default_factory=dict[str, Newest])
     left: int = 0
-    open_plan: int = FOREVER  # the batch that was pending; batches of lower ids are all there
+    open_plan: int = FOREVER  # the pending batch; all batches of lower ids are committed
     hint: str = ""
 
     def __post_init__(self) -> None:
         self.findings = Findings.of(self.pipeline.contract)
 
     def about(self) -> New:
-        """What was compared."""
+        """Return the scope of the check."""
         return New(
             after_batch=self.began,
             until_batch=self.reached.batch_id,
@@ -107,7 +107,9 @@ class _Check:
         )
 
     def window(self, *, late: bool) -> bool:
-        """Compare the next one; whether there is another. `late`: this is the last one that there is time for."""
+        """Compare the next window. Return True if there is another. `late`: the time is used up, so this is the last
+        one.
+        """
         with take_snapshot(self.endpoints.postgres_url, self.pipeline.contract, self._choose) as snapshot:
             if not snapshot.partitions:
                 return False
@@ -124,7 +126,7 @@ class _Check:
         return exact and self._move(found, ends=ends) and not ends
 
     def _choose(self, connection: psycopg.Connection[Any]) -> Window:
-        """The batches after those that were compared, or from the first one on where that no longer counts."""
+        """Return the window after the compared batches; from the first batch if the checkpoint is void."""
         name = self.pipeline.name
         at = self.reached if self.snapshots else read_checkpoint(connection, name)
         asked = {"pipeline": name, "after": at.batch_id, "most": BATCHES}
@@ -160,13 +162,13 @@ class _Check:
             same_topic(topic, snapshot)
 
     def _found(self, snapshot: Snapshot) -> Checkpoint:
-        """The checkpoint behind the window, if it is exact."""
+        """Return the checkpoint after the window, if it is exact."""
         offsets = {part.number: part.next for part in snapshot.partitions.values()}
         total = sums.added(self.reached.sums, sums.of_window(snapshot))
         return replace(self.reached, batch_id=snapshot.window.until, offsets=offsets, sums=total)
 
     def _move(self, found: Checkpoint, *, ends: bool) -> bool:
-        """Move the checkpoint, once no key waits for a later batch; whether the check may go on."""
+        """Move the checkpoint, once no key waits for a later batch. Return True if the check may continue."""
         if self.waiting and (ends or len(self.waiting) > MAX_WAITING):
             self.findings.count("unverifiable", len(self.waiting))
             self.waiting.clear()
@@ -183,7 +185,7 @@ class _Check:
         return True
 
     def _hint(self, snapshot: Snapshot) -> str:
-        """How to find an append table's new rows without reading all of it, where it has no index for that."""
+        """Return how to speed up finding an append table's new rows; empty if it has an index on _batch_id."""
         table = snapshot.contract.row_table
         if table.disposition != "append" or snapshot.indexed_by_batch(table):
             return ""

@@ -1,12 +1,12 @@
-"""Does every table hold exactly what its topic says? Answered without the engine, message by message.
+"""Verification that every table matches its topic exactly: without the engine, message by message.
 
-Of everything, in one snapshot. incremental.py does the same with what is new, in windows.
+It covers everything, in one snapshot. incremental.py does the same for new batches, in windows.
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 judge     each message is a row, or is not a row and why                           judge.py, framed.py, values.py
-4 expected  the rows that the table must hold for it, through the transform          expected.py
-5 compare   offset by offset; upserts by key; accumulates recomputed                 compare.py, upserts.py, ...
+3 validate  each message is a row, or has a reason for none                          judge.py, framed.py, values.py
+4 expected  the rows that the table must have for it, through the transform          expected.py
+5 compare   offset by offset; upserts by key; accumulates recomputed                 appends.py, upserts.py, ...
 6 report    counts and samples                                                       report.py
 """
 
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from resources.endpoints import Endpoints
 
 CHUNK = 50_000  # messages that are compared at once ...
-TRANSFORMED = 100_000  # ... and with a transform, where each chunk costs a Spark job
-AHEAD = 2  # chunks that are read and judged while one is compared: so many more are in memory
+TRANSFORMED = 100_000  # ... and with a transform, since each chunk costs a Spark job
+AHEAD = 2  # chunks that are read and validated while one is compared: so many more are in memory
 
 OTHER_TRANSFORM = "; its batch was made by another transform than the one that is there now (a replay makes it again)"
 NOT_NAMED = (
@@ -69,11 +69,11 @@ def verify(
     spark: "Callable[[], SparkSession] | None" = None,
     progress: Progress | None = None,
 ) -> Report:
-    """Compare the pipeline's tables with its topic. Runs beside the pipeline and writes nothing.
+    """Compare the pipeline's tables with its topic. It runs beside the pipeline and writes nothing.
 
-    `spark` is asked for a session only when the pipeline has a transform; without it one is started.
-    Raises BadInput when the topic, the ledger or a table is missing, the topic was created again or the contract names
-    another one, BrokerAway and LedgerAway.
+    `spark` is called for a session only if the pipeline has a transform; by default one is started. Raises BadInput if
+    the topic, the ledger or a table is missing, the topic was created again or the contract names another one,
+    BrokerAway and LedgerAway.
     """
     started = time.monotonic()
     findings = Findings.of(pipeline.contract)
@@ -103,21 +103,21 @@ class Compared:
     progress: Progress
 
     def keys(self) -> UpsertComparison:
-        """The newest messages of an upsert's keys: the topic is read, and nothing compared with the rows yet."""
+        """Read the topic. Return the newest messages of an upsert's keys, not yet compared with rows."""
         dead = DeadLetters(self.snapshot.dead_letters())
         upserts = UpsertComparison(self.snapshot.eras, cache(self._keyed_judge), dead, self.findings)
         self._read(upserts, CHUNK)
         return upserts
 
     def upserts(self) -> None:
-        """An upsert, every key of it."""
+        """Compare every key of an upsert."""
         upserts, table = self.keys(), self.snapshot.contract.row_table
         upserts.table(_tables(self.snapshot.rows(table)))
         lost = self.snapshot.rows_of_lost_history(table)
         self.findings.count("unverifiable", sum(batch.num_rows for batch in lost))
 
     def appends(self, pipeline: Pipeline, spark: "Callable[[], SparkSession]") -> None:
-        """An append table, and the accumulates made of its rows."""
+        """Compare an append table, and the accumulates made from its rows."""
         contract = self.snapshot.contract
         rows, in_order = contract.row_table, self.snapshot.in_order
         accumulated = [Accumulated(item, rows, partial(in_order, item)) for item in contract.accumulates]
@@ -132,7 +132,7 @@ class Compared:
     def rows(
         self, pipeline: Pipeline, spark: "Callable[[], SparkSession]", accumulated: Sequence[Accumulated] = ()
     ) -> None:
-        """The window's rows of an append table; what must be there is added to `accumulated`."""
+        """Compare the window's rows of an append table; expected rows are added to `accumulated`."""
         contract, plain = self.snapshot.contract, pipeline.transform is None
         comparison = AppendComparison(
             cache(partial(self._era, pipeline, cache(spark))),
@@ -151,7 +151,7 @@ class Compared:
         doubt = OTHER_TRANSFORM if known and other else NOT_NAMED if pinned.contract is None else ""
         expected = Expected(pipeline, spark, eras, pinned, other_transform=other)
         if pipeline.transform is not None:
-            spark()  # here, and not when a thread asks: signals are for the main thread
+            spark()  # here, and not in a thread: signals are for the main thread
         return Era(self._judge(eras.contract(pinned.contract), expected.offered), expected, doubt)
 
     def _keyed_judge(self, pinned: Pinned) -> KeyedJudge:
@@ -160,7 +160,7 @@ class Compared:
         return KeyedJudge(eras, pinned, self._judge(contract), key_judge_of(contract, schemas))
 
     def _judge(self, contract: Contract, offered: Sequence[str] = ()) -> ChunkJudge:
-        """Return the judge of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
+        """Return the validator of a contract's chunks. `offered`: columns of OFFERED that the transform names."""
         schemas = self.snapshot.schemas
         metadata = MetadataJudge(contract, key_judge_of(contract, schemas)) if contract.metadata_fields else None
         return ChunkJudge(contract, judge_of(contract, schemas), metadata, offered)
@@ -190,13 +190,15 @@ class Compared:
 
 
 def coverage(snapshot: Snapshot, findings: Findings) -> None:
-    """Report offsets that the ledger says were not read, or more than once."""
+    """Report offsets that the ledger records as unread, or as read more than once."""
     for part in snapshot.partitions.values():
         cover(part, findings)
 
 
 def cover(part: Partition, findings: Findings) -> None:
-    """Committed batches and declared skips cover [start, next) without a hole, and once."""
+    """Report offsets in [start, next) that batches and skips do not cover exactly once, and committed ones
+    outside it.
+    """
     tiles = tiling([*part.covered, *part.skips], part.start, part.next)
     for span in tiles.holes:
         what = f"{spelt(part.number, span)} is below the position, but no committed batch read it"
@@ -220,7 +222,7 @@ def topic_of(endpoints: "Endpoints", eras: Eras, pipeline: Pipeline) -> Topic:
 
 
 def refuse_unlike(snapshot: Snapshot) -> None:
-    """Raise BadInput where the contract names another topic than was read, or a table is missing."""
+    """Raise BadInput if the contract names another topic than was read, or a table is missing."""
     _same_name(snapshot)
     _same_tables(snapshot)
 
@@ -243,7 +245,7 @@ def _same_name(snapshot: Snapshot) -> None:
 
 
 def same_topic(topic: Topic, snapshot: Snapshot) -> None:
-    """Raise BadInput where the topic was created again since it was read."""
+    """Raise BadInput if the topic was created again since it was read."""
     topic_id = topic.topic_id()
     for part in snapshot.partitions.values():
         if part.topic_id != topic_id:
@@ -260,7 +262,7 @@ def _tables(rows: Ordered) -> Iterator[pa.Table]:
 
 
 def start_spark() -> "SparkSession":
-    """A session for transforms."""
-    from resources.spark.session import spark_config, start_session  # imports Dagster: only where it is needed
+    """Return a session for transforms."""
+    from resources.spark.session import spark_config, start_session  # imports Dagster: only when needed
 
     return start_session(spark_config())

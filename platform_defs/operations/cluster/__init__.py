@@ -1,1 +1,1 @@
-"""Brokers are observed, and replicas are moved."""
+"""Observation of brokers, and moves of replicas."""

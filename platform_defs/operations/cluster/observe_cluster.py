@@ -1,4 +1,4 @@
-"""One look at a cluster: what its brokers, each asked itself, and its controllers say at the same time."""
+"""A cluster observed at one moment: each broker queried directly, and its controllers."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,14 +10,14 @@ from platform_defs.errors import BrokerAway, TidegateError
 from resources.kafka.admin.cluster import KafkaCluster
 from resources.kafka.admin.partitions import KafkaPartitions
 
-PATIENCE = 6.0  # seconds for each question to the controllers: a quorum that is lost never answers
+PATIENCE = 6.0  # seconds for each request to the controllers: a lost quorum never answers
 
 
 @dataclass(frozen=True)
 class Look:
-    """Asks the cluster at `options`, librdkafka's."""
+    """A client of the cluster at `options`, librdkafka's."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
 
     @property
     def partitions(self) -> KafkaPartitions:
@@ -28,7 +28,9 @@ class Look:
         return KafkaCluster(self.options, PATIENCE)
 
     def observe(self) -> Observed:
-        """The whole cluster. What could not be asked is in `unknown`; BrokerAway where no broker answers at all."""
+        """Return the state of the cluster. Facts that could not be queried are in `unknown`. Raises BrokerAway if no
+        broker answers.
+        """
         with ThreadPoolExecutor(4) as pool:
             quorum = pool.submit(self.controllers.quorum)
             moving = pool.submit(self.controllers.reassignments)
@@ -51,7 +53,9 @@ class Look:
             )
 
     def sizes(self, brokers: Sequence[int]) -> tuple[Bytes | None, tuple[str, ...]]:
-        """The bytes of every replica on these brokers; None, and why, where one of them does not say."""
+        """Return the bytes of every replica on these brokers; None, and the reasons, if one of them does not report
+        them.
+        """
         found = self.controllers.log_dirs(brokers)
         failed = tuple(str(answer) for answer in found.values() if isinstance(answer, TidegateError))
         if failed:
@@ -77,7 +81,9 @@ def _or_unknown(asked: Future[T], unknown: list[str]) -> T | None:
 
 
 def _lost(asked: Future[Quorum]) -> str | None:
-    """Why the quorum has no leader, as far as can be told: a broker answers, and what it forwards is not answered."""
+    """Return why the quorum has no leader, as far as known: a broker answers, but a request that it forwards
+    does not.
+    """
     try:
         asked.result()
     except BrokerAway:

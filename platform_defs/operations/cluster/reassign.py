@@ -1,5 +1,5 @@
-"""A reassignment, done step by step: each step can be done again, and one that was killed is continued from what the
-cluster shows and from the record in the ledger, or in TIDEGATE_HOME.
+"""A reassignment, step by step: each step can be repeated, and one that was killed is continued from the cluster's
+state and from the record in the ledger, or in TIDEGATE_HOME.
 """
 
 import json
@@ -23,13 +23,13 @@ from resources.process.home import private_home
 
 State = Literal["under way", "done", "cancelled"]
 GOES_ON = "tidegate cluster reassign status, or tidegate cluster reassign cancel"
-STILL = 5  # looks, a second apart, after which what does not move is taken not to have begun
+STILL = 5  # polls, a second apart, after which partitions that do not move count as not started
 NONE_UNDER_WAY = "NO_REASSIGNMENT_IN_PROGRESS"  # Kafka's error for a cancellation that comes too late
 
 
 @dataclass(frozen=True)
 class Kept:
-    """The reassignment that was applied last, and how far it is. `throttle` is in bytes a second."""
+    """The last applied reassignment and its state. `throttle` is in bytes a second."""
 
     plan: Reassignment
     throttle: int
@@ -38,21 +38,21 @@ class Kept:
 
 @dataclass(frozen=True)
 class Record:
-    """The ledger at a URL, from which any machine ends it, and reassignment.json in TIDEGATE_HOME: a reassignment needs
-    Kafka alone, and the ledger may be away or missing when it begins or ends.
+    """The record of a reassignment: in the ledger at a URL, so that any machine can end it, and in reassignment.json in
+    TIDEGATE_HOME: a reassignment needs Kafka alone, and the ledger may be unavailable when it begins or ends.
     """
 
     home: Path
-    ledger: str | None = field(default=None, repr=False)  # it holds the password
+    ledger: str | None = field(default=None, repr=False)  # it contains the password
 
     @property
     def path(self) -> Path:
         return self.home / "reassignment.json"
 
     def load(self, cluster_id: str) -> Kept | None:
-        """Return the reassignment that was applied last to the cluster: the one that is under way, if either record
-        has one. A file whose reassignment the ledger kept too, then or later, is not used: another machine may have
-        ended it. Without any, a file of another cluster is returned. Raises BadInput where the file is not one of ours.
+        """Return the last applied reassignment of the cluster: the one under way, if either record has one. A file is
+        not used if the ledger recorded its reassignment too, or a later one: another machine may have ended it.
+        Otherwise a file of another cluster is returned. Raises BadInput if the file is not one of ours.
         """
         in_ledger, in_file = self._of_ledger(cluster_id), self._of_file()
         if in_ledger and in_file and in_file[1] and in_file[1] <= in_ledger[1]:
@@ -62,7 +62,7 @@ class Record:
         return next((kept for kept in ours if kept.state == "under way"), next(iter([*ours, *found]), None))
 
     def unkept(self, cluster_id: str) -> str | None:
-        """Return why the ledger cannot keep it; None where it can."""
+        """Return why the ledger cannot record it; None if it can."""
         if self.ledger is None:
             return "there is none (tidegate stack up, or TIDEGATE_POSTGRES_URL)"
         try:
@@ -91,8 +91,8 @@ class Record:
             raise BadInput(f"{self.path} cannot be read ({error}); move it away", file=str(self.path)) from error
 
     def save(self, kept: Kept) -> None:
-        """Replace it in one step, on disk before anything is moved. Raises ChangedMeanwhile, with nothing replaced,
-        where the ledger has another one that is under way.
+        """Replace it atomically, on disk before anything is moved. Raises ChangedMeanwhile, with nothing replaced, if
+        the ledger has another one under way.
         """
         plan = reassignment.to_json(kept.plan)
         document: dict[str, Any] = {"plan": plan, "throttle": kept.throttle, "state": kept.state}
@@ -114,7 +114,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a reassignment is: the partitions that move, and those that have not begun."""
+    """The progress of a reassignment: the partitions that move, and those that have not started."""
 
     kept: Kept
     moving: tuple[Moving, ...]
@@ -123,7 +123,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Reassigning:
-    """Applies, continues, finishes and cancels."""
+    """The operations on a reassignment: apply, continue, finish and cancel."""
 
     look: Look
     record: Record
@@ -134,12 +134,12 @@ class Reassigning:
         return self.look.partitions.topics([]).cluster_id
 
     def kept(self) -> Kept | None:
-        """Return the reassignment that was applied last."""
+        """Return the last applied reassignment."""
         return self.record.load(self.cluster_id)
 
     def clear(self) -> tuple[str, ...]:
-        """Remove the throttles of a reassignment that no record has; return the topics that had some. Raises BadInput
-        where one is under way: it needs them.
+        """Remove the throttles of a reassignment without a record; return the topics that had some. Raises BadInput if
+        a reassignment is under way, which needs them.
         """
         now = self.look.observe()
         if now.quorum_lost or now.unknown:
@@ -152,8 +152,8 @@ class Reassigning:
         return now.throttled
 
     def begin(self, plan: Reassignment, throttle: int) -> Progress:
-        """Begin what of the plan has not begun. Raises ChangedMeanwhile, and changes nothing, where the cluster is not
-        as it was when the plan was made; BadInput where another one is under way or a broker is away.
+        """Begin the parts of the plan that have not started. Raises ChangedMeanwhile, and changes nothing, if the
+        cluster is not as planned; BadInput if another reassignment is under way or a broker is away.
         """
         now = self.check(plan)
         if not plan.topics:  # nothing to record in place of the last one, which has a way back
@@ -168,7 +168,7 @@ class Reassigning:
         return self.status(kept)
 
     def check(self, plan: Reassignment) -> Observed:
-        """What `begin` would begin with. Raises as it does, and changes nothing."""
+        """Return the cluster's state for `begin`. Raises as it does, and changes nothing."""
         now = self._now(plan)
         _refuse_if_changed(plan, now)
         _refuse_if_away(plan, now)
@@ -176,7 +176,7 @@ class Reassigning:
         return now
 
     def status(self, kept: Kept) -> Progress:
-        """How far it is. One that has ended is cleaned up after: no throttles, and led by the preferred replicas."""
+        """Return the progress. After the end, remove the throttles and elect the preferred leaders."""
         now = self._of_its_cluster(kept.plan)
         moving, waiting = reassignment.under_way(kept.plan, now), reassignment.remaining(kept.plan, now)
         if kept.state == "under way" and not moving and not waiting:
@@ -184,10 +184,10 @@ class Reassigning:
         return Progress(kept, moving, waiting)
 
     def wait(self, kept: Kept, seconds: float, show: Callable[[Progress], None]) -> Progress | None:
-        """Until it has ended, at most so long; None where it could not be asked then.
+        """Wait until it has ended, at most `seconds`. Return the progress; None if the cluster did not answer then.
 
-        Where nothing moves, and something has not begun, waiting longer would not help; brokers have to say so several
-        times, since what has just arrived is neither moving nor yet shown where it is.
+        If nothing moves and something has not started, waiting does not help. Brokers must report that STILL times,
+        since a replica that has just arrived is neither moving nor yet shown at its place.
         """
         if kept.state != "under way":
             return Progress(kept, (), {})
@@ -201,18 +201,18 @@ class Reassigning:
                 return found
             if found is not None:
                 show(found)
-            time.sleep(1.0)  # the controller tells nobody that a replica has arrived
+            time.sleep(1.0)  # the controller does not notify of arrived replicas
 
     def _unless_away(self, kept: Kept) -> Progress | None:
-        """Controllers that elect a new leader do not answer for a while; what moves, moves on."""
+        """Return the progress; None if no controller answers, as during an election. Moves continue meanwhile."""
         try:
             return self.status(kept)
         except BrokerAway:
             return None
 
     def cancel(self, kept: Kept) -> Progress:
-        """Let the partitions that still move go back. Those that have arrived stay; `begin` with the way back returns
-        them. One that has ended stays as it is.
+        """Return the partitions that still move to their replicas. Those that have arrived stay; `begin` with the
+        reverse plan returns them. A reassignment that has ended does not change.
         """
         if kept.state != "under way":
             return Progress(kept, (), {})
@@ -257,7 +257,7 @@ class Reassigning:
         return now
 
     def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> set[At]:
-        """Those that Kafka does; of what was to be cancelled, not what has arrived meanwhile."""
+        """Start the moves. Return the accepted ones; without cancellations of moves that have arrived meanwhile."""
         if not wanted:
             return set()
         answers = self.look.controllers.reassign(wanted)

@@ -1,4 +1,4 @@
-"""From what is seen of a cluster to the plan of a reassignment."""
+"""The plan of a reassignment, from a cluster's state."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -14,8 +14,8 @@ from platform_defs.operations.cluster.observe_cluster import Look
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a plan is for: these topics (none: all but Kafka's own), with another number of replicas (None: their own),
-    away from these brokers, or only led otherwise.
+    """The request for a plan: topics (none: all but Kafka's own), another number of replicas (None: keep it), brokers
+    to leave, or only other leaders.
     """
 
     topics: Sequence[str] = ()
@@ -25,7 +25,9 @@ class Wanted:
 
 
 def plan(look: Look, wanted: Wanted) -> Reassignment:
-    """The plan. Raises BadInput where it cannot be made now: a broker is away, replicas are moving, too few brokers."""
+    """Return the plan. Raises BadInput if it cannot be made now: a broker is away, replicas are moving, too few
+    brokers.
+    """
     seen = look.observe()
     held = {name: items for name, items in by_topic(seen.partitions).items() if name in _chosen(seen, wanted)}
     racks = _racks(seen, wanted)
@@ -62,7 +64,7 @@ def _chosen(seen: Observed, wanted: Wanted) -> set[str]:
 
 
 def _racks(seen: Observed, wanted: Wanted) -> dict[int, str | None]:
-    """The brokers that may hold replicas, with their racks."""
+    """Return the brokers that may have replicas, with their racks."""
     if seen.unknown:
         raise BadInput(f"a plan needs to see the whole cluster: {seen.unknown[0]}")
     site = [broker for broker in seen.brokers if broker.id not in wanted.without]
@@ -85,7 +87,7 @@ def _of(seen: Observed, wanted: Wanted) -> list[Partition]:
 def _changed(
     topic: str, topic_id: str, observed: dict[int, Replicas], planned: dict[int, Replicas], sizes: Bytes | None
 ) -> list[TopicPlan]:
-    """The topic's plan, of the partitions that change; none where none does."""
+    """Return the topic's plan, with the partitions that change; empty if none does."""
     changed = [number for number in planned if planned[number] != observed[number]]
     if not changed:
         return []
@@ -94,7 +96,7 @@ def _changed(
 
 
 def _bytes(found: TopicPlan, sizes: Bytes) -> int:
-    """To copy: for each replica that moves, the size of the partition's largest."""
+    """Return the bytes to copy: for each replica that moves, the size of the partition's largest."""
     return sum(
         len(set(found.planned[n]) - set(was)) * max(sizes.get((found.topic, n, broker), 0) for broker in was)
         for n, was in found.observed.items()

@@ -1,4 +1,4 @@
-"""The moves of replicas that a plan of topics has: done as `tidegate cluster reassign` does them, throttled."""
+"""The moves of replicas in a plan of topics: done as by `tidegate cluster reassign`, throttled."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -12,25 +12,25 @@ from platform_defs.operations.cluster.reassign import Progress, Reassigning, Rec
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import Reassign
 
-THROTTLE = 50_000_000  # bytes a second, as of `tidegate cluster reassign apply`
-MOVED = 3600.0  # seconds after which an apply waits no longer; the moves go on
+THROTTLE = 50_000_000  # bytes a second, as in `tidegate cluster reassign apply`
+MOVED = 3600.0  # seconds after which an apply stops waiting; the moves continue
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Moves replicas in the cluster at `options`, librdkafka's; the record of it is in `home`."""
+    """The mover of replicas in the cluster at `options`, librdkafka's; its record is in `home`."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     home: Path
     ledger: str | None = field(default=None, repr=False)
 
     def check(self, plan: Plan) -> None:
-        """Raises where `do` would refuse the moves, before anything is changed."""
+        """Raise if `do` would refuse the moves, before anything is changed."""
         if (moves := reassignment_of(plan)).topics:
             self._reassigning.check(moves)
 
     def do(self, plan: Plan, show: Callable[[str], None]) -> None:
-        """Move what `plan` moves, and wait for the end. Raises BrokerAway where it has not ended by then."""
+        """Move the replicas of `plan`, and wait for the end. Raises BrokerAway if it has not ended by then."""
         moves = reassignment_of(plan)
         if not moves.topics:
             return
@@ -43,8 +43,8 @@ class Moves:
             )
 
     def finish(self) -> None:
-        """End what an apply that was killed has begun, if its replicas have moved: its throttles would stay."""
-        with suppress(TidegateError):  # of another cluster, or nobody answers: `cluster reassign status` says so
+        """End the reassignment of a killed apply, if its replicas have moved: its throttles would stay."""
+        with suppress(TidegateError):  # another cluster's, or no broker answers: `cluster reassign status` reports it
             kept = self._reassigning.kept()
             if kept is not None and kept.state == "under way":
                 self._reassigning.status(kept)
@@ -55,7 +55,7 @@ class Moves:
 
 
 def reassignment_of(plan: Plan) -> Reassignment:
-    """The moves of a plan, as a reassignment."""
+    """Return the moves of a plan as a reassignment."""
     steps = [step for step in plan.steps if isinstance(step, Reassign)]
     topics = ((step, seen.topic_id) for step in steps if (seen := plan.topics[step.topic]) is not None)
     return Reassignment(

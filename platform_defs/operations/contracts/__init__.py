@@ -1,1 +1,1 @@
-"""A changed contract is compared, checked and applied; schemas are registered and imported."""
+"""Comparison, check and application of changed contracts; registration and import of schemas."""

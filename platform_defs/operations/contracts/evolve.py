@@ -1,8 +1,8 @@
-"""A changed contract is applied: shown first (`propose`), then carried out in one transaction of its own (`apply`).
+"""Application of a changed contract: shown first (`propose`), then carried out in its own transaction (`apply`).
 
-In it the pipeline's row is locked and its epoch raised, so that a running batch is fenced and its offsets are read
-again; then come the statements, and the contract's row in the ledger. Never in the transaction that publishes: ALTER
-TABLE waits for every reader of the table, and a publication would wait with it.
+The transaction locks the pipeline's row and raises its epoch, so that a running batch is fenced and its offsets are
+read again; then it runs the statements, and records the contract in the ledger. It is never the transaction that
+publishes: ALTER TABLE waits for every reader of the table, and a publication would wait with it.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -37,16 +37,16 @@ PAUSE = 0.3, 0.7  # seconds
 
 @dataclass(frozen=True)
 class Proposal:
-    """What would be applied, or was."""
+    """The changes that would be applied, or were."""
 
     plan: ChangePlan
-    known: bool  # the ledger has had a contract of the pipeline
-    tables: tuple[Table, ...]  # that are created empty, and that a replay then fills
-    nulls: tuple[tuple[str, int], ...]  # schema.table.column that must not be NULL, and in how many rows it is
+    known: bool  # the ledger has a contract of the pipeline
+    tables: tuple[Table, ...]  # created empty; a replay then fills them
+    nulls: tuple[tuple[str, int], ...]  # schema.table.column that must not be NULL, and the number of rows with NULL
     published: bool  # there are rows of its batches
-    dead_letters: tuple[tuple[str, int], ...]  # by rule that is looser now: open ones, which may pass
-    writers: tuple[WriterFit, ...] = ()  # of messages that name schemas: those that the ledger has
-    nullable: tuple[str, ...] = ()  # schema.table.column that was required before, and in which Postgres allows NULL
+    dead_letters: tuple[tuple[str, int], ...]  # open ones by loosened rule, which may pass now
+    writers: tuple[WriterFit, ...] = ()  # for messages that name schemas: those in the ledger
+    nullable: tuple[str, ...] = ()  # schema.table.column that was already required, but allows NULL in Postgres
 
     @property
     def empty(self) -> bool:
@@ -55,7 +55,7 @@ class Proposal:
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """Why it cannot be applied, each with what to do."""
+        """The reasons why it cannot be applied, each with the remedy."""
         held = [
             f"{column} is NULL in {plural(rows, 'row')}: correct them, or leave the column optional"
             for column, rows in self.nulls
@@ -65,22 +65,22 @@ class Proposal:
 
     @property
     def remedy(self) -> str:
-        """What makes the rows that cannot be changed in place, as a sentence; empty where nothing is to be made."""
+        """A sentence with the command that rebuilds rows that cannot be changed in place; empty if there are none."""
         refused = any(item.refused and item.kind in ("add", "retype") for item in self.plan.statements)
         command = replay_command(self.plan.new.pipeline)
         return f" To rebuild all rows by this contract: {command}" if self.plan.needs_replay or refused else ""
 
 
 def replay_command(name: str) -> str:
-    """What makes all rows of a pipeline again."""
+    """Return the command that rebuilds all rows of a pipeline."""
     return f"tidegate replay {name} --execute --reason '...'"
 
 
 def propose(url: str, contract: Contract, given: Given) -> Proposal:
-    """What applying `contract` would do. Changes nothing.
+    """Return the changes that applying `contract` would make. Changes nothing.
 
-    Raises BadInput where the pipeline has never run, or something is given that nothing asks for; LedgerMissing,
-    LedgerOutdated, LedgerTooNew, LedgerAway; RegistryAway, for a contract whose messages name schemas.
+    Raises BadInput if the pipeline has never run, or an unneeded value is given; LedgerMissing, LedgerOutdated,
+    LedgerTooNew, LedgerAway; RegistryAway, for a contract whose messages name schemas.
     """
     registered = _newest_registered(contract)
     with connect(url) as connection, database_errors():
@@ -91,10 +91,10 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
 
 
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
-    """Carry it out, or change nothing; what was done.
+    """Apply the contract, or change nothing. Return the changes made.
 
-    Raises BadInput where it is refused, RegistryAway as `propose` does, LedgerAway, which names who holds the table,
-    where its lock was not to be had, OutcomeUnknown where the session was lost.
+    Raises BadInput if it is refused, RegistryAway as `propose` does, LedgerAway, which names the lock's owner, if a
+    table could not be locked, OutcomeUnknown if the session was lost.
     """
     try:
         registered = _newest_registered(contract)
@@ -108,12 +108,13 @@ def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
 
 
 def set_not_null(url: str, contract: Contract) -> tuple[str, ...]:
-    """Set NOT NULL on the columns that the contract in force requires and in which Postgres allows NULL, as in tables
-    of an older version. Return schema.table.column of each.
+    """Set NOT NULL on the columns that the contract in force requires and that allow NULL in Postgres, as in tables of
+    an older version. Return schema.table.column of each.
 
-    Readers and runs go on while Postgres reads the tables: https://www.postgresql.org/docs/current/sql-altertable.html
-    (SET NOT NULL). A CHECK that an interrupted call left is used, and dropped. Raises BadInput where another contract
-    is in force, a row has NULL, or the role may not; ChangedMeanwhile; LedgerAway.
+    Readers and runs continue while Postgres reads the tables:
+    https://www.postgresql.org/docs/current/sql-altertable.html (SET NOT NULL). A CHECK left by an interrupted call is
+    used, and dropped. Raises BadInput if another contract is in force, a row has NULL, or the role may not;
+    ChangedMeanwhile; LedgerAway.
     """
     with connect(url) as connection, database_errors():
         require_current(connection)
@@ -135,7 +136,7 @@ def set_not_null(url: str, contract: Contract) -> tuple[str, ...]:
 
 
 def _prove_and_set(url: str, contract: Contract, table: Table) -> Sequence[str]:
-    """Each step is a transaction. The table is locked for a moment by the first and the last one; the second, which
+    """Set NOT NULL in three transactions. The first and the last one lock the table for a moment; the second, which
     reads it, blocks neither readers nor writers.
     """
     columns = _not_null_step(url, contract, table, "add")
@@ -146,7 +147,7 @@ def _prove_and_set(url: str, contract: Contract, table: Table) -> Sequence[str]:
         _not_null_step(url, contract, table, "validate")
         crash_points.reach("not_null_validated")
         _not_null_step(url, contract, table, "set")
-    except (RetryError, ChangedMeanwhile):  # the next call uses the CHECK, or another session does
+    except (RetryError, ChangedMeanwhile):  # the next call or another session uses the CHECK
         raise
     except BaseException:
         with suppress(RetryError, psycopg.Error, TidegateError):
@@ -158,10 +159,10 @@ def _prove_and_set(url: str, contract: Contract, table: Table) -> Sequence[str]:
 def _not_null_step(
     url: str, contract: Contract, table: Table, step: Literal["add", "validate", "set", "drop"]
 ) -> Sequence[str]:
-    """Return the columns that lacked NOT NULL. Raises RetryError where a lock was not to be had.
+    """Return the columns that lacked NOT NULL. Raises RetryError if a lock was not available.
 
     The pipeline's row is locked while the CHECK is added and NOT NULL is set: a contract that makes a column optional
-    comes into force before, and is seen here, or after, and drops the CHECK (evolution/statements.py).
+    either comes into force before, and is seen here, or after, and drops the CHECK (evolution/statements.py).
     """
 
     def alter() -> Sequence[str]:
@@ -222,7 +223,7 @@ def _left_of_not_null(url: str, contract: Contract, table: Table) -> str:
 
 
 def _with_nulls(url: str, contract: Contract, table: Table) -> BadInput | None:
-    """Return the error that names the first of the columns that has NULL, and in how many rows."""
+    """Return the error that names the first column with NULL, and the number of rows."""
     with connect(url) as connection, database_errors():
         ledger = ContractLedger(connection, contract.pipeline)
         columns = nullable(table, ledger.shapes(contract).get(table.name, {}))
@@ -238,8 +239,8 @@ def _with_nulls(url: str, contract: Contract, table: Table) -> BadInput | None:
 
 
 def _retrying() -> Retrying:
-    """Retry for locks. A task that publishes directly has the table while it waits for the pipeline's row, which an
-    apply has locked.
+    """Return the retry policy for locks: a task that publishes directly locks the table while it waits for the
+    pipeline's row, which an apply has locked.
     """
     return Retrying(
         retry=retry_if_exception_type((psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)),
@@ -309,7 +310,9 @@ def _proposed(connection: Connection, contract: Contract, given: Given, register
 
 
 def _newest_registered(contract: Contract) -> list[WriterSchema]:
-    """The newest version of the contract's subject, which no message may have named yet; none without a registry."""
+    """Return the newest version of the contract's subject, which messages may not have named yet; none without a
+    registry.
+    """
     address = registry_if_any() if contract.wire.framed and contract.wire.subject else None
     if address is None:
         return []
@@ -320,7 +323,7 @@ def _newest_registered(contract: Contract) -> list[WriterSchema]:
 
 
 def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
-    """The schemas that values named, as the ledger has them."""
+    """Return the schemas that values named, from the ledger."""
     if not contract.wire.framed:
         return ()
     return survey(contract, None, url, settings().registry_name).schemas
@@ -338,7 +341,7 @@ def _loosened(ledger: ContractLedger, found: ChangePlan) -> tuple[tuple[str, int
 
 @contextmanager
 def _session_lost(contract: Contract) -> Generator[None]:
-    """Of a session that is lost, COMMIT may have arrived. To apply again does nothing then."""
+    """Raise OutcomeUnknown if the session is lost: COMMIT may have arrived. Applying again is then harmless."""
     try:
         yield
     except (psycopg.OperationalError, psycopg.InternalError) as error:  # the latter: psycopg got two errors for COMMIT
@@ -351,7 +354,7 @@ def _session_lost(contract: Contract) -> Generator[None]:
 
 
 def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAway:
-    """Who has what could not be locked."""
+    """Return the error that names the owner of the lock."""
     tables = [table.name for table in contract.tables]
     with connect(url) as connection, database_errors():
         row = connection.execute(queries()["table_holders"], {"tables": tables}).fetchone()

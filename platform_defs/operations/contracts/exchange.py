@@ -1,4 +1,4 @@
-"""A contract's schema, registered; and a contract, made of a schema that is registered or in a file."""
+"""Registration of a contract's schema, and creation of a contract from a schema in the registry or a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from platform_defs.schema_conversion.exporting import export_schema
 from platform_defs.schema_conversion.importing import SUFFIXES, Imported, Wanted, import_schema
 from resources.process.settings import settings
 
-if TYPE_CHECKING:  # a command that asks no registry does not wait for its client
+if TYPE_CHECKING:  # a command without a registry does not load its client
     from resources.registry.address import Registry
     from resources.registry.subjects import Subjects
 
@@ -34,21 +34,21 @@ _TEXT_KEYS: Mapping[str, tuple[Format, str]] = {
 
 @dataclass(frozen=True)
 class Registered:
-    """What the registry has of a contract now."""
+    """A contract's registered schema."""
 
     subject: str
     key: str  # the schema's id
-    level: str | None  # what new versions are held to, by the subject itself
-    new: bool  # whether the registry had no such version before
+    level: str | None  # the subject's compatibility for new versions
+    new: bool  # the registry had no such version before
 
 
 def register(contract: Contract, address: Registry, file: Path | None = None) -> Registered:
     """Register the contract's own schema, or the one of a file that fits it, under its subject.
 
-    A subject is held to the contract's compatibility, except by NONE, which leaves one that is there as it is. The
-    registry is asked first whether it would take the schema; where it would not, the subject is held to what it was.
-    Keys that are written with a schema, and have none yet, get that of a text. Raises BadInput with the registry's
-    reasons, and RegistryAway; both say what stays changed in the registry.
+    The subject gets the contract's compatibility, except for NONE, which leaves an existing subject unchanged. The
+    registry first checks if it accepts the schema; if not, the subject's compatibility is restored. A key subject
+    without a schema gets that of a text. Raises BadInput with the registry's reasons, and RegistryAway; both name the
+    changes that stay in the registry.
     """
     from resources.registry.subjects import Subjects
 
@@ -68,7 +68,7 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
 
 @dataclass(frozen=True)
 class _Registration:
-    """The subjects of one contract, and what has been changed in them so far."""
+    """The subjects of one contract, and the changes made to them so far."""
 
     contract: Contract
     document: str
@@ -76,17 +76,17 @@ class _Registration:
     changed: list[str] = field(default_factory=list[str])  # sentences
 
     def values(self) -> Registered:
-        """Register the schema of the values, and hold its subject to a level."""
+        """Register the schema of the values, and set its subject's compatibility."""
         return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
 
     def keys(self) -> None:
-        """Keys are texts, or messages with one text, unless their subject has a schema already."""
+        """Register the schema of keys, a text or a message with one, unless their subject has a schema."""
         subject = self.contract.key_subject
         if subject and self.subjects.version(subject) is None:
             self._add(subject, *_TEXT_KEYS[self.contract.wire.key_format])
 
     def stays(self) -> str:
-        """What whoever reads of an error should know of the registry."""
+        """Return the sentence about the registry's state in an error."""
         if not self.changed:
             return "Nothing was registered or changed"
         return f"What stays in the registry: {'; '.join(self.changed)}. It is safe to register again"
@@ -112,7 +112,7 @@ class _Registration:
         return Registered(subject, key, level, new=same is None)
 
     def _add_next(self, subject: str, level: str | None) -> str:
-        """Add a version; its id. Raises BadInput with the registry's reasons."""
+        """Add a version. Return its id. Raises BadInput with the registry's reasons."""
         if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
             held = level or "the registry's own level"
             raise BadInput(
@@ -130,7 +130,7 @@ class _Registration:
             self.subjects.hold_to(subject, level)
 
     def _restore(self, subject: str, was: str | None) -> None:
-        """Undo `_hold`; where the registry does not do it, the level stays among what has changed."""
+        """Undo `_hold`; if the registry fails, the level stays in `changed`."""
         if not self.changed:
             return
         with suppress(BadInput, RegistryAway):
@@ -139,7 +139,7 @@ class _Registration:
 
     @contextmanager
     def _noted(self, change: str) -> Generator[None]:
-        """Note the change, if it is made; without an answer, it may have been."""
+        """Record the change, if it is made; without an answer, it may have been."""
         try:
             yield
         except RegistryAway:
@@ -158,7 +158,7 @@ def _document(contract: Contract, file: Path | None) -> str:
 
 
 def import_from_registry(subject: str, address: Registry, wanted: Wanted) -> Imported:
-    """The contract of the subject's newest version. Raises BadInput, RegistryAway."""
+    """Return the contract for the subject's newest version. Raises BadInput, RegistryAway."""
     from resources.registry.subjects import Subjects
 
     subjects = Subjects(address)
@@ -176,7 +176,7 @@ def import_from_registry(subject: str, address: Registry, wanted: Wanted) -> Imp
 
 
 def import_from_file(file: Path, wanted: Wanted) -> Imported:
-    """The contract of the schema in a file: .avsc, .proto or .json. Raises BadInput."""
+    """Return the contract for the schema in a file: .avsc, .proto or .json. Raises BadInput."""
     kind = SUFFIXES.get(file.suffix)
     if kind is None:
         raise BadInput("unknown kind of schema file; name it .avsc, .proto or .json", file=str(file))
@@ -184,8 +184,8 @@ def import_from_file(file: Path, wanted: Wanted) -> Imported:
 
 
 def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
-    """Write the contract: to `to`, or where the catalogue finds it. Raises BadInput where a file or another contract of
-    that id or table is there already.
+    """Write the contract to `to`, or to its place in the catalogue. Raises BadInput if the file, or another contract of
+    that id or table, exists.
     """
     folder = folder or settings().contracts_folder
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"

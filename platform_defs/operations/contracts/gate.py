@@ -1,7 +1,7 @@
-"""The gate for CI: does each contract's version say how much has changed in it?
+"""The gate for CI: it checks that each contract's version reflects the size of its changes.
 
-Contracts are compared with what they were: in git, in the ledger, or in another file; or with the schemas that messages
-are written with (registry_gate.py). It needs no Spark, and against git neither Arrow nor Kafka nor Postgres.
+Contracts are compared with their earlier state: in git, in the ledger, or in another file; or with the schemas of
+messages (registry_gate.py). It needs no Spark, and against git neither Arrow nor Kafka nor Postgres.
 """
 
 import os
@@ -22,13 +22,13 @@ from platform_defs.formats.writer_fit import writer_changes
 from platform_defs.operations.contracts.gate_result import Checked, Gate
 from resources.process.settings import settings
 
-Check = Callable[[Contract], Checked]  # never raises what a system or a user's file does wrong: `not asked`
+Check = Callable[[Contract], Checked]  # never raises errors of a system or a user's file: `not asked`
 InUse = Callable[[Contract], Sequence[WriterSchema]]
-Before = Callable[[Contract], Contract | None]  # the contract as it was; None where there was none
+Before = Callable[[Contract], Contract | None]  # the earlier contract; None if there was none
 
 
 def gate(pipelines: Sequence[str], against: str) -> Gate:
-    """Each of `pipelines`, or all that there are, against what they were. Raises BadInput for an unknown name."""
+    """Check each of `pipelines`, or all, against its earlier state. Raises BadInput for an unknown name."""
     found = read_contracts(settings().contracts_folder)
     wanted = set(pipelines)
     good = [contract for contract in found.good if not wanted or contract.pipeline in wanted]
@@ -45,7 +45,7 @@ def gate(pipelines: Sequence[str], against: str) -> Gate:
 
 
 def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequence[Contract]]:
-    """How each contract is checked, and which of them are."""
+    """Return the check, and the contracts that it applies to."""
     if against.startswith("git:"):
         return partial(_compared, Git(against.removeprefix("git:")).before), contracts
     if against == "ledger":
@@ -63,7 +63,7 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
 
 
 def _compared(before: Before, contract: Contract, in_use: InUse | None = None) -> Checked:
-    """With what the contract was, and the schemas that its messages name."""
+    """Compare the contract with its earlier state, and with the schemas that its messages name."""
     try:
         was = before(contract)
         schemas = in_use(contract) if was is not None and in_use else ()
@@ -90,7 +90,7 @@ def _broken(item: BrokenContract) -> Checked:
 
 @dataclass(frozen=True)
 class InLedger:
-    """What the last run or `tidegate contract apply` has recorded."""
+    """The contracts recorded by the last run or `tidegate contract apply`."""
 
     def before(self, contract: Contract) -> Contract | None:
         from resources.postgres.ledger.contract_ledger import ContractLedger
@@ -119,9 +119,9 @@ class InLedger:
         return ledger_alone()
 
 
-@dataclass(frozen=True, eq=False)  # what is cached is of one look at the repository
+@dataclass(frozen=True, eq=False)  # caches the repository's state
 class Git:
-    """The contracts of a commit: by their path, and, where a file was moved, by the id that they have."""
+    """The contracts of a commit: by their path, or by their id if a file was moved."""
 
     ref: str  # a branch, tag or commit
 
@@ -137,14 +137,14 @@ class Git:
         return None
 
     def _unchanged(self, contract: Contract, top: Path) -> bool:
-        """Return True if its files are those of the commit: most are, and need not be read twice."""
+        """Return True if its files are as in the commit: most are, and need not be read twice."""
         folder = (contract.path or top).parent
         files = [contract.path or top, *([folder / contract.wire.schema_file] if contract.wire.schema_file else [])]
         own = {os.path.relpath(file, top) for file in files}
         return own <= self._paths(top) and not own & self._changed(top)
 
     def _candidates(self, contract: Contract, top: Path) -> Iterator[str]:
-        """Paths in the repository: the file's own, then those of other contracts that name its id."""
+        """Yield paths in the repository: the file's own, then those of other contracts that name its id."""
         own, there = os.path.relpath(contract.path or top, top), self._paths(top)
         if own in there:
             yield own
@@ -159,7 +159,7 @@ class Git:
         return _git(top, "show", f"{self.ref}:{path}")
 
     def _beside(self, top: Path, path: str, name: str) -> str:
-        """The schema file of a contract."""
+        """Return the schema file of a contract. Raises ValueError if the commit does not have it."""
         try:
             return self._show(top, os.path.normpath(os.path.join(os.path.dirname(path), name)))
         except _GitRefused as error:
@@ -171,12 +171,12 @@ class Git:
 
     @cache  # noqa: B019
     def _changed(self, top: Path) -> frozenset[str]:
-        """Every file that is not what it was in the commit."""
+        """Return every file that differs from the commit."""
         return frozenset(_git(top, "diff", "--name-only", "--no-renames", "-z", self.ref).split("\0"))
 
     @cache  # noqa: B019
     def _paths(self, top: Path) -> frozenset[str]:
-        """Every file of the commit. Raises BadInput where there is no such commit."""
+        """Return every file of the commit. Raises BadInput if there is no such commit."""
         try:
             _git(top, "rev-parse", "--verify", "--quiet", f"{self.ref}^{{commit}}")
         except _GitRefused as error:
@@ -193,4 +193,4 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 class _GitRefused(BadInput):  # of this module only
-    """git ended with an error; its words."""
+    """git ended with an error; its message."""

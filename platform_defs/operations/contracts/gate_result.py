@@ -1,4 +1,4 @@
-"""What the gate says of contracts, and the exit code that follows."""
+"""The gate's results for contracts, and its exit code."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,20 +11,20 @@ Result = Literal["fits", "new", "does not fit", "not asked"]
 
 @dataclass(frozen=True)
 class Checked:
-    """One contract, and what the gate says of it."""
+    """A contract, and its result."""
 
     pipeline: str
     file: Path | None
     result: Result
-    line: int | None = None  # of the file, where its mistake is
+    line: int | None = None  # the line of the mistake in the file
     plan: ChangePlan | None = None  # None: there was no such contract before, or one of the two cannot be read
     problems: tuple[str, ...] = ()
-    notices: tuple[str, ...] = ()  # what a reader should know, and does not fail
+    notices: tuple[str, ...] = ()  # information that does not fail the gate
 
 
 @dataclass(frozen=True)
 class Gate:
-    """What the gate says of all contracts."""
+    """The results of all contracts."""
 
     against: str
     contracts: tuple[Checked, ...]
@@ -32,8 +32,8 @@ class Gate:
 
     @property
     def code(self) -> int:
-        """The exit code: 2 where nothing was compared because of an error, else 1 where a contract does not fit, else 2
-        where one could not be asked, else 0.
+        """The exit code: 2 if nothing was compared because of an error, else 1 if a contract does not fit, else 2 if a
+        system was unavailable, else 0.
         """
         if self.error is not None:
             return 2

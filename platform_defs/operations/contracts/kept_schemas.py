@@ -1,4 +1,4 @@
-"""`tidegate schema`: one schema as the ledger or the registry has it, and schemas kept in the ledger beforehand."""
+"""`tidegate schema`: a schema from the ledger or the registry, and schemas stored in the ledger in advance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resources.registry.client import name_in_ledger
 if TYPE_CHECKING:
     from resources.registry.address import Registry
 
-MAX_BATCHES = 20  # that are shown of a schema
+MAX_BATCHES = 20  # shown for a schema
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class Fetched:
-    """What was kept."""
+    """The schemas that were stored."""
 
     subject: str
     schemas: int  # of the subjects of values and keys
@@ -39,7 +39,9 @@ class Fetched:
 
 
 def show(contract: Contract, key: str, url: str, registry_name: str, address: Registry | None) -> Shown:
-    """The schema of this id or GUID: as the ledger has it, else the registry. Raises BadInput where neither has it."""
+    """Return the schema of this id or GUID, from the ledger, else from the registry. Raises BadInput if neither
+    has it.
+    """
     name = name_in_ledger(registry_name, subject_of(contract))
     answers = SchemaAnswers(url, name)
     generation = answers.newest_generation(contract.pipeline)
@@ -61,9 +63,9 @@ def _asked(contract: Contract, key: str, address: Registry | None) -> WriterSche
 
 
 def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -> Fetched:
-    """Keep every version of the contract's subjects in the ledger, so that no run has to ask for it.
+    """Store every version of the contract's subjects in the ledger, so that no run has to query the registry for it.
 
-    Raises BadInput where the registry has another schema under an id than the ledger; RegistryAway, LedgerAway.
+    Raises BadInput if the registry has another schema under an id than the ledger; RegistryAway, LedgerAway.
     """
     from resources.registry.subjects import Subjects
 

@@ -1,4 +1,4 @@
-"""Gives the fields of a Protobuf contract numbers that nothing has ever used, and writes them into its file."""
+"""Assignment of unused numbers to the fields of a Protobuf contract, written into its file."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from platform_defs.schema_conversion.number_text import with_numbers
 if TYPE_CHECKING:
     from resources.registry.address import Registry
 
-# Whatever the file's history says of numbers: {property: fieldNumber, value: 3}, in one line or in two.
+# Numbers in the file's history: {property: fieldNumber, value: 3}, in one line or in two.
 _WRITTEN = re.compile(r"(?:fieldNumber|pathNumbers)['\"]?\s*,?\s*[-+]?\s*value['\"]?\s*:\s*(\[[\d,\s]*\]|\d+)")
 
 
 @dataclass(frozen=True)
 class Numbered:
-    """A contract whose fields have numbers, and those that were given now."""
+    """A contract whose fields have numbers, and the newly assigned ones."""
 
     contract: Contract
     assigned: tuple[Assigned, ...]
-    unasked: tuple[str, ...]  # who was not asked which numbers were used before
+    unasked: tuple[str, ...]  # systems that were not queried for used numbers
 
 
 def number_fields(contract: Contract, ledger_url: str | None, address: Registry | None) -> Numbered:
-    """Numbers for the fields that lack one, written into the contract's file: those of the registered schema, else new
-    ones, above all that git, the ledger and the registry have seen. Raises BadInput, LedgerAway, RegistryAway.
+    """Assign numbers to the fields that lack one, and write them into the contract's file: the registered schema's,
+    else new ones, higher than all used in git, the ledger and the registry. Raises BadInput, LedgerAway, RegistryAway.
     """
     known, used = dict[MessagePath, int](), set[int]()
     if address is not None:
@@ -63,7 +63,7 @@ def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
 
 
 def _registered(contract: Contract, address: Registry) -> tuple[dict[MessagePath, int], set[int]]:
-    """The numbers of the subject's newest version by path, and all that any version has."""
+    """Return the numbers of the subject's newest version by path, and all numbers of any version."""
     from platform_defs.schema_conversion.from_protobuf import from_protobuf
     from resources.registry.subjects import Subjects
 
@@ -77,7 +77,7 @@ def _registered(contract: Contract, address: Registry) -> tuple[dict[MessagePath
 
 
 def _in_ledger(contract: Contract, url: str | None) -> Iterator[int]:
-    """What contracts that were applied have used."""
+    """Yield the numbers in applied contracts."""
     if url is None:
         return
     from resources.postgres.ledger.contract_ledger import ContractLedger
@@ -94,7 +94,7 @@ def _in_ledger(contract: Contract, url: str | None) -> Iterator[int]:
 
 
 def _in_git(path: Path | None) -> Iterator[int]:
-    """What the file's history has used; nothing where there is no repository."""
+    """Yield the numbers in the file's history; nothing without a repository."""
     if path is None or not path.exists():
         return
     yield from _numbers(path.read_text(encoding="utf-8"))

@@ -1,9 +1,10 @@
-"""The gate against the registry: does every schema of the subject fit the contract, and the contract's own the subject?
+"""The gate against the registry: every schema of the subject must fit the contract, and the contract's own the subject.
 
 (a) Each of the newest versions of the subject, and each schema that messages named, must resolve to the contract by
-Tidegate's own resolver, logical types included: a registry takes a decimal of another scale for compatible.
-(b) The registry must take the schema that the contract exports as the next version, unless the contract's compatibility
-is NONE: then producers decide about the schema.
+Tidegate's own resolver, logical types included: registries treat a decimal of another scale as compatible.
+
+(b) The registry must accept the schema that the contract exports as the next version, unless the contract's
+compatibility is NONE: then producers decide about the schema.
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ from resources.endpoints import ledger_if_any, registry_alone
 from resources.process.settings import settings
 from resources.registry.address import Registry
 
-MAX_VERSIONS = 100  # of a subject, the newest: a gate that asks for thousands would not end in time
+MAX_VERSIONS = 100  # of a subject, the newest: a gate that reads thousands would not end in time
 
 
 @dataclass(frozen=True)
 class RegistryGate:
-    """Asks the registry, and the ledger where there is one."""
+    """The check against the registry, and the ledger if there is one."""
 
     @cached_property
     def address(self) -> Registry:
@@ -35,7 +36,7 @@ class RegistryGate:
         return ledger_if_any()
 
     def check(self, contract: Contract) -> Checked:
-        """What is wrong with it; `not asked` where the registry is away."""
+        """Return the result for the contract; `not asked` if the registry is away."""
         try:
             found, unasked = self._survey(contract)
             skips = contract.wire.other_records == "skip"
@@ -49,7 +50,7 @@ class RegistryGate:
         return Checked(contract.pipeline, contract.path, result, problems=problems, notices=notices)
 
     def _survey(self, contract: Contract) -> tuple[SchemaSurvey, list[str]]:
-        """Without a ledger, what it would have said is left out, and that is said."""
+        """Return the schemas, and notices; without a ledger its schemas are missing, and a notice says so."""
         name = settings().registry_name
         try:
             found = survey(contract, self.address, self.ledger_url, name, MAX_VERSIONS)
@@ -59,7 +60,7 @@ class RegistryGate:
             return found, [*_older(found), f"the ledger was not asked: {error}"]
 
     def _refused(self, contract: Contract) -> tuple[list[str], list[str]]:
-        """Why the registry would not take the contract's own schema; and why it was not asked."""
+        """Return why the registry would not accept the contract's own schema; and why it was not queried."""
         from resources.registry.subjects import Subjects
 
         if contract.wire.compatibility == "NONE":

@@ -1,4 +1,4 @@
-"""The schemas of a contract's subject and those that its messages named: which of them fit the contract."""
+"""The schemas of a contract's subject and of its messages, and if they fit the contract."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class WriterFit:
-    """A schema, where it was met, and whether messages of it can become rows."""
+    """A schema, its source, and if its messages can become rows."""
 
     key: str  # the registry's id, or a GUID
     format: str
     fit: Fit
-    reason: str  # why it does not fit, or which record it is of; empty where it fits
-    version: int | None = None  # of the subject; None: messages named it, and the subject does not have it
+    reason: str  # why it does not fit, or the record it is of; empty if it fits
+    version: int | None = None  # of the subject; None: only messages named it
     generation: int | None = None  # of the registry; None: no message has named it
     messages: int = 0
     first_batch: int | None = None
@@ -42,7 +42,7 @@ class WriterFit:
 
     @property
     def place(self) -> str:
-        """The schema in a sentence."""
+        """The schema as a clause of a sentence."""
         version = f"version {self.version} (id {self.key})" if self.version is not None else f"schema {self.key}"
         if not self.messages:
             return f"{version}, which no message has named"
@@ -51,18 +51,18 @@ class WriterFit:
 
 @dataclass(frozen=True)
 class SchemaSurvey:
-    """What the registry and the ledger have."""
+    """The schemas in the registry and the ledger."""
 
     subject: str
-    schemas: tuple[WriterFit, ...]  # versions first, ascending, then those that only messages named
-    unasked: tuple[str, ...] = ()  # who was not asked, and why
-    older: int = 0  # versions that were not looked at
+    schemas: tuple[WriterFit, ...]  # versions first, ascending, then schemas that only messages named
+    unasked: tuple[str, ...] = ()  # systems that were not queried
+    older: int = 0  # versions that were not read
 
 
 def survey(
     contract: Contract, address: Registry | None, ledger_url: str | None, registry_name: str, most: int | None = None
 ) -> SchemaSurvey:
-    """Each version of the subject, or the newest `most` of them, and each schema that messages named, against the
+    """Compare each version of the subject, or the newest `most`, and each schema that messages named, with the
     contract.
 
     Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
@@ -81,7 +81,7 @@ def survey(
 
 
 def subject_of(contract: Contract) -> str:
-    """Raises BadInput for a contract whose messages name no schema of a registry."""
+    """Return the subject. Raises BadInput for a contract whose messages name no schema of a registry."""
     if contract.wire.framed:
         return contract.wire.subject
     file = str(contract.path) if contract.path else None
@@ -89,7 +89,7 @@ def subject_of(contract: Contract) -> str:
 
 
 def _registered(contract: Contract, address: Registry, most: int | None) -> tuple[Sequence[Version], int]:
-    """The newest versions, and how many older ones there are."""
+    """Return the newest versions, and the number of older ones."""
     from resources.registry.subjects import Subjects
 
     subject, subjects = contract.wire.subject, Subjects(address)
@@ -108,7 +108,7 @@ def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[N
 
 @dataclass(frozen=True)
 class _Fits:
-    """Finds out what fits the contract."""
+    """The comparison of schemas with the contract."""
 
     contract: Contract
 

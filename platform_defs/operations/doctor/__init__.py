@@ -1,1 +1,1 @@
-"""`tidegate doctor`: looks at every system at the same time, and hands what it saw to platform_defs/doctor/."""
+"""`tidegate doctor`: checks every system at the same time, and passes the facts to platform_defs/doctor/."""

@@ -1,4 +1,4 @@
-"""Several looks at the same time, none of which can hold up the others or the end."""
+"""Concurrent checks, none of which can block the others or the end."""
 
 import queue
 import threading
@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 def at_once(looks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T | None]:
-    """What each look gives, by name; None for one that gives nothing in so many seconds. Raises what a look raises.
+    """Return the result of each check by name; None if it has none within `seconds`. Raises the error of a check.
 
-    Threads that nothing waits for: a system call that hangs (a name service, a database behind a dead network) cannot
-    be ended, and a pool would wait for it when the process ends.
+    Daemon threads, because a system call that hangs (a name service, a database behind a dead network) cannot be ended,
+    and a pool would wait for it when the process ends.
     """
     answers = queue.SimpleQueue[tuple[str, T | None, BaseException | None]]()
     for name, look in looks.items():
@@ -34,5 +34,5 @@ def at_once(looks: Mapping[str, Callable[[], T]], seconds: float) -> dict[str, T
 def _ask(name: str, look: Callable[[], T], answers: "queue.SimpleQueue[tuple[str, T | None, BaseException | None]]"):
     try:
         answers.put((name, look(), None))
-    except BaseException as error:  # noqa: BLE001  # raised again by whoever asked
+    except BaseException as error:  # noqa: BLE001  # raised again by `at_once`
         answers.put((name, None, error))

@@ -1,4 +1,4 @@
-"""Everything that `tidegate doctor` looks at. Kafka, Postgres, Spark, Java and the disk are looked at side by side."""
+"""All checks of `tidegate doctor`: Kafka, Postgres, Spark, Java and the disk, concurrently."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -20,20 +20,20 @@ from platform_defs.operations.doctor.at_once import at_once
 from platform_defs.operations.doctor.kafka import QUIET, KafkaExamination
 from resources.postgres.ledger.answers import PipelineStatus
 
-UNANSWERED = 10  # times the time-out: of the questions to one system that may follow one another
+UNANSWERED = 10  # times the time-out: for consecutive requests to one system
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What to look at, and for how long.
+    """The systems to check, and the time-out.
 
-    `bootstrap` and `postgres_url` are None where the embedded server is wanted and is not running. `source` names the
-    setting that `bootstrap` is from. `write`: a topic to write one message to. `seconds`: for each thing that is asked.
+    `bootstrap` and `postgres_url` are None if the embedded server is wanted and is not running. `source` names the
+    setting of `bootstrap`. `write`: a topic to write one message to. `seconds`: for each request.
     """
 
     bootstrap: str | None
     source: str
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     postgres_url: str | None = field(repr=False)
     contracts: Contracts
     spark_master: str | None
@@ -43,7 +43,7 @@ class Examination:
     seconds: float = 3.0
 
     def findings(self) -> list[Finding]:
-        """All findings, system by system. Raises BadInput for what the caller has written wrongly."""
+        """Return all findings, system by system. Raises BadInput for invalid settings."""
         looks: dict[str, Callable[[], list[Finding]]] = {
             "kafka": self._kafka,
             "postgres": self._postgres,
@@ -87,7 +87,9 @@ class Examination:
         ]
 
     def _pipelines(self) -> list[Finding]:
-        """Nothing where the ledger cannot be read: the findings about Postgres say why."""
+        """Return the findings about pipelines; none if the ledger cannot be read: the findings about Postgres report
+        that.
+        """
         if self.postgres_url is None:
             return []
         from resources.postgres.ledger.ledger import Ledger
@@ -101,7 +103,7 @@ class Examination:
         return [*pipelines.findings(states, self._topic_ids({one.topic for one in states if one.read_topic_id}))]
 
     def _topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
-        """None of another cluster's: the brokers of `--bootstrap` may be anywhere."""
+        """Return the topics' ids; none from another cluster: the brokers of `--bootstrap` may be anywhere."""
         from resources.kafka.doctor.topic_states import topic_ids
 
         if self.bootstrap is None or self.source == "--bootstrap":
@@ -175,7 +177,7 @@ def _not_running(system: str) -> Finding:
 
 
 def _no_postgres(refused: TidegateError) -> Finding:
-    said = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never hold the password
+    said = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
     return error(
         "postgres",
         "connection",

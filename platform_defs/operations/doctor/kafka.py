@@ -1,4 +1,4 @@
-"""Looks at Kafka: every address, then the topics of the pipelines, then reading and writing for a trial."""
+"""The checks of Kafka: every address, then the topics of the pipelines, then test reads and writes."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,22 +20,24 @@ from resources.kafka.doctor.addresses import Visitor
 from resources.kafka.doctor.topic_states import topic_states
 from resources.kafka.doctor.trial import Trial
 
-PORT = 9092  # librdkafka's, where an address has none
-QUIET = {"log_level": "0"}  # what librdkafka would print of its connections is in the findings
+PORT = 9092  # librdkafka's, if an address has none
+QUIET = {"log_level": "0"}  # the findings report librdkafka's connection errors
 
 
 @dataclass(frozen=True)
 class KafkaExamination:
-    """`options` are librdkafka's, with `bootstrap.servers`, which `source` names."""
+    """The checks of one cluster. `options` are librdkafka's, with `bootstrap.servers`, which `source` names."""
 
     source: str
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     contracts: Sequence[Contract]
     write: str | None
     seconds: float
 
     def findings(self) -> list[Finding]:
-        """Raises BadInput: an address that is none, a certificate that cannot be read, a topic not to be written to."""
+        """Return all findings. Raises BadInput for an invalid address, an unreadable certificate, or a topic that must
+        not be written to.
+        """
         self._refuse_to_write_to_a_pipelines_topic()
         looks = self.addresses()
         found = cluster.findings(looks)
@@ -48,7 +50,7 @@ class KafkaExamination:
         return [*found, *self._tried(options, None if untried else reached)]
 
     def _tried(self, options: Mapping[str, str], reached: Collection[int] | None) -> Iterator[Finding]:
-        """What clients of librdkafka's come to. `reached`: the brokers to read from; None for all."""
+        """Yield the findings of librdkafka's clients. `reached`: the brokers to read from; None for all."""
         looks = self._topics(options)
         yield from topics.findings(looks)
         yield from _throttled(options)
@@ -57,7 +59,7 @@ class KafkaExamination:
         yield from self._writing(options)
 
     def addresses(self) -> Looks:
-        """Every bootstrap address, and every one that brokers tell clients of; each once, all at the same time."""
+        """Check every bootstrap address, and every advertised one; each once, all concurrently."""
         visitor = Visitor(self.options, self.seconds)
         bootstrap = _look(visitor, _addresses(self.options["bootstrap.servers"], self.source))
         wanted = {broker.address for broker, _ in cluster.told(bootstrap.values())}
@@ -105,7 +107,7 @@ class KafkaExamination:
 
 
 def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:
-    """Throttles that a reassignment has left; nothing where the user may not see all that it takes to know."""
+    """Yield a warning about throttles left by a reassignment; none if the user lacks the rights to know."""
     with suppress(TidegateError):
         seen = Look(options).observe()
         if seen.throttled and not seen.moving and not seen.unknown and seen.quorum is not None:

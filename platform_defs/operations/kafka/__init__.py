@@ -1,1 +1,1 @@
-"""Consumer groups, topics and single messages: what the commands of cli/kafka do."""
+"""Consumer groups, topics and single messages: the operations behind the commands of cli/kafka."""

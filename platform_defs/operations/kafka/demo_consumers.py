@@ -21,30 +21,31 @@ from resources.postgres.session.connection import Connection, connect, database_
 PATIENCE = 60.0  # seconds without a message
 POST = "INSERT INTO tidegate_demo.postings (semantics, transfer, account, amount) VALUES (%s, %s, %s, %s)"
 POSITION = "SELECT next_offset FROM tidegate_demo.positions WHERE partition = 0"
-# As the engine's: it touches one row, or another process has moved the position and nothing may be committed.
+# As in the engine: it touches one row, or another process has moved the position and nothing may be committed.
 MOVE = "UPDATE tidegate_demo.positions SET next_offset = %s WHERE partition = 0 AND next_offset = %s"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a process consumes: the topic's one partition up to the offset `end`. `options` are librdkafka's."""
+    """The work of one process: to consume the topic's one partition up to the offset `end`. `options` are
+    librdkafka's.
+    """
 
     semantics: Semantics
     topic: str
     group: str
     end: int
-    crashes: Sequence[Crash]  # that have not happened yet
-    options: Mapping[str, Any] = field(repr=False)  # they may hold a password
-    postgres_url: str = field(repr=False)  # it holds the password
+    crashes: Sequence[Crash]  # still to come
+    options: Mapping[str, Any] = field(repr=False)  # they may contain a password
+    postgres_url: str = field(repr=False)  # it contains the password
 
 
 def run(task: Task, answer: Pipe) -> None:
-    """Consume as the task says, in a process of its own, which ends with exit code 0 at the end of the topic.
+    """Consume as in `task`, in a process of its own, which ends with exit code 0 at the end of the topic.
 
-    At the first crash of the task that it comes to, it sends the crash and kills itself (SIGKILL). An error of ours is
-    sent as well.
+    At its first crash of the task, it sends the crash and kills itself (SIGKILL). It also sends errors of ours.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the process that has started this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent process
     try:
         with database_errors(), connect(task.postgres_url, "tidegate demo consumer") as session:
             process = Process(task=task, answer=answer, session=session)
@@ -61,14 +62,14 @@ def run(task: Task, answer: Pipe) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """What one process works with."""
+    """The state of one process."""
 
     task: Task
     answer: Pipe
     session: Connection  # in autocommit
 
     def consume_at_most_once(self) -> None:
-        """As most consumers are written: librdkafka commits what it has handed over, by a timer."""
+        """Consume as most programs do: librdkafka commits delivered offsets by a timer."""
         consumer = self._consumer({"enable.auto.commit": True, "auto.commit.interval.ms": 100})
         consumer.subscribe([self.task.topic])
 
@@ -81,7 +82,7 @@ class Process:
         consumer.close()
 
     def consume_at_least_once(self) -> None:
-        """Commits each batch when it is handled."""
+        """Consume, and commit each batch after it is handled."""
         consumer = self._consumer({"enable.auto.commit": False})
         consumer.subscribe([self.task.topic])
         for batch in self._batches(consumer):
@@ -91,7 +92,7 @@ class Process:
         consumer.close()
 
     def consume_exactly_once(self) -> None:
-        """The engine's way: the position is a row of the database that has the postings, and moves with them."""
+        """Consume as the engine does: the position is a row in the database of the postings, and moves with them."""
         consumer = self._consumer({"enable.auto.commit": False})
         ((position,),) = self.session.execute(POSITION).fetchall()
         consumer.assign([TopicPartition(self.task.topic, 0, position)])
@@ -105,7 +106,7 @@ class Process:
         consumer.close()
 
     def _handle(self, message: Message, before_crash: Callable[[Message], None] = lambda _: None) -> None:
-        """Write two postings, in a transaction of each where the caller has not begun one."""
+        """Write two postings, each in its own transaction unless the caller has begun one."""
         transfer = Transfer.from_message(message.value() or b"")
 
         def perhaps_crash(place: Place) -> None:
@@ -129,7 +130,7 @@ class Process:
                 **self.task.options,
                 "group.id": self.task.group,
                 "group.protocol": "classic",
-                "group.instance.id": "1",  # the process that is started again takes the place of the killed one at once
+                "group.instance.id": "1",  # the restarted process replaces the killed one at once
                 "session.timeout.ms": 6_000,  # the least that brokers allow: the group is soon empty, and deleted
                 "auto.offset.reset": "earliest",
                 "enable.partition.eof": True,
@@ -138,7 +139,7 @@ class Process:
         )
 
     def _batches(self, consumer: Consumer) -> Generator[list[Message]]:
-        """The messages that the consumer gets, up to the end. Raises BrokerAway, AccessDenied."""
+        """Yield the consumer's messages, up to the end. Raises BrokerAway, AccessDenied."""
         received, reached = time.monotonic(), False
         while not reached:
             polled = consumer.consume(BATCH, timeout=0.5)
@@ -153,7 +154,7 @@ class Process:
                 raise BrokerAway(f"no message of {self.task.topic} within {PATIENCE:.0f} s. Is Kafka up?")
 
     def _is_end(self, error: KafkaError, message: Message) -> bool:
-        """Return True for the end of what there is to read. Raises what only a person can correct; the rest passes."""
+        """Return True at the end of the topic. Raises errors that only a user can fix; ignores others."""
         if error.code() == KafkaError._PARTITION_EOF:  # pyright: ignore[reportPrivateUsage]  # it has no other name
             return _offset(message) >= self.task.end
         needed = Right("topic", self.task.topic, ("Read",)), right_on_group(self.task.group)

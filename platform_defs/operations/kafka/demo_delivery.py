@@ -36,15 +36,15 @@ LIMIT = 120.0  # seconds for one process, which takes one or two
 
 Show = Callable[[str], None]
 
-# Forks the consumers from a process that has imported what they need, and has no client of Kafka. They run the program
-# `tidegate` up to its main as well, which imports typer and rich.
+# Forks the consumers from a process that has their imports, and no Kafka client. They also run the program `tidegate`
+# up to its main, which imports typer and rich.
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([demo_consumers.__name__, "typer", "rich.table"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeliveryReport:
-    """What the consumers have made of the transfers. `left`: what could not be deleted, and why, as sentences."""
+    """The results of the consumers. `left`: sentences about what could not be deleted, and why."""
 
     seed: int
     crashes: Sequence[Crash]
@@ -53,7 +53,7 @@ class DeliveryReport:
     left: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate demo delivery -o json` prints."""
+        """Return the document that `tidegate demo delivery -o json` prints."""
         return {
             "seed": self.seed,
             "batch": BATCH,
@@ -74,9 +74,9 @@ class DeliveryDemo:
     keep: bool = False
 
     def run(self) -> DeliveryReport:
-        """Send the transfers, let each consumer read them, and count what became of them.
+        """Send the transfers, let each consumer read them, and count the results.
 
-        Raises BadInput for a topic or schema that another program has made, AccessDenied, BrokerAway, LedgerAway.
+        Raises BadInput for a topic or schema of another program, AccessDenied, BrokerAway, LedgerAway.
         """
         started, left = time.monotonic(), list[str]()
         forkserver.ensure_running()  # it imports meanwhile
@@ -105,7 +105,7 @@ class DeliveryDemo:
         return DemoTopic(options=self.endpoints.kafka_options(), name=TOPIC, partitions=1, groups=groups)
 
     def _remove_earlier(self, schema: DemoSchema) -> None:
-        """Delete the topic of a run that was kept or killed. Its schema is replaced."""
+        """Delete the topic of an earlier run that was kept or killed. Its schema is replaced."""
         if (topic_id := schema.earlier_topic()) is not None:
             self.show(f"deleting the topic {TOPIC} of an earlier run, whose tables are in the schema {SCHEMA}")
             self._topic.delete_topic(topic_id)
@@ -119,7 +119,7 @@ class DeliveryDemo:
         self.show(f"{plural(len(wanted), 'transfer')} sent to {TOPIC}")
 
     def _consume(self, semantics: Semantics, schema: DemoSchema) -> Outcome:
-        """Start the consumer again and again, until it has read everything."""
+        """Restart the consumer until it has read everything."""
         started, left = time.monotonic(), list(crashes(self.seed))
         while (crash := self._run_process(semantics, left)) is not None:
             self.show(f"{name_of(semantics)}: killed at {crash}")
@@ -170,5 +170,5 @@ class DeliveryDemo:
 
 
 def name_of(semantics: Semantics) -> str:
-    """The semantics, as a person reads them."""
+    """Return the semantics in words."""
     return semantics.replace("_", " ")

@@ -36,7 +36,7 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsReport:
-    """What the groups have received. `left`: what could not be deleted, and why, as sentences."""
+    """The messages that the groups received. `left`: sentences about what could not be deleted, and why."""
 
     sent: int
     groups: Sequence[GroupTotal]
@@ -44,7 +44,7 @@ class GroupsReport:
     left: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate demo groups -o json` prints, without the rebalances."""
+        """Return the document that `tidegate demo groups -o json` prints, without the rebalances."""
         return {
             "topic": TOPIC,
             "partitions": PARTITIONS,
@@ -57,7 +57,7 @@ class GroupsReport:
 
 @dataclass
 class Observations:
-    """What the threads of the demo report. A thread that fails reports its error, which ends the demo."""
+    """The reports of the demo's threads. A thread that fails reports its error, which ends the demo."""
 
     assigned: dict[str, Sequence[int] | None] = field(default_factory=dict[str, Sequence[int] | None])
     since: dict[str, Counter[int]] = field(default_factory=dict[str, Counter[int]])  # messages, by partition
@@ -66,32 +66,32 @@ class Observations:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def assign(self, consumer: str, partitions: Sequence[int] | None) -> None:
-        """A consumer has these partitions now; None: it is waiting for some."""
+        """Record a consumer's partitions; None: it is waiting for some."""
         with self.changed:
             self.assigned[consumer], self.since[consumer] = partitions, Counter()
             self.changed.notify_all()
 
     def leave(self, consumer: str) -> None:
-        """A consumer has left its group."""
+        """Record that a consumer has left its group."""
         with self.changed:
             self.assigned.pop(consumer)
             self.changed.notify_all()
 
     def receive(self, group: str, consumer: str, partition: int, order: int) -> None:
-        """A consumer has received a message."""
+        """Record that a consumer has received a message."""
         with self.changed:
             self.since[consumer][partition] += 1
             self.orders[group][order] += 1
             self.changed.notify_all()
 
     def fail(self, error: TidegateError) -> None:
-        """A thread cannot go on."""
+        """Record the error of a thread that cannot continue."""
         with self.changed:
             self.error = error
             self.changed.notify_all()
 
     def wait_until(self, what: str, seen: Callable[[], bool]) -> list[Assignment]:
-        """Wait for what the threads report. Return the assignments of that moment, by consumer.
+        """Wait until `seen` is true of the reports. Return the assignments of that moment, by consumer.
 
         Raises a thread's error, and BrokerAway after LIMIT seconds.
         """
@@ -117,12 +117,12 @@ class Member(threading.Thread):
         observed.assign(name, None)
 
     def leave(self) -> None:
-        """Have it leave the group: Kafka need not wait for its session to time out."""
+        """Make it leave the group, so that Kafka need not wait for its session to time out."""
         self._leaving.set()
 
     @override
     def run(self) -> None:
-        """Receive messages until it is to leave."""
+        """Receive messages until `leave` is called."""
         try:
             with closing(self._consumer()) as consumer:
                 consumer.subscribe([TOPIC], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
@@ -142,7 +142,7 @@ class Member(threading.Thread):
                 "group.id": self._group,
                 "group.protocol": "classic",
                 "partition.assignment.strategy": "range",
-                "session.timeout.ms": 6_000,  # the least that brokers allow: a demo that was killed is soon forgotten
+                "session.timeout.ms": 6_000,  # the brokers' minimum: a killed demo's members are soon removed
                 "heartbeat.interval.ms": 500,  # with its next heartbeat, a member learns of a rebalance
                 "auto.offset.reset": "earliest",
             }
@@ -155,7 +155,7 @@ class Member(threading.Thread):
         self._observed.assign(self.name, None)
 
     def _poll(self, consumer: Consumer) -> None:
-        """Raises AccessDenied."""
+        """Receive a message, if there is one. Raises AccessDenied."""
         if (message := consumer.poll(0.1)) is None:
             return
         if (error := message.error()) is None:
@@ -168,7 +168,7 @@ class Member(threading.Thread):
 
 
 class OrderSender(threading.Thread):
-    """Sends orders to each partition in turn, until it is ended."""
+    """A sender of orders to each partition in turn, until `end` is called."""
 
     def __init__(self, options: Mapping[str, Any], observed: Observations) -> None:
         super().__init__(name="orders", daemon=True)
@@ -177,7 +177,7 @@ class OrderSender(threading.Thread):
         self._ended = threading.Event()
 
     def end(self) -> None:
-        """Have it end, and wait until all that was sent is acknowledged."""
+        """Make it end, and wait until all messages are acknowledged."""
         self._ended.set()
         self.join(CLOSING)
 
@@ -198,15 +198,15 @@ class OrderSender(threading.Thread):
 class GroupsDemo:
     """The demo on the Kafka of `options`, librdkafka's."""
 
-    options: Mapping[str, Any] = field(repr=False)  # they may hold a password
+    options: Mapping[str, Any] = field(repr=False)  # they may contain a password
     show: Show
     observed: Observations = field(default_factory=Observations)
 
     def run(self) -> Generator[Rebalance | GroupsReport]:
-        """Yield each rebalance when it is over, and at the end the report. Close the generator, or what it has made
-        stays.
+        """Yield each rebalance when it is over, then the report. Close the generator to delete the demo's topic and
+        groups.
 
-        Raises BadInput for a topic that another program has made, AccessDenied, BrokerAway.
+        Raises BadInput for a topic of another program, AccessDenied, BrokerAway.
         """
         started, left = time.monotonic(), list[str]()
         topic = DemoTopic(options=self.options, name=TOPIC, partitions=PARTITIONS, groups=(BILLING, AUDIT))
@@ -245,7 +245,7 @@ class GroupsDemo:
 
     @contextmanager
     def _members(self) -> Generator[list[Member]]:
-        """Those that are in the list after the block leave their groups."""
+        """Yield a list; members that are in it after the block leave their groups."""
         members = list[Member]()
         try:
             yield members

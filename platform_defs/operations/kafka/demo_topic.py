@@ -1,4 +1,4 @@
-"""The topic and the consumer groups of a demo: made for it, and deleted when it ends, however it ends."""
+"""The topic and the consumer groups of a demo: created for it, and deleted at its end in every case."""
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -27,16 +27,16 @@ Show = Callable[[str], None]
 class DemoTopic:
     """A topic and the groups that read it. `options` are librdkafka's. Raises BrokerAway, AccessDenied."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     name: str
     partitions: int
     groups: Sequence[str]
 
     @contextmanager
     def made(self, show: Show, left: list[str], *, keep: bool = False) -> Generator[str]:
-        """Make the topic, yield its id, and delete it and the groups after the block, unless they are to be kept.
+        """Create the topic, yield its id, and delete it and the groups after the block, unless `keep`.
 
-        What cannot be deleted is shown, and added to `left` as a sentence. Raises BadInput for a topic that exists.
+        Failures to delete are shown, and added to `left` as sentences. Raises BadInput for a topic that exists.
         """
         if TopicAdmin(self.options).topic_id(self.name) is not None:
             raise BadInput(
@@ -44,7 +44,7 @@ class DemoTopic:
                 "could delete the topic. Wait until the other has ended, or delete the topic: "
                 f"tidegate topics delete {self.name} --confirm {self.name}"
             )
-        self.delete_groups()  # of a run that was killed: their offsets are those of another topic
+        self.delete_groups()  # of a killed run: their offsets belong to another topic
         topic_id = self._create()
         try:
             yield topic_id
@@ -60,9 +60,9 @@ class DemoTopic:
             TopicAdmin(self.options).delete(self.name, topic_id)
 
     def delete_groups(self) -> None:
-        """Delete the groups that exist. Waits until those whose consumers have just ended have no members.
+        """Delete the groups that exist. Waits until groups whose consumers have just ended have no members.
 
-        Raises BadInput for one that has members after EMPTY seconds.
+        Raises BadInput for a group that has members after EMPTY seconds.
         """
         admin, until = admin_client(self.options), time.monotonic() + EMPTY
         while left := self._existing_groups(admin, until):
@@ -77,10 +77,10 @@ class DemoTopic:
             time.sleep(BETWEEN)
 
     def _existing_groups(self, admin: Any, until: float) -> list[str]:
-        """Those of `groups` that exist. Raises BrokerAway where a broker does not answer.
+        """Return the `groups` that exist. Raises BrokerAway if a broker does not answer.
 
-        librdkafka ends the process if it is to delete a group whose coordinator it does not find within the time for
-        the request (https://github.com/confluentinc/librdkafka/issues/4605). A group that is listed has one.
+        librdkafka ends the process if it deletes a group whose coordinator it does not find within the request's
+        time-out (https://github.com/confluentinc/librdkafka/issues/4605). A listed group has one.
         """
         while True:
             try:
@@ -109,7 +109,7 @@ class DemoTopic:
 
 
 def delete_or_note(delete: Callable[[], None], show: Show, left: list[str]) -> None:
-    """Delete something. If that fails, show why, and add it to `left`: the demo's result is not lost by it."""
+    """Call `delete`. If it fails, show the error and add it to `left`, so that the demo's result is not lost."""
     try:
         delete()
     except TidegateError as error:
@@ -118,12 +118,12 @@ def delete_or_note(delete: Callable[[], None], show: Show, left: list[str]) -> N
 
 
 def right_on_group(group: str) -> Right:
-    """What a demo needs on a group: to join it, to commit its offsets, to delete it."""
+    """Return a demo's rights on a group: to join it, to commit its offsets, to delete it."""
     return Right("group", group, ("Read", "Delete"))
 
 
 def _failure(future: Future[None]) -> KafkaError | None:
-    """Why a group is not deleted; None if it is, or does not exist."""
+    """Return why a group is not deleted; None if it is, or does not exist."""
     try:
         future.result()
     except KafkaException as error:

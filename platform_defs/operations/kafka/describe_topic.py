@@ -1,4 +1,6 @@
-"""One look at a topic: its partitions, files and settings, and what reads it. What Kafka does not answer is unknown."""
+"""Description of a topic: its partitions, files and settings, and its readers. Facts that Kafka does not return are
+unknown.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,13 +36,13 @@ Sizes = Mapping[tuple[int, int], int]  # bytes by broker and partition
 
 @dataclass(frozen=True)
 class TopicLook:
-    """Asks the cluster at `options`, librdkafka's, about one topic."""
+    """The queries about one topic to the cluster at `options`, librdkafka's."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     topic: str
 
     def describe(self, contracts: Contracts) -> TopicDescription:
-        """Return the topic. Raises TopicMissing, and BrokerAway where no broker answers at all."""
+        """Return the topic. Raises TopicMissing, and BrokerAway if no broker answers."""
         check_topic_name(self.topic)
         kafka, unknown = KafkaPartitions(self.options), list[str]()
         found = kafka.topics([self.topic])
@@ -71,7 +73,7 @@ class TopicLook:
             )
 
     def _groups(self) -> tuple[tuple[ReadingGroup, ...] | None, Sequence[str]]:
-        """Return the groups that read the topic, None if they are not known, and what is missing of them."""
+        """Return the groups that read the topic, None if they are not known, and sentences about missing facts."""
         client = KafkaGroups(self.options, PATIENCE)
         try:
             listing, found = read_groups(client)
@@ -94,7 +96,7 @@ class TopicLook:
         return groups, missing
 
     def _sizes(self, brokers: Sequence[int]) -> tuple[Sizes, Sequence[str]]:
-        """Return the bytes of each replica, and why they are not known of some brokers."""
+        """Return the bytes of each replica, and the reasons for missing brokers."""
         sizes, why = dict[tuple[int, int], int](), list[str]()
         for broker, answer in KafkaCluster(self.options, PATIENCE).log_dirs(brokers).items():
             if isinstance(answer, TidegateError):
@@ -120,7 +122,9 @@ def _or_unknown(ask: Callable[[], Found], unknown: list[str]) -> Found | None:
 def _partition(
     one: Partition, held: PartitionView | TidegateError | None, sizes: Sizes, home: Path | None
 ) -> DescribedPartition:
-    """`home`: of the embedded brokers, whose segments are files here; None for other brokers."""
+    """Return the described partition. `home`: the embedded brokers' folder, with their segment files; None for other
+    brokers.
+    """
     segments = {} if home is None else {at: segments_of(home, at, one.topic, one.number) for at in one.replicas}
     return DescribedPartition(
         number=one.number,

@@ -1,4 +1,4 @@
-"""Lists and describes consumer groups, moves their committed offsets, and deletes them."""
+"""Listing, description, reset and deletion of consumer groups."""
 
 import os
 import time
@@ -31,7 +31,7 @@ NO_OFFSETS = (
 
 @dataclass(frozen=True, kw_only=True)
 class CommittedGroup:
-    """A group and the offsets that it has committed. `problem`: why its members or its offsets are not known."""
+    """A group and its committed offsets. `problem`: why its members or its offsets are not known."""
 
     group: Group
     committed: Mapping[Place, int]
@@ -39,13 +39,13 @@ class CommittedGroup:
 
     @property
     def places(self) -> frozenset[Place]:
-        """The partitions that it reads: it has committed offsets of them, or its members have them."""
+        """The partitions that it reads: it has committed offsets there, or its members have them."""
         return self.group.assigned | frozenset(self.committed)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupProgress:
-    """A group and how far it has read. `pipeline`: the one of ours whose progress it shows."""
+    """A group and its progress. `pipeline`: the one of ours whose progress it shows."""
 
     group: Group
     partitions: tuple[GroupPartition, ...] = ()
@@ -58,18 +58,18 @@ class GroupProgress:
 
     @property
     def lag(self) -> int | None:
-        """Unread messages of all partitions whose lag is known; None where none is."""
+        """The unread messages of all partitions with known lag; None if none is known."""
         return total_lag(self.partitions)
 
     @property
     def expired(self) -> int:
-        """How many partitions it lags past retention in."""
+        """The number of partitions in which it lags past retention."""
         return sum(1 for one in self.partitions if one.expired)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupList:
-    """Groups by name, and what is missing of the answer, in sentences."""
+    """Groups by name, and sentences about what may be missing."""
 
     groups: tuple[GroupProgress, ...]
     incomplete: tuple[str, ...]
@@ -77,8 +77,8 @@ class GroupList:
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedGroup:
-    """A group in full. `seconds`: by partition, since the timestamp of the first unread message; a partition of which
-    that is not known is left out. `problems`: what is not known, and why.
+    """A group in full. `seconds`: by partition, the time since the timestamp of the first unread message, if known.
+    `problems`: unknown facts, and why.
     """
 
     progress: GroupProgress
@@ -88,8 +88,8 @@ class DescribedGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Reset:
-    """Committed offsets that are to be moved. `fingerprint`: of the offsets that are replaced, and of what they are
-    replaced by where that does not change by itself.
+    """Committed offsets to be moved. `fingerprint`: a hash of the replaced offsets, and of the target and the topics'
+    ids.
     """
 
     group: Group
@@ -103,14 +103,14 @@ class Reset:
 
 @dataclass(frozen=True, kw_only=True)
 class Deletion:
-    """A group that is to be deleted, with its committed offsets."""
+    """A group to be deleted, with its committed offsets."""
 
     progress: GroupProgress
     fingerprint: str
 
 
 def read_groups(client: KafkaGroups) -> tuple[Listing, tuple[CommittedGroup, ...]]:
-    """Every consumer group with its members and committed offsets, by name. Asks of all groups at once."""
+    """Return every consumer group with its members and committed offsets, by name. Queries all groups at once."""
     listing = client.listing()
     members = client.describe(name for name, one in listing.groups.items() if one.state != EMPTY)
     committed = client.committed(listing.groups)
@@ -144,13 +144,13 @@ def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Groups:
-    """Reads and changes groups. `pipelines`: the names of ours."""
+    """The operations on groups. `pipelines`: the names of ours."""
 
     client: KafkaGroups
     pipelines: Collection[str] = ()
 
     def list_all(self) -> GroupList:
-        """Every group; of those that are not of consumers the name, protocol and state. Raises BrokerAway."""
+        """Return every group; for other than consumer groups the name, protocol and state. Raises BrokerAway."""
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(self._others)
             listing, found = read_groups(self.client)
@@ -165,7 +165,7 @@ class Groups:
         return GroupList(groups=tuple(sorted(groups, key=lambda one: one.group.name)), incomplete=missing)
 
     def describe(self, name: str) -> DescribedGroup:
-        """The group with its members, lags and what is behind them. Raises BadInput where there is none."""
+        """Return the group with its members and lags, in messages and seconds. Raises BadInput if there is none."""
         found = self._existing(name)
         progress = self._progress(found, self.client.bounds(found.places))
         behind = {one.place: one.committed for one in progress.partitions if one.lag and not one.expired}
@@ -179,8 +179,8 @@ class Groups:
         return DescribedGroup(progress=progress, seconds=seconds, problems=problems)
 
     def propose_reset(self, name: str, topics: Sequence[str], numbers: Sequence[int], target: Target) -> Reset:
-        """Return what a reset would change in the partitions `numbers` of each topic: by default all, of the only
-        topic that the group reads.
+        """Return the changes of a reset in the partitions `numbers` of each topic: by default all, of the only topic
+        that the group reads.
 
         Raises BadInput for a group that has members, is one of ours or does not exist, and for offsets outside the log;
         TopicMissing.
@@ -213,12 +213,12 @@ class Groups:
         return Reset(group=found.group, changes=changes, fingerprint=fingerprint_of(shown))
 
     def reset(self, proposed: Reset) -> None:
-        """Commit the offsets. Kafka refuses it where a consumer has joined the group since: ChangedMeanwhile."""
+        """Commit the offsets. Raises ChangedMeanwhile if a consumer has joined the group since."""
         self.client.move(proposed.group.name, {(one.topic, one.partition): one.new for one in proposed.changes})
 
     def propose_deletion(self, name: str) -> Deletion:
-        """Return what deleting a group would lose. Raises BadInput for one that has members, keeps a record of ours, or
-        does not exist.
+        """Return the group to delete, with the offsets that would be lost. Raises BadInput for one that has members,
+        keeps a record of ours, or does not exist.
         """
         self._refuse_ours(name, reset=False)
         found = self._existing(name)
@@ -229,7 +229,7 @@ class Groups:
         return Deletion(progress=progress, fingerprint=fingerprint_of(shown))
 
     def delete(self, proposed: Deletion) -> None:
-        """Delete the group. Kafka refuses it where a consumer has joined it since: ChangedMeanwhile."""
+        """Delete the group. Raises ChangedMeanwhile if a consumer has joined it since."""
         self.client.delete(proposed.progress.group.name)
 
     def _progress(self, found: CommittedGroup, bounds: Mapping[Place, Bounds | TidegateError]) -> GroupProgress:
@@ -254,8 +254,8 @@ class Groups:
         return CommittedGroup(group=described, committed=committed)
 
     def _others(self) -> dict[str, Group]:
-        """The groups that are not of consumers: share and streams groups, and those of Kafka Connect."""
-        from resources.kafka.admin.cluster import KafkaCluster  # kafka-python, for this alone
+        """Return the groups that are not of consumers: share, streams and Kafka Connect groups."""
+        from resources.kafka.admin.cluster import KafkaCluster  # kafka-python, only for this
 
         found = KafkaCluster(self.client.options, self.client.timeout).groups()
         return {name: one for name, one in found.items() if one.type not in ("", "consumer")}
@@ -289,7 +289,7 @@ class Groups:
 
 
 def _refuse_active(group: Group) -> None:
-    """Raise BadInput where the group has members, or is about to."""
+    """Raise BadInput if the group has members, or is about to."""
     if not group.members and group.state == EMPTY:
         return
     named = "; ".join(map(str, group.members[:NAMED]))
@@ -306,7 +306,7 @@ Answer = TypeVar("Answer", Bounds, int)
 
 
 def _insist(answers: Mapping[Place, Answer | TidegateError]) -> dict[Place, Answer]:
-    """The answers. Raises the first error that is in the place of one."""
+    """Return the answers. Raises the first error among them."""
     found = dict[Place, Answer]()
     for place, answer in answers.items():
         if isinstance(answer, TidegateError):

@@ -1,4 +1,4 @@
-"""Where `tidegate send` takes values from: arguments, a file, standard input. Bounded memory, whatever their size."""
+"""The values of `tidegate send`: from arguments, a file or standard input. Bounded memory for any size."""
 
 import os
 import select
@@ -15,14 +15,14 @@ _CHUNK = 1 << 20  # bytes read at once
 
 @dataclass(frozen=True)
 class Line:
-    """One value. `number`: its place among the values, from 1."""
+    """A value. `number`: its place among the values, from 1."""
 
     number: int
     text: bytes
 
 
 class Lines(Protocol):
-    """Values in blocks. `noun` names one in a sentence; `streamed`: they can be read only once."""
+    """Values in blocks. `noun` is their name in a sentence; `streamed`: they can be read only once."""
 
     @property
     def noun(self) -> str: ...
@@ -35,7 +35,7 @@ class Lines(Protocol):
         ...
 
     def more_is_there(self) -> bool:
-        """Return True if the next block can be read without waiting for whoever writes it."""
+        """Return True if the next block can be read without waiting for its writer."""
         ...
 
 
@@ -58,7 +58,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class FileLines:
-    """The lines of a file; of a pipe, as of standard input."""
+    """The lines of a file; a pipe is read like standard input."""
 
     path: Path
     noun: str = "line"
@@ -96,7 +96,7 @@ class StreamLines:
         """See `Lines`."""
         try:
             return bool(select.select([self.stream], [], [], 0)[0])
-        except (OSError, ValueError):  # it is no file of the system
+        except (OSError, ValueError):  # it has no file descriptor
             return False
 
 
@@ -114,6 +114,6 @@ def _blocks(stream: BinaryIO) -> Iterator[Sequence[Line]]:
 
 
 def _some(stream: BinaryIO) -> bytes:
-    """Return what is there, and wait only where there is nothing; empty at the end."""
+    """Return the available bytes; wait only if there are none. Empty at the end."""
     read = getattr(stream, "read1", stream.read)
     return read(_CHUNK)

@@ -1,7 +1,7 @@
-"""What `tidegate send` makes of values: messages as the contract writes them, or why one would be a dead letter.
+"""Conversion of values to messages for `tidegate send`, by the contract, or the reason for a dead letter.
 
-Each message is decoded and checked by the engine's own reader before it is sent, so that what is refused here is what a
-run would refuse. A transform and the table may still refuse it later.
+The engine's own reader decodes and checks each message before it is sent, so that the refused ones are those that a run
+would refuse. A transform and the table may still refuse a message later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from platform_defs.formats.supported import decode
 from platform_defs.operations.kafka.lines import Line
 from platform_defs.producing.message import Message
 
-NOT_ENCODED = "NotEncoded"  # the error class of a document that the schema cannot represent
+NOT_ENCODED = "NotEncoded"  # error class: the schema cannot represent the document
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
@@ -50,7 +50,7 @@ class Refused:
 
 
 class Outgoing(NamedTuple):
-    """A message, and the number of the value that it was made of."""
+    """A message, and the number of its value."""
 
     number: int
     message: Message
@@ -58,7 +58,7 @@ class Outgoing(NamedTuple):
 
 @dataclass(frozen=True)
 class Unchecked:
-    """Makes messages of values as they are."""
+    """Converts values to messages unchanged."""
 
     key: bytes | None
     headers: Headers = ()
@@ -66,7 +66,7 @@ class Unchecked:
     null: bool = False
 
     def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]:
-        """Return a message for each value, `null`: without it. None is refused."""
+        """Return a message for each value; without the value if `null`. None is refused."""
         return [
             Outgoing(line.number, Message(None if self.null else line.text, self.key, self.headers, self.partition))
             for line in lines
@@ -75,7 +75,7 @@ class Unchecked:
 
 @dataclass(frozen=True)
 class Checked:
-    """Makes messages of JSON documents by the schemas of a contract, and refuses what would be a dead letter.
+    """Converts JSON documents to messages by a contract's schemas, and refuses those that would be dead letters.
 
     `key`: of each message; UTF-8 if keys are written with a schema. `null`: tombstones instead. Raises BadInput for a
     key or a header that cannot be sent.
@@ -96,7 +96,7 @@ class Checked:
             raise BadInput(f"{self._fault_of_key.message}{hint}. Nothing was sent", field=self.contract.pipeline)
 
     def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]:
-        """Return a message for each value, or why there is none. Blank lines are left out."""
+        """Return a message for each value, or why there is none. Blank lines are skipped."""
         made = [self._made(line) for line in lines if self.null or line.text.strip()]
         good = [item for item in made if isinstance(item, Outgoing)]
         faults = () if self.null and self._keyed else self._faults([item.message for item in good])
@@ -143,7 +143,7 @@ class Checked:
 
     @cached_property
     def _reader(self) -> FramedReader | None:
-        """What reads messages that are written with a schema; None for bare JSON."""
+        """The reader of messages that are written with a schema; None for bare JSON."""
         schemas = self.schemas
         if schemas is None:
             return None
@@ -158,7 +158,7 @@ class Checked:
 
     @cached_property
     def _fault_of_key(self) -> Fault | None:
-        """Why no message with this key becomes a row."""
+        """The reason why no message with this key becomes a row; None if there is none."""
         if not self._keyed:
             return None
         _, faults = key_texts(pa.array([self.key], pa.binary()))
@@ -189,7 +189,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class _AsRead:
-    """A message as a consumer would give it (formats.block.Message)."""
+    """A message as a consumer would return it (formats.blocks.block.Message)."""
 
     number: int
     message: Message

@@ -24,28 +24,28 @@ from resources.kafka.client.rights import Right
 from resources.kafka.data.source import READING, KafkaSource
 from resources.process.settings import settings
 
-POLL = 0.5  # seconds between two questions for new messages
-PARTITIONS_KNOWN = 30.0  # seconds after which a follower looks for added partitions
-FEW = 1_000  # up to so many messages of a partition, little more than these is fetched
+POLL = 0.5  # seconds between two queries for new messages
+PARTITIONS_KNOWN = 30.0  # seconds after which a follower queries added partitions
+FEW = 1_000  # messages of a partition; for up to this many, little more is fetched
 _FETCH_LITTLE: Mapping[str, int] = {"queued.min.messages": 1, "max.partition.fetch.bytes": 65_536}
 Note = Callable[[str], None]
 
 
 @dataclass
 class Peek:
-    """Reads messages that `selected` matches. `options` are librdkafka's; `note` gets sentences for the user.
+    """A reader of messages that `selected` matches. `options` are librdkafka's; `note` gets sentences for the user.
 
-    Messages of transactions that are open or were aborted are not read. Messages of one partition are in the order of
-    their offsets, those of several in the order of their timestamps within a turn (peek_ranges.turns).
+    Messages of open or aborted transactions are not read. Messages of one partition are in the order of their offsets,
+    those of several in the order of their timestamps within a turn (peek_ranges.turns).
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # they may contain a password
     selected: PeekFilter
     start: Start
     note: Note
     partitions: Sequence[int] = ()  # none: all
     limit: int | None = None  # messages to return
-    read: int = 0  # messages that were looked at
+    read: int = 0  # messages read
     returned: int = 0
     position: dict[int, int] = field(default_factory=dict[int, int])  # by partition, the next offset to read
 
@@ -54,18 +54,18 @@ class Peek:
         return self.selected.chosen.topic
 
     def messages(self) -> Iterator[PeekedMessage]:
-        """Yield messages up to the ends that the partitions have now.
+        """Yield messages up to the current ends of the partitions.
 
-        Raises BadInput for a topic, partition or offset that is not there; BrokerAway.
+        Raises BadInput for a topic, partition or offset that does not exist; BrokerAway.
         """
         held = self._held(self._described())
         self.position = self._starts(held, follows=False)
         yield from self._up_to({number: held[number] for number in self.position})
 
     def follow(self) -> Iterator[PeekedMessage]:
-        """As `messages`, and then new messages as they come, of added partitions too; without a start, new ones alone.
+        """Yield `messages`, then new messages as they come, of added partitions too; without a start, new ones alone.
 
-        Ends with the limit. Goes on after Kafka was away.
+        Ends at the limit. Continues after Kafka was away.
         """
         there, described_at = self._described(), time.monotonic()
         self.position = self._starts(self._held(there), follows=True)
@@ -104,8 +104,8 @@ class Peek:
             self.position |= {part.partition: part.until_offset for part in parts}
 
     def _matching(self, wanted: OffsetRange) -> list[PeekedMessage]:
-        """Return messages of the range that match, by offset, as many as are left to return. The range is read to its
-        end, so that its consumer reads the next one.
+        """Return matching messages of the range, by offset, up to the limit. The range is read to its end, so that its
+        consumer reads the next one.
         """
         found, most = list[PeekedMessage](), self._left
         for block in self._source.read(wanted):
@@ -117,7 +117,7 @@ class Peek:
 
     @property
     def _left(self) -> int | None:
-        """How many messages are left to return; None: any number."""
+        """The number of messages left to return; None: no limit."""
         return None if self.limit is None else self.limit - self.returned
 
     @property
@@ -131,13 +131,13 @@ class Peek:
         return KafkaSource(self.options, own={**READING, **(_FETCH_LITTLE if few else {})})
 
     def _described(self) -> Sequence[Partition]:
-        """Return the partitions to read. Raises TopicMissing, BadInput for one that is not there, BrokerAway."""
+        """Return the partitions to read. Raises TopicMissing, BadInput for one that does not exist, BrokerAway."""
         there = self._kafka.topics([self.topic], self._right).partitions
         wanted = check_partitions(self.topic, [item.number for item in there], self.partitions)
         return [item for item in there if item.number in wanted]
 
     def _held(self, partitions: Sequence[Partition]) -> dict[int, PartitionView]:
-        """Return the offsets of each partition. Raises BrokerAway where one has no leader."""
+        """Return the offsets of each partition. Raises BrokerAway if one has no leader."""
         found = self._kafka.bounds(partitions, self._right)
         held = {number: view for number, view in found.items() if not isinstance(view, TidegateError)}
         if without := sorted(found.keys() - held.keys()):
@@ -146,7 +146,7 @@ class Peek:
 
     @property
     def _right(self) -> Right:
-        """Return the right that is needed, as an error names it; Read includes Describe."""
+        """The right that is needed, as an error names it; Read includes Describe."""
         return Right("topic", self.topic, ("Read",))
 
     @property
@@ -154,7 +154,7 @@ class Peek:
         return KafkaPartitions(self.options)
 
     def _starts(self, held: Mapping[int, PartitionView], *, follows: bool) -> dict[int, int]:
-        """Return the first offset to read of each partition that is read."""
+        """Return the first offset to read of each partition."""
         start = self.start
         if start.last is not None:
             return {number: self._before_end(number, view, start.last) for number, view in held.items()}
@@ -184,7 +184,7 @@ class Peek:
         return held.low
 
     def _compare(self, held: Mapping[int, PartitionView]) -> None:
-        """Note offsets that were deleted before they were read. Raises BadInput where a partition ends before the
+        """Note offsets that were deleted before they were read. Raises BadInput if a partition ends before the
         position: its topic was created again, or its log was truncated.
         """
         for number, view in held.items():
@@ -200,8 +200,8 @@ class Peek:
 def filter_of(
     chosen: ChosenTopic, options: Mapping[str, str], key: str | None, where: str | None, note: Note
 ) -> PeekFilter:
-    """Return the filter that decodes by the topic's contract: its schemas come from the ledger, if there is one that
-    answers, and from the registry. `note` gets a sentence for the user.
+    """Return the filter that decodes by the topic's contract: its schemas come from the ledger, if one is available,
+    and from the registry. `note` gets a sentence for the user.
     """
     contract = chosen.contract
     if contract is None:

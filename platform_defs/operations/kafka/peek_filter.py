@@ -1,6 +1,6 @@
-"""From a block of messages to those that `tidegate peek` shows: decoded and checked by the contract, filtered, masked.
+"""The filter of `tidegate peek`: it decodes and checks a block of messages by the contract, selects and masks them.
 
-A message becomes a Python object once it is to be shown.
+A message becomes a Python object only if it is shown.
 """
 
 import os
@@ -39,18 +39,20 @@ _WITHOUT: Mapping[str, pa.DataType] = {"_value": pa.string()}
 
 @dataclass(frozen=True)
 class _Decoded:
-    """A block's messages by index: `row_of` is each message's row, -1 where it has none."""
+    """A block's messages by index: `row_of` is each message's row, -1 if it has none."""
 
     rows: pa.RecordBatch
     row_of: Any  # numpy, int64
     faults: Mapping[int, Fault]
     candidates: Any  # numpy, int64: of the messages with the wanted key
-    keys: Column | None = None  # as text, where a contract decodes them
+    keys: Column | None = None  # as text, if a contract decodes them
 
 
 @dataclass
 class PeekFilter:
-    """Selects messages of one topic. Raises BadInput for a `where` that is no expression over the topic's columns."""
+    """The selection of one topic's messages. Raises BadInput for a `where` that is no expression over the topic's
+    columns.
+    """
 
     chosen: ChosenTopic
     decoder: BlockDecoder | None  # None: there is no contract
@@ -74,7 +76,7 @@ class PeekFilter:
         self._where = None if self.where is None else _where(self.where, self._columns, hidden, why)
 
     def matching(self, partition: int, block: Block, most: int | None) -> list[PeekedMessage]:
-        """Return the first `most` messages of a block that match, all where None, by offset."""
+        """Return the first `most` messages of a block that match, all if None, by offset."""
         found = list[PeekedMessage]()
         for part, decoded in in_parts(block, partial(self._decode, partition)):
             indexes = decoded.candidates
@@ -106,7 +108,7 @@ class PeekFilter:
         return _Decoded(checked.rows, row_of, faults, candidates, keys and keys.texts)
 
     def _decoded_keys(self, partition: int, block: Block) -> KeyColumn | None:
-        """Return the keys where rows depend on them or a schema encodes them; None where they are bytes."""
+        """Return the keys if rows depend on them or a schema encodes them; None if they are bytes."""
         contract = self.contract
         if self.decoder is None or contract is None:
             return None
@@ -122,8 +124,8 @@ class PeekFilter:
         return np.asarray(pc.fill_null(pc.equal(known, os.fsencode(self.key)), False))
 
     def _frame(self, where: "Where", partition: int, block: Block, decoded: _Decoded) -> pa.RecordBatch:
-        """Return the columns that the expression may name, a row for each message of the block. Those of Tidegate's own
-        that it does not name are null: to make them takes a fifth of the time.
+        """Return the columns that the expression may name, with a row for each message of the block. Tidegate's own
+        columns are null if it does not name them: making them takes a fifth of the time.
         """
         row_of = np.asarray(decoded.row_of, np.int64)
         at: Any = pa.array(row_of, mask=row_of < 0)
@@ -159,7 +161,7 @@ class PeekFilter:
                 return _texts(block.values)
 
     def _shown(self, partition: int, block: Block, decoded: _Decoded, indexes: Sequence[int]) -> list[PeekedMessage]:
-        """Return messages as they may be shown, of these indexes."""
+        """Return the messages of these indexes as they may be shown."""
         with_rows = [index for index in indexes if decoded.row_of[index] >= 0]
         if not with_rows:
             return [self._message(partition, block, index, decoded, None) for index in indexes]
@@ -196,7 +198,7 @@ class PeekFilter:
         )
 
     def _masked(self, fault: Fault) -> Fault:
-        """Return the fault without what may not be shown."""
+        """Return the fault without values that must not be shown."""
         if self.contract is None:
             return fault
         (found,) = redacted(self.contract, [fault])
@@ -215,7 +217,7 @@ _NOTHING = pa.RecordBatch.from_pylist([], schema=pa.schema([]))
 
 
 def _texts(values: pa.BinaryArray) -> Column:
-    """Return the values as text, null where one is not UTF-8."""
+    """Return the values as text, null if not UTF-8."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

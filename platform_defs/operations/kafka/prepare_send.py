@@ -1,4 +1,4 @@
-"""What `tidegate send` checks before the first message is sent: the topic, the partition, the values."""
+"""The checks of `tidegate send` before the first message: the topic, the partition, the values."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from resources.unsent.sink import UnsentSink, sink
 
 SHOWN = 5  # refused values that an error names
 AS_THEY_ARE = "--unchecked sends bytes as they are"
-NEVER_CREATED = {"allow.auto.create.topics": False}  # librdkafka's producers create topics where brokers let them
+NEVER_CREATED = {"allow.auto.create.topics": False}  # librdkafka's producers create topics if brokers let them
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a user wants to send, and where: `name` is a topic or a pipeline. `null`: tombstones; `ids`: with the header
+    """A user's request to send. `name` is a topic or a pipeline. `null`: tombstones; `ids`: with the header
     tidegate-id.
     """
 
@@ -46,7 +46,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything that sending needs. `unsent`: what keeps messages that are not delivered; None without a contract."""
+    """Everything that sending needs. `unsent`: the store of undelivered messages; None without a contract."""
 
     request: Request
     topic: str
@@ -82,8 +82,8 @@ def prepare(request: Request, contracts: Contracts) -> Prepared:
     """Find the topic and its contract, and check every value that can be read twice.
 
     Raises TopicMissing; BadInput for a name that several contracts claim, a contract that cannot be read and may
-    describe the topic (not if unchecked), a partition that there is not, and values that would be dead letters;
-    RegistryAway, BrokerAway, AccessDenied.
+    describe the topic (not if unchecked), a missing partition, and values that would be dead letters; RegistryAway,
+    BrokerAway, AccessDenied.
     """
     found = find_destination(request.name, contracts)
     topic, contract = found.topic, found.contract

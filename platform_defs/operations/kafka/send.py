@@ -1,4 +1,4 @@
-"""`tidegate send`: values that a user gives become messages, and each is acknowledged, or named as not sent."""
+"""`tidegate send`: values become messages, and each is acknowledged, or reported as not sent."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from resources.kafka.producer.producer import Producer
 
 BLOCK = 1_000  # messages between two reports; with the preset transactional, in one transaction
-MAX_WAITING = 100_000  # messages that were acknowledged and wait for an earlier one: results are in order
+MAX_WAITING = 100_000  # acknowledged messages that wait for an earlier one: results are in order
 
 
 @dataclass(frozen=True)
 class Sent:
-    """What became of the value `number`: where its message is, or why it was not acknowledged. `offset`: None without
-    acknowledgements (acks=0); `timestamp`: ms since the epoch.
+    """The outcome of the value `number`: its message's place, or the error. `offset`: None without acknowledgements
+    (acks=0); `timestamp`: ms since the epoch.
     """
 
     number: int
@@ -43,7 +43,7 @@ class Sent:
 
 @dataclass
 class _Handed:
-    """A message that was handed to the producer."""
+    """A message that was passed to the producer."""
 
     number: int
     message: Message
@@ -52,10 +52,10 @@ class _Handed:
 
 @dataclass
 class Sending:
-    """Sends values, and gives what became of each, in their order, to `report`.
+    """The sending of values. It passes each outcome, in order, to `report`.
 
     It stops at the first message that is not acknowledged, and at a value that is `refused`. `last`: the number of the
-    last value that was handed over.
+    last value that was sent.
     """
 
     report: Callable[[Sequence[Sent]], None]
@@ -68,7 +68,7 @@ class Sending:
     _failing: bool = False
 
     def note(self, message: Message, result: Delivered | NotDelivered) -> None:
-        """Note what became of a message: the producer's `on_delivery`."""
+        """Record the outcome of a message: the producer's `on_delivery`."""
         if (item := self._by_message.get(id(message))) is not None:  # else its transaction was aborted before
             item.result = result
         self._failing = self._failing or isinstance(result, NotDelivered)
@@ -76,11 +76,11 @@ class Sending:
     def send(self, lines: Lines, maker: Checked | Unchecked, producer: Producer) -> None:
         """Send every value, and wait until all are acknowledged or have failed. The producer reports to `note`.
 
-        Raises BadInput for values that cannot be read, and UnsentLost; what was sent by then is reported.
+        Raises BadInput for values that cannot be read, and UnsentLost; earlier messages are reported.
         """
-        why: TidegateError = NotDelivered(_UNKNOWN, reason="_PURGE_INFLIGHT")  # of messages of which nothing is known
+        why: TidegateError = NotDelivered(_UNKNOWN, reason="_PURGE_INFLIGHT")  # of messages without a result
         try:
-            with suppress(NotDelivered), producer:  # `note` has it
+            with suppress(NotDelivered), producer:  # `note` recorded it
                 for portion in portions(lines):
                     self._send_all(maker.messages(portion), producer)
                     if self._failing or self.refused is not None:
@@ -88,7 +88,7 @@ class Sending:
                     if len(self._handed) > MAX_WAITING or not lines.more_is_there():
                         producer.flush()
                     self._report_known()
-        except (AccessDenied, BrokerAway, ProducerBroken, TopicMissing) as error:  # the producer cannot go on
+        except (AccessDenied, BrokerAway, ProducerBroken, TopicMissing) as error:  # the producer cannot continue
             why = error
         finally:
             self._report_all(why)
@@ -134,7 +134,7 @@ class Sending:
         return handed
 
     def _report_known(self) -> None:
-        """Report what became of the messages before the first of which nothing is known."""
+        """Report the outcomes of the messages before the first one without a result."""
         known = list[Sent]()
         while self._handed and (result := self._handed[0].result) is not None:
             item = self._handed.popleft()
@@ -146,7 +146,7 @@ class Sending:
             self.report(known)
 
     def _report_all(self, why: TidegateError) -> None:
-        """Report every message. `why`: the error of those of which nothing is known, or that they were given up."""
+        """Report every message. `why`: the error for messages without a result, or that were given up."""
         for item in self._handed:
             given_up = isinstance(item.result, NotDelivered) and item.result.reason in _GIVEN_UP
             item.result = why if item.result is None or given_up else item.result

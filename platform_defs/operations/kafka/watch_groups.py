@@ -1,4 +1,4 @@
-"""Watches consumer groups: describes them again and again, and gives what has changed."""
+"""A watch of consumer groups: it describes them repeatedly, and yields the changes."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -15,17 +15,16 @@ STEP = 0.1  # seconds between two calls of `stopped`
 
 @dataclass(frozen=True)
 class Watch:
-    """Watches the group called `name`, which need not exist yet, or all groups that this user may describe."""
+    """A watch of the group `name`, which need not exist yet, or of all groups that this user may describe."""
 
     client: KafkaGroups
     name: str | None = None
 
     def events(self, stopped: Callable[[], bool]) -> Iterator[GroupEvent]:
-        """First each group that has members, or the one that is named, as it is or absent; then what happens, until
-        `stopped`.
+        """Yield the current state of each group with members, or of the named one, then each change, until `stopped`.
 
-        While no broker answers it goes on, once the first description has succeeded. Before that it raises BrokerAway;
-        always what a missing right or an address that is wrong raises.
+        It continues while no broker answers, but raises BrokerAway if the first description fails. It always raises
+        errors of missing rights and wrong addresses.
         """
         known = self._described({})
         if self.name and not known:
@@ -49,14 +48,14 @@ class Watch:
             known = found
 
     def _waited(self, stopped: Callable[[], bool]) -> bool:
-        """Wait until it is time for the next description. Returns False where the watch is to stop."""
+        """Wait for the next description. Return False if the watch is to stop."""
         until = time.monotonic() + (OF_ONE if self.name else OF_ALL)
         while not (over := stopped()) and time.monotonic() < until:
             time.sleep(STEP)
         return not over
 
     def _described(self, known: Mapping[str, Group]) -> dict[str, Group]:
-        """The groups by name; one of which Kafka does not say is as it was."""
+        """Return the groups by name; one that Kafka does not describe is unchanged."""
         found = self._one(self.name) if self.name else self._all(known)
         return {name: with_kept_partitions(one, known.get(name)) for name, one in found.items()}
 
@@ -67,7 +66,9 @@ class Watch:
         return {} if found is None else {name: found}
 
     def _all(self, known: Mapping[str, Group]) -> dict[str, Group]:
-        """A group that is no longer listed is described too: its coordinator may be the broker that does not answer."""
+        """Return all groups. One that is no longer listed is described too: its coordinator may be a broker that does
+        not answer.
+        """
         groups = dict(self.client.listing().groups)
         active = [name for name, one in groups.items() if one.state != EMPTY]
         for name, one in self.client.describe([*active, *(known.keys() - groups.keys())]).items():

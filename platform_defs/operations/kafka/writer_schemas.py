@@ -1,4 +1,4 @@
-"""The schemas that a contract's messages are written with: registered under its subjects, or in its schema file."""
+"""The schemas that a contract's messages are written with: registered under its subjects, or from its schema file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool) -> MessageSchemas | None:
     """Return the schemas to write messages with; None for JSON that names no schema. `keyed`: messages have keys.
 
-    Raises BadInput where a subject has no schema that fits the contract, and RegistryAway.
+    Raises BadInput if a subject has no schema that fits the contract, and RegistryAway.
     """
     if not contract.wire.framed:
         if contract.format == "json":
@@ -59,12 +59,12 @@ def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
 
 
 def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
-    """Return the version that is what the contract exports."""
+    """Return the registered version that equals the contract's export; None if there is none."""
     from platform_defs.schema_conversion.exporting import export_schema
 
     try:
         found = subjects.same(contract.wire.subject, contract.format, export_schema(contract, contract.format))
-    except BadInput:  # it exports none, or none that the registry can read
+    except BadInput:  # there is no export, or the registry cannot read it
         return None
     return found and found.schema
 

@@ -1,1 +1,1 @@
-"""`tidegate presets measure`: real faults on three real brokers, and what each preset makes of them."""
+"""`tidegate presets measure`: each preset's results under real faults on three real brokers."""

@@ -1,4 +1,4 @@
-"""The faults that can be measured, by name, and what each needs of the topic, the brokers and the producer."""
+"""The faults that can be measured, by name, with their requirements on the topic, the brokers and the producer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ SHORT_MS = 3_000  # how long a message may take while all brokers are away
 
 @dataclass(frozen=True)
 class Fault:
-    """`recipe` brings it about in the middle of a stream, and says whether it was seen to happen."""
+    """A fault. `recipe` causes it in the middle of a stream, and returns True if it happened."""
 
     recipe: Callable[[Field], bool]
     replicas: int = 3
@@ -20,7 +20,7 @@ class Fault:
     proxied: bool = False
     one_down: bool = False  # broker 3 is down in all rounds
     options: Mapping[str, int] = field(default_factory=dict[str, int])  # of the producer, in place of the preset's
-    transactions: bool = False  # only they can meet it
+    transactions: bool = False  # only these can meet it
 
     @property
     def name(self) -> str:
@@ -28,11 +28,11 @@ class Fault:
 
     @property
     def sentence(self) -> str:
-        """What is done, in one sentence or two."""
+        """The fault in one or two sentences."""
         return " ".join((self.recipe.__doc__ or "").split("\n\n")[0].split())
 
     def concerns(self, preset: Preset) -> bool:
-        """Return True if a producer of this preset can meet it."""
+        """Return True if the fault can affect a producer of this preset."""
         return not self.transactions or preset.waits == "commit"
 
 
@@ -50,7 +50,7 @@ FAULTS: Mapping[str, Fault] = {fault.name: fault for fault in _EVERY}
 
 
 def pairs(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:
-    """The faults and the presets that can meet each, in the order of the tables; "all" names all of them."""
+    """Return the faults and the presets that each can affect, in the order of the tables; "all" names all of them."""
     chosen = [preset for name, preset in PRESETS.items() if {name, "all"} & set(presets)]
     wanted = [fault for name, fault in FAULTS.items() if {name, "all"} & set(faults)]
     found = [(fault, [preset for preset in chosen if fault.concerns(preset)]) for fault in wanted]

@@ -22,9 +22,9 @@ from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers
 from resources.process.home import private_home
 
-RATE = 2_000  # messages a second through a fault; without one as fast as it goes
-ONE_BY_ONE = 50  # the share of messages of a producer that waits for each: it takes a round trip a message
-DOWN = NUMBERS[-1]  # where one broker is down in all rounds
+RATE = 2_000  # messages a second during a fault; unlimited without one
+ONE_BY_ONE = 50  # a producer that waits for each sends 1/50: it takes a round trip a message
+DOWN = NUMBERS[-1]  # for faults with one broker down in all rounds
 BREAKS = (KafkaException, SystemError, BrokerAway, ServerFailed, TimeoutError)
 
 Progress = Callable[[str], None]
@@ -32,7 +32,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Broken:
-    """A pair that could not be measured, and why: a round of it ended with an error."""
+    """A pair that could not be measured, and why: one of its rounds ended with an error."""
 
     preset: str
     fault: str
@@ -42,10 +42,10 @@ class Broken:
 def measure(
     home: Path, wanted: Sequence[tuple[Fault, Sequence[Preset]]], rounds: int, messages: int, show: Progress
 ) -> Generator[Measured | Broken]:
-    """Measure each pair, in rounds that take turns: a slow minute of the machine meets every preset.
+    """Measure each pair, in rounds that take turns, so that a slow minute of the machine affects every preset.
 
-    Yields each pair when its last round is over, or when one breaks; the others go on. `messages` are sent in a round
-    without a fault. Raises BadInput where another measurement is running, or the brokers cannot be started.
+    Yields each pair after its last round, or when one breaks; the others continue. `messages` are sent in a round
+    without a fault. Raises BadInput if another measurement is running, or the brokers cannot be started.
     """
     with three_brokers(home, show) as brokers:
         laboratory = Laboratory(brokers, messages)
@@ -55,7 +55,7 @@ def measure(
 
 @contextmanager
 def three_brokers(home: Path, show: Progress) -> Generator[ThreeBrokers]:
-    """Three brokers of their own, whose data is deleted at the end. Raises BadInput where another measurement is
+    """Run three brokers of its own, whose data is deleted at the end. Raises BadInput if another measurement is
     running, or they cannot be started.
     """
     from filelock import FileLock, Timeout
@@ -73,7 +73,7 @@ def three_brokers(home: Path, show: Progress) -> Generator[ThreeBrokers]:
 
 @dataclass
 class Laboratory:
-    """Three brokers, and how many messages a round without a fault sends."""
+    """Three brokers, and the number of messages in a round without a fault."""
 
     brokers: ThreeBrokers
     messages: int
@@ -84,7 +84,7 @@ class Laboratory:
     def measure(
         self, fault: Fault, presets: Sequence[Preset], rounds: int, show: Progress
     ) -> Generator[Measured | Broken]:
-        """All rounds of this fault."""
+        """Yield the results of all rounds of this fault."""
         found: dict[str, list[Round]] = {preset.name: [] for preset in presets}
         with self._one_down(fault):
             for number, preset in product(range(1, rounds + 1), presets):
@@ -119,7 +119,7 @@ class Laboratory:
         self.brokers.start(DOWN)
 
     def _mend(self, fault: Fault) -> None:
-        """Start and wake what a broken round left dead or frozen."""
+        """Start and wake the brokers that a broken round left dead or frozen."""
         self.brokers.start(*(number for number in NUMBERS if not (fault.one_down and number == DOWN)))
 
     def _staged(self, fault: Fault, preset: Preset) -> Round:
@@ -146,7 +146,7 @@ class Laboratory:
             fired = fault.recipe(field)
             field.wait_for(FLOWING if fault.name != "none" else 0)
         except BREAKS:
-            self._mend(fault)  # before what was sent is waited for
+            self._mend(fault)  # before waiting for the messages sent
             stream.end()
             raise
         except BaseException:
@@ -156,7 +156,7 @@ class Laboratory:
         return found if zombie is None else _with_zombie(found, topic)
 
     def _pace(self, fault: Fault, preset: Preset) -> Pace:
-        """Without a fault as fast as it goes; with one for as long as it takes."""
+        """Return the pace: unlimited without a fault, else RATE for as long as the fault takes."""
         if fault.name != "none":
             return Pace(0, RATE)
         return Pace(self.messages // ONE_BY_ONE if preset.waits == "each" else self.messages)
@@ -168,8 +168,8 @@ class Laboratory:
 
 
 def interrupted(error: BaseException | None) -> bool:
-    """Return True if it came up while an interrupt was being raised: in tidying up after it, or where a SystemError of
-    the client stands for it.
+    """Return True if the error came up during an interrupt: in the clean-up, or as the client's SystemError in its
+    place.
     """
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__cause__ or error.__context__
@@ -178,13 +178,13 @@ def interrupted(error: BaseException | None) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Return the client's or our own sentence."""
-    if isinstance(error, TimeoutError):  # of a request about topics
+    if isinstance(error, TimeoutError):  # from a request about topics
         return "the brokers did not answer in time"
     return error.args[0].str() if isinstance(error, KafkaException) else str(error)
 
 
 def _with_zombie(successors: Round, topic: Topic) -> Round:
-    """The round of both producers: what the frozen one sent has failed, and may not be read."""
+    """Return the round of both producers: messages of the frozen one have failed, and must not be readable."""
     written = len(topic.numbers(committed=False, producer=ZOMBIE))
     return replace(
         successors,

@@ -23,7 +23,7 @@ COLUMNS = (
 
 
 def write(docs: Path, measured: Sequence[Measured]) -> None:
-    """Bring the page and the picture in this folder up to date with what was measured now. Raises BadInput as check."""
+    """Update the page and the picture in this folder with new measurements. Raises BadInput as `check`."""
     before, old, after = check(docs)
     every = merged(rows(old), measured)
     (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{body(every)}\n{END}{after}")
@@ -31,12 +31,14 @@ def write(docs: Path, measured: Sequence[Measured]) -> None:
 
 
 def check(docs: Path) -> tuple[str, str, str]:
-    """The page's text before, between and after the marks. Raises BadInput where the page or its marks are missing."""
+    """Return the page's text before, between and after the marks. Raises BadInput if the page or its marks are
+    missing.
+    """
     return between(docs / PAGE, BEGIN, END)
 
 
 def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
-    """As `check`, of any marks."""
+    """Return the same as `check`, for any marks."""
     text = page.read_text() if page.exists() else ""
     if begin not in text or end not in text:
         raise BadInput(f"{page} lacks the lines {begin} and {end}; what was measured belongs between them")
@@ -46,24 +48,24 @@ def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
 
 
 def merged(old: Sequence[Measured], new: Sequence[Measured]) -> list[Measured]:
-    """The rows of both, those of `new` in place of older ones of the same pair, by fault and preset."""
+    """Return the rows of both by fault and preset; `new` ones replace old ones of the same pair."""
     by_pair = {(one.fault, one.preset): one for one in (*old, *new)}
     return [by_pair[fault, preset] for fault in FAULTS for preset in PRESETS if (fault, preset) in by_pair]
 
 
 def body(measured: Sequence[Measured]) -> str:
-    """What is between the marks."""
+    """Return the text between the marks."""
     return f"{machine()}\n\n{table(measured)}"
 
 
 def table(measured: Sequence[Measured]) -> str:
-    """A Markdown table, a row a pair."""
+    """Return a Markdown table, a row a pair."""
     lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in measured)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def rows(text: str) -> list[Measured]:
-    """The pairs of a table that `table` wrote, wherever it is in the text."""
+    """Return the pairs of a table that `table` wrote, wherever it is in the text."""
     split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return [_row(cells) for cells in split if cells[0] in PRESETS]
 
@@ -75,12 +77,12 @@ def _row(cells: Sequence[str]) -> Measured:
 
 
 def cell_text(value: str | int | float) -> str:
-    """Return a value in a cell of a table."""
+    """Return a value as a cell of a table."""
     return value if isinstance(value, str) else f"{value:,}"
 
 
 def machine() -> str:
-    """Return the sentence about when, and on which machine, something was measured."""
+    """Return the sentence about the time and the machine of a measurement."""
     kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
     text = (
         f"Last written {datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "

@@ -1,4 +1,4 @@
-"""What each fault did to each preset, as an SVG: a bar for lost, doubled and reordered messages."""
+"""The effect of each fault on each preset, as an SVG: a bar for lost, doubled and reordered messages."""
 
 from collections.abc import Iterable, Sequence
 from math import log10
@@ -10,7 +10,9 @@ LEFT, TOP, WIDE, HIGH, BAR = 130, 62, 104, 46, 10  # pixels
 
 
 def picture(measured: Sequence[Measured]) -> str:
-    """The SVG: a column a fault, a row a preset. The length of a bar is the logarithm of the share of messages sent."""
+    """Return the SVG: a column a fault, a row a preset. A bar's length is the logarithm of the share of
+    messages sent.
+    """
     faults = list(dict.fromkeys(one.fault for one in measured if one.fault != "none"))
     presets = list(dict.fromkeys(one.preset for one in measured))
     cells = [one for one in measured if one.fault in faults]
@@ -48,7 +50,7 @@ def _cell(one: Measured, column: int, row: int) -> Iterable[str]:
 
 
 def _length(share: float) -> float:
-    """From 0 for a millionth to 1 for all."""
+    """Return the length: from 0 for a millionth to 1 for all, but at least 0.05."""
     return max(0.05, 1 + log10(share) / 6)
 
 

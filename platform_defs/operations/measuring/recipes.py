@@ -1,4 +1,4 @@
-"""How each fault is brought about on three real brokers amid a stream, and how it is known to have fired."""
+"""The recipes of faults: each causes a fault on three real brokers during a stream, and detects if it happened."""
 
 import time
 from collections.abc import Generator
@@ -18,23 +18,23 @@ FLOWING = 200  # messages delivered before the fault begins, and after it is ove
 MEANWHILE = 500  # messages sent to a leader that is alone
 AWAY_SECONDS = 3.0  # until a killed broker is started again
 FROZEN_SECONDS = 1.0  # of a broker's session, which lasts 4 s
-HELD_SECONDS = 1.0  # until a connection whose answers are held is reset
+HELD_SECONDS = 1.0  # until a connection without answers is reset
 FLAPS, FLAP_SECONDS = 10, 0.1
 DISTANCE_SECONDS = 0.02  # each way
-BEATS = 10  # messages of others while the setting stays
+BEATS = 10  # messages of others per setting
 
 
 @dataclass(frozen=True)
 class Field:
-    """Where a fault is brought about."""
+    """The environment of a fault."""
 
     brokers: ThreeBrokers
     topic: Topic
     stream: Stream
-    zombie: Zombie | None = None  # where the fault is that there is one
+    zombie: Zombie | None = None  # only for the fault `zombie`
 
     def wait_for(self, more: int, what: int = DELIVERED) -> None:
-        """Until the producer was told so of `more` messages than now."""
+        """Wait until `more` messages than now were reported as `what`."""
         count, journal = self.stream.journal.count, self.stream.journal
         aim = count[what] + more
         wait_until(lambda: journal.count[what] >= aim or not self.stream.is_alive(), f"{more} messages were told of")
@@ -101,9 +101,8 @@ def isr_flap(field: Field) -> bool:
     """The brokers are 20 ms away; with two of three in sync, min.insync.replicas goes to 3 and back every 100 ms.
 
     A value above the number of replicas would do nothing: the leader takes the lesser of the two. Others write to the
-    topic meanwhile: without them a leader does not look again at what it holds back until the client's 30 s are over.
-    Without the distance a batch is refused and the next one taken only where the change falls between two requests that
-    come within a millisecond.
+    topic meanwhile: otherwise a leader checks pending requests again only after the client's 30 s. Without the distance
+    a batch is refused and the next one accepted only if the change falls between two requests within a millisecond.
     """
     refused = set[int]()
 
@@ -150,7 +149,7 @@ def _far_away(brokers: ThreeBrokers) -> Generator[None]:
 
 
 def _taken_over(field: Field, leader: int) -> bool:
-    """Wait until another broker leads, and start the killed one again. Whether another one led."""
+    """Wait until another broker leads, and start the killed one again. Return True if another one still leads."""
     wait_until(lambda: field.topic.leader not in (-1, leader), f"another broker than {leader} leads")
     field.brokers.start(leader)
     field.topic.wait_until_whole()

@@ -1,4 +1,4 @@
-"""One producer that sends numbered messages and notes what it is told of each, in a thread of its own."""
+"""A producer that sends numbered messages and records the report of each, in a thread of its own."""
 
 import os
 import struct
@@ -20,23 +20,23 @@ HEAD = struct.Struct(">HQQ")  # producer, number, nanoseconds of its clock when 
 OTHER = bytes(HEAD.size)  # a message of producer 0, which is not measured
 SIZE = 180  # bytes of a message's value
 COMMIT_SECONDS = 0.1
-SETTLED_SECONDS = 90.0  # until what was sent is told of, or committed; what is not then has failed
+SETTLED_SECONDS = 90.0  # until messages are reported, or committed; later ones have failed
 STATISTICS_MS = 100
 QUIET = {"log_level": 0}
 _LAST = (KafkaError._FATAL, KafkaError._STATE)  # pyright: ignore[reportPrivateUsage]  # they have no other names
-_PADDING = os.urandom(1 << 16).hex().encode()  # half of it compresses away, as of text
+_PADDING = os.urandom(1 << 16).hex().encode()  # it compresses to half, like text
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How a stream is sent: how many messages at least, and how many a second at most (None: as fast as it goes)."""
+    """The pace of a stream: the minimum of messages, and the maximum a second (None: unlimited)."""
 
     messages: int
     rate: float | None = None
 
 
 class Stream(threading.Thread):
-    """Sends until it was asked to end and `pace.messages` were sent, then waits until all are told of."""
+    """A thread that sends until `end` was called and `pace.messages` were sent, then waits for all reports."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Stream(threading.Thread):
         producer: int = 1,
         statistics: ProducerStatistics | None = None,
     ) -> None:
-        """`statistics`: counts what is sent after the first message."""
+        """Set up the client. `statistics`: counts what is sent after the first message."""
         super().__init__(name=f"producer {producer}", daemon=True)
         self.journal = Journal()
         self.error: KafkaException | SystemError | None = None
@@ -61,12 +61,12 @@ class Stream(threading.Thread):
         self._committed = time.monotonic()
 
     def leave(self) -> None:
-        """Have it end with the messages that it has sent, and wait for nothing."""
+        """Make it end with the messages sent so far, without waiting."""
         self._pace = replace(self._pace, messages=0)
         self._ended.set()
 
     def end(self) -> Journal:
-        """Ask it to end, and wait until it did. Raises what ended it before its time."""
+        """Make it end, and wait until it did. Raises the error that ended it early."""
         self._ended.set()
         self.join()
         if self.error is not None:
@@ -74,7 +74,7 @@ class Stream(threading.Thread):
         return self.journal
 
     def run(self) -> None:
-        """Send, commit where the preset does, and settle."""
+        """Send, commit if the preset does, and wait for the reports."""
         try:
             self._run()
         except (KafkaException, SystemError) as error:
@@ -104,7 +104,7 @@ class Stream(threading.Thread):
             self._statistics.restart()
 
     def _count(self, statistics: ProducerStatistics, messages: int) -> None:
-        """Wait until the statistics have so many messages: they come every STATISTICS_MS."""
+        """Wait until the statistics have this many messages: they come every STATISTICS_MS."""
         until = time.monotonic() + SETTLED_SECONDS
         while statistics.messages < messages and time.monotonic() < until:
             self._client.poll(STATISTICS_MS / 1_000)
@@ -121,7 +121,7 @@ class Stream(threading.Thread):
         key = b"%d" % (number % KEYS)
         try:
             while not self._took(number, value, key):
-                self._client.poll(0.1)  # the queue is full: until there is room
+                self._client.poll(0.1)  # the queue is full: until it has space
         except KafkaException:
             self.journal.failed((number,), time.monotonic_ns())
             raise
@@ -134,7 +134,7 @@ class Stream(threading.Thread):
         return True
 
     def _after(self, error: KafkaError) -> None:
-        """Go on after a fatal error: of an idempotent producer whose numbers and the log's no longer agree, or of a
+        """Continue after a fatal error: of an idempotent producer whose numbers no longer match the log's, or of a
         transaction that must end. Raises any other.
         """
         if not error.fatal() and error.code() not in _LAST:
@@ -180,7 +180,7 @@ class Stream(threading.Thread):
         self._committed = time.monotonic()
 
     def _give_up(self, error: KafkaError) -> None:
-        """Abort; where not even that can be done, go on with a new producer."""
+        """Abort; if that fails, continue with a new producer."""
         try:
             if not error.txn_requires_abort():
                 raise KafkaException(error)
@@ -190,7 +190,7 @@ class Stream(threading.Thread):
         self.journal.failed(self._taken(), time.monotonic_ns())
 
     def _begin_anew(self) -> None:
-        """With a new producer, as a process that is started again after a fatal error."""
+        """Continue with a new producer, like a process that is restarted after a fatal error."""
         self._drop()
         self._client = Producer(self._options)
         if self._preset.waits == "commit":
@@ -209,13 +209,15 @@ class Stream(threading.Thread):
             self._count(self._statistics, self.journal.total)
 
     def _drop(self) -> None:
-        """What is not told of yet has failed."""
+        """Drop the unreported messages: they have failed."""
         self._client.purge()
         self._flush(10)
 
     def _flush(self, seconds: float = inf) -> int:
-        """Wait until all are told of; how many are not. The library's own flush calls back after a fatal error, too,
-        while that is being raised: Python answers with a SystemError, and the message is not noted.
+        """Wait until all messages are reported. Return the number of unreported ones.
+
+        The library's own flush also calls back after a fatal error, while that is being raised: Python raises a
+        SystemError, and the message is not recorded.
         """
         until = time.monotonic() + seconds
         while len(self._client) and time.monotonic() < until:

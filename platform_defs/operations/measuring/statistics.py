@@ -1,7 +1,7 @@
-"""What librdkafka counts of a producer, summed up over its life.
+"""librdkafka's statistics of a producer, summed over its life.
 
-https://github.com/confluentinc/librdkafka/blob/v2.16.0/STATISTICS.md: `batchcnt` and `batchsize` are of the last
-interval alone, so their sums are added up; `tx_bytes` counts from the start.
+https://github.com/confluentinc/librdkafka/blob/v2.16.0/STATISTICS.md: `batchcnt` and `batchsize` cover only the last
+interval, so their sums are added up; `tx_bytes` counts from the start.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 class ProducerStatistics:
     """A `stats_cb`. Called by the thread that polls the producer.
 
-    `batches` and `messages` in them, `batch_bytes` (compressed, with the framing of batches), `wire_bytes` (of all
-    requests to brokers) since the last `restart`.
+    It counts `batches`, their `messages`, `batch_bytes` (compressed, with the framing of batches) and `wire_bytes` (of
+    all requests to brokers) since the last `restart`.
     """
 
     topic: str
@@ -36,6 +36,6 @@ class ProducerStatistics:
             self.batch_bytes += topic["batchsize"]["sum"]
 
     def restart(self) -> None:
-        """Forget what was counted so far."""
+        """Reset the counts."""
         self.batches = self.messages = self.batch_bytes = self.wire_bytes = 0
         self._before = self._sent

@@ -1,4 +1,4 @@
-"""The table and the plot of what sweeps measured, in docs/explanation/producers.md between two marks."""
+"""The table and the plot of sweeps, in docs/explanation/producers.md between two marks."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, fields
@@ -17,9 +17,7 @@ COLUMNS = (
 
 
 def write_sweeps(docs: Path, swept: Sequence[Swept]) -> None:
-    """Bring the page and the plot in this folder up to date; rows of other settings stay. Raises BadInput as
-    `check_sweeps`.
-    """
+    """Update the page and the plot in this folder; rows of other settings stay. Raises BadInput as `check_sweeps`."""
     before, old, after = check_sweeps(docs)
     every = merged(rows(old), swept)
     (docs / PAGE).write_text(f"{before}{BEGIN}\n\n{machine()}\n\n{table(every)}\n{END}{after}")
@@ -27,25 +25,27 @@ def write_sweeps(docs: Path, swept: Sequence[Swept]) -> None:
 
 
 def check_sweeps(docs: Path) -> tuple[str, str, str]:
-    """The page's text before, between and after the marks. Raises BadInput where the page or its marks are missing."""
+    """Return the page's text before, between and after the marks. Raises BadInput if the page or its marks are
+    missing.
+    """
     return between(docs / PAGE, BEGIN, END)
 
 
 def merged(old: Sequence[Swept], new: Sequence[Swept]) -> list[Swept]:
-    """The rows of both, those of `new` in place of older ones of the same setting, in the order of VARIED."""
+    """Return the rows of both in the order of VARIED; `new` ones replace old ones of the same setting."""
     found = {(one.vary, one.value, one.load): one for one in (*old, *new)}
     wanted = ((setting.vary, str(setting.value), setting.load) for setting in settings_of(["all"]))
     return [found[place] for place in wanted if place in found]
 
 
 def table(swept: Sequence[Swept]) -> str:
-    """A Markdown table, a row a setting."""
+    """Return a Markdown table, a row a setting."""
     lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in swept)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def rows(text: str) -> list[Swept]:
-    """The settings of a table that `table` wrote, wherever it is in the text."""
+    """Return the settings of a table that `table` wrote, wherever it is in the text."""
     split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
     return [_row(cells) for cells in split if cells[0] in VARIED]
 

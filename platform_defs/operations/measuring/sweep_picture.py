@@ -1,4 +1,4 @@
-"""What varying one option does to a producer, as an SVG: throughput, latency and the size of batches."""
+"""The effect of varying one option of a producer, as an SVG: throughput, latency and the size of batches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import log10
@@ -16,8 +16,8 @@ COLUMNS = (
 
 
 def sweep_picture(swept: Sequence[Swept]) -> str:
-    """The SVG: a panel a sweep, a row a value, a column a measure. Bars of throughput and bytes are linear, from 0;
-    those of latency and batches are logarithmic. A line goes from the slowest to the fastest round.
+    """Return the SVG: a panel a sweep, a row a value, a column a measure. Bars of throughput and bytes are linear, from
+    0; those of latency and batches are logarithmic. A line goes from the slowest to the fastest round.
     """
     by_sweep = {vary: _by_value(swept, vary) for vary in VARIED}
     rows = sum(map(len, by_sweep.values()))
@@ -74,7 +74,7 @@ def _bar(column: int, y: int, share: float, label: str) -> Iterable[str]:
 
 
 def _share(value: float, of: Sequence[float]) -> float:
-    """From 0.1 for the least to 1 for the most, by their logarithms."""
+    """Return the share: from 0.1 for the least to 1 for the most, by their logarithms."""
     low, high = log10(max(min(of), 0.1)), log10(max(*of, 0.1))
     return 1.0 if high <= low else 0.1 + 0.9 * (log10(max(value, 0.1)) - low) / (high - low)
 

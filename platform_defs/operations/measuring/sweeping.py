@@ -1,4 +1,4 @@
-"""Rounds of a producer of which one option is varied: a topic of one partition on three brokers, and a stream to it."""
+"""Rounds of a producer with one varied option: a topic of one partition on three brokers, and a stream to it."""
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -18,7 +18,7 @@ from platform_defs.producing.presets import PRESETS
 from platform_defs.producing.sweeps import STEADY, Setting, SweepRound, Swept, sweep_of
 from resources.local.three_brokers import NUMBERS, ThreeBrokers
 
-SHARE = 5  # of the messages of a round at full load, those of a steady one
+SHARE = 5  # messages of a round at full load for each one of a steady round
 
 Progress = Callable[[str], None]
 
@@ -36,9 +36,10 @@ class Unmeasured:
 def sweep(
     home: Path, settings: Sequence[Setting], rounds: int, messages: int, show: Progress
 ) -> Generator[Swept | Unmeasured]:
-    """Measure each setting, in rounds that take turns: a slow minute of the machine meets every value of a sweep.
+    """Measure each setting, in rounds that take turns, so that a slow minute of the machine affects every value of a
+    sweep.
 
-    Yields the settings of a sweep when its last round is over. Raises BadInput as `three_brokers`.
+    Yields the settings of a sweep after its last round. Raises BadInput as `three_brokers`.
     """
     turns = count()
     with three_brokers(home, show) as brokers:
@@ -65,7 +66,7 @@ def _sweep(
 
 
 class _MessagesFailed(Exception):
-    """Some messages were not acknowledged, so that the round says nothing of speed."""
+    """Some messages were not acknowledged, so the round does not measure speed."""
 
 
 def _round(brokers: ThreeBrokers, setting: Setting, messages: int, turn: int) -> SweepRound:
@@ -82,7 +83,7 @@ def _round(brokers: ThreeBrokers, setting: Setting, messages: int, turn: int) ->
         stream.leave()
         raise
     finally:
-        with suppress(KafkaException, TimeoutError):  # its data goes with the brokers'
+        with suppress(KafkaException, TimeoutError):  # its data is deleted with the brokers'
             topic.delete()
     if failed := journal.count[FAILED]:
         raise _MessagesFailed(f"{failed:,} of {journal.total:,} messages were not acknowledged")

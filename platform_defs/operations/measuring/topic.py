@@ -1,4 +1,4 @@
-"""The topic of one round: one partition, made with the leader that is wanted, read back whole, deleted."""
+"""The topic of one round: one partition, created with the wanted leader, read back in full, deleted."""
 
 import time
 from array import array
@@ -11,12 +11,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from platform_defs.errors import BrokerAway
 from platform_defs.operations.measuring.sending import HEAD, QUIET
 
-BOUND = 60.0  # seconds within which what is asked of the brokers comes true
-_READ = 5_000  # messages taken from the client at once
+BOUND = 60.0  # seconds for a request to the brokers to take effect
+_READ = 5_000  # messages per call of the client
 
 
 class Topic:
-    """A topic of one partition on `replicas`, the first of which leads. Those of `down` are not running."""
+    """A topic of one partition on `replicas`, the first of which leads. The brokers in `down` are not running."""
 
     def __init__(
         self, addresses: str, name: str, replicas: Sequence[int], config: Mapping[str, str], down: Collection[int] = ()
@@ -37,7 +37,7 @@ class Topic:
         return self._described()[1]
 
     def wait_until_whole(self) -> None:
-        """Until every replica is in sync, but for that of a broker which was down when the topic was made."""
+        """Wait until every replica is in sync, except on a broker that was down when the topic was created."""
         wait_until(lambda: self.leader > 0 and self.in_sync == self._replicas, f"{self.name} is whole")
 
     def configure(self, name: str, value: str) -> None:
@@ -47,11 +47,11 @@ class Topic:
         self._admin.incremental_alter_configs([resource])[resource].result(BOUND)
 
     def elect_unclean(self) -> None:
-        """Let a replica lead that is not in sync."""
+        """Elect a leader that is not in sync."""
         self._admin.elect_leaders(ElectionType.UNCLEAN, [TopicPartition(self.name, 0)]).result(BOUND)
 
     def numbers(self, *, committed: bool = True, producer: int = 1) -> Sequence[int]:
-        """The numbers of that producer's messages in the order of the log."""
+        """Return the numbers of that producer's messages in the order of the log."""
         isolation = "read_committed" if committed else "read_uncommitted"
         found = array("q")
         for of, number, _ in map(HEAD.unpack_from, self._values(isolation)):
@@ -89,14 +89,14 @@ class Topic:
 
 
 def alive(addresses: str) -> set[int]:
-    """The numbers of the brokers that the cluster counts as alive."""
+    """Return the numbers of the brokers that the cluster counts as alive."""
     return set(AdminClient({"bootstrap.servers": addresses, **QUIET}).list_topics(timeout=5).brokers)
 
 
 def wait_until(true: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
-    """Wait until it is true. Raises BrokerAway, naming what did not come true within `seconds`."""
+    """Wait until it is true. Raises BrokerAway, naming `what`, after `seconds`."""
     until = time.monotonic() + seconds
     while not true():
         if time.monotonic() > until:
             raise BrokerAway(f"within {seconds:.0f} s it did not come true that {what}")
-        time.sleep(0.02)  # brokers tell nobody what has changed
+        time.sleep(0.02)  # brokers do not notify of changes

@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Zombie:
-    """The process, frozen inside its transaction from the moment that this is made. Raises BrokerAway."""
+    """The process, frozen inside its transaction from construction on. Raises BrokerAway."""
 
     def __init__(self, options: Mapping[str, Any], topic: str) -> None:
         spawn = multiprocessing.get_context("spawn")  # librdkafka does not survive a fork
@@ -34,7 +34,7 @@ class Zombie:
         self._signal(signal.SIGSTOP)
 
     def wake(self) -> bool:
-        """Let it go on and try to commit. Whether it was fenced."""
+        """Let it continue and try to commit. Return True if it was fenced."""
         self._signal(signal.SIGCONT)
         self._here.send("go on")
         return self._hear() in FENCED
@@ -54,8 +54,8 @@ class Zombie:
 
 
 def _half(there: Connection, options: dict[str, Any], topic: str, parent: int) -> None:
-    """What the process does: half a transaction, and after a word from `there` the other half."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody wakes a frozen process whose parent is gone
+    """Run the process: half a transaction, and after a message from `there` the other half."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a frozen process without a parent would never be woken
     if os.getppid() != parent:
         return
     producer = Producer(options, logger=_silent())
@@ -73,7 +73,7 @@ def _half(there: Connection, options: dict[str, Any], topic: str, parent: int) -
 
 
 def _silent() -> logging.Logger:
-    """That it is fenced is what was wanted; librdkafka would print it as fatal."""
+    """Return a silent logger: being fenced is expected, and librdkafka would print it as fatal."""
     logger = logging.getLogger("tidegate.zombie")
     logger.propagate, logger.disabled = False, True
     return logger

@@ -1,1 +1,1 @@
-"""A pipeline is run, replayed, adopted, split and pruned."""
+"""Runs, replays, adoptions, splits and prunes of a pipeline."""

@@ -1,9 +1,8 @@
-"""Tables that were restored from a dump, or moved, are bound to their pipeline again: by name, once verify has found
-them whole.
+"""Adoption: restored or moved tables are bound to their pipeline again, by name, after verify has found them whole.
 
 Postgres gave them other OIDs, and a run refuses a table that is not the one that its pipeline filled. A copy may also
-have left the ledger's sequences behind: they are set so that no number is given twice. What is decided (`propose`) is
-shown, and done (`adopt`) in one transaction if nothing has changed.
+have older ledger sequences: they are advanced so that no number is used twice. The decision (`propose`) is shown, and
+carried out (`adopt`) in one transaction if nothing has changed.
 """
 
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from resources.postgres.session.connection import Connection, connect, database_
 
 
 class Verified(Protocol):
-    """What verify says of the tables (verification.report.Report)."""
+    """The result of verify (verification.compare.report.Report)."""
 
     @property
     def ok(self) -> bool: ...
@@ -32,7 +31,7 @@ class Verified(Protocol):
 
 @dataclass(frozen=True)
 class Binding:
-    """A table by name: the OID that the ledger knows, and the one that the name has now."""
+    """A table by name: its OID in the ledger, and its current one."""
 
     table: str
     was: int | None
@@ -41,18 +40,18 @@ class Binding:
 
 @dataclass(frozen=True)
 class Adoption:
-    """A decision, not yet carried out."""
+    """A decision to adopt, not yet carried out."""
 
     pipeline: str
-    newest_batch: int | None  # not the epoch: runs that are refused take the next one, and publish nothing
+    newest_batch: int | None  # not the epoch: refused runs take the next one, and publish nothing
     bindings: tuple[Binding, ...]
     sequences: tuple[SequenceStep, ...]
-    unverified: tuple[str, ...]  # that the contract leaves out, left out, or redefines: the next run demands a replay
+    unverified: tuple[str, ...]  # tables that the contract drops, lacked, or redefines: the next run requires a replay
     digest: str = ""  # of the tables, as verify found them
-    found: str = ""  # by verify, in a sentence
+    found: str = ""  # verify's sentence
 
     def verified_by(self, report: Verified) -> "Adoption":
-        """The same, once verify has found the tables whole. Raises BadInput where it has not."""
+        """Return the adoption with verify's result. Raises BadInput if the tables are not whole."""
         if not report.ok:
             raise BadInput(
                 f"{report.explanation} Only whole tables are adopted; nothing was changed. Restore the database as it "
@@ -63,33 +62,33 @@ class Adoption:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what was shown, so that exactly that is carried out and nothing else."""
-        shown = {**asdict(self), "found": ""}  # which says how long it took
+        """A hash of the decision as shown, so that exactly that is carried out."""
+        shown = {**asdict(self), "found": ""}  # it contains the duration
         return fingerprint_of(shown)
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate adopt -o json` prints, and what tidegate.adoption keeps."""
+        """Return the document that `tidegate adopt -o json` prints and tidegate.adoption stores."""
         return {**asdict(self), "fingerprint": self.fingerprint}
 
 
 def propose(url: str, contract: Contract) -> Adoption | None:
-    """What would bind the pipeline's tables; None where there is nothing to do. Changes nothing.
+    """Return the decision that would bind the pipeline's tables; None if there is nothing to do. Changes nothing.
 
-    Raises BadInput where a table is missing, cannot be filled, or is another pipeline's; LedgerAway.
+    Raises BadInput if a table is missing, cannot be filled, or belongs to another pipeline; LedgerAway.
     """
     with connect(url) as connection, database_errors(), connection.transaction():
         return _decide(connection, contract)
 
 
 def to_verify(contract: Contract, decided: Adoption) -> Contract:
-    """The contract with those of its tables that have to be whole."""
+    """Return the contract with only the tables that must be whole."""
     tables = tuple(table for table in contract.tables if table.name not in decided.unverified)
     return replace(contract, tables=tables)
 
 
 def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str) -> int:
-    """Carry out `decided` and record it; the adoption's id. Raises ChangedMeanwhile, with nothing changed, where
-    anything is not as it was decided on.
+    """Carry out `decided` and record it. Return the adoption's id. Raises ChangedMeanwhile, with nothing changed, if
+    anything differs from the decision.
     """
     with connect(url) as connection, database_errors(), connection.transaction():
         now = _decide(connection, contract)
@@ -107,7 +106,7 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
 
 
 def _decide(connection: Connection, contract: Contract) -> Adoption | None:
-    """With the pipeline's row locked, so that what is decided can be carried out in the same transaction."""
+    """Return the decision, with the pipeline's row locked, so that it can be carried out in the same transaction."""
     require_current(connection)
     ledger = AdoptionLedger(connection, contract.pipeline)
     newest = ledger.lock()
@@ -126,7 +125,7 @@ def _decide(connection: Connection, contract: Contract) -> Adoption | None:
 def _refuse_unfit(
     ledger: AdoptionLedger, contract: Contract, outputs: Sequence[NamedOutput], newest: int | None
 ) -> None:
-    """Raise BadInput where a table of the contract is missing, is another pipeline's, or has rows of no batch."""
+    """Raise BadInput if a table of the contract is missing, is another pipeline's, or has rows but no batch."""
     wanted = {table.name: table for table in contract.tables}
     for item in outputs:
         table = wanted.get(item.table_name)
@@ -144,7 +143,7 @@ def _refuse_unfit(
 
 
 def _is_outdated(contract: Contract, item: NamedOutput, newest: int | None) -> bool:
-    """Return True if the next run of a contract with this table demands a replay of it anyway."""
+    """Return True if the next run of a contract with this table requires a replay of it anyway."""
     held = Output(contract.pipeline, item.definition, item.batch_id, newest)
     table = next((table for table in contract.tables if table.name == item.table_name), None)
     return table is None or held.filled_otherwise(table) or held.behind

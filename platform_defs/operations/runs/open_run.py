@@ -1,4 +1,4 @@
-"""Everything outside that a run touches, opened from the settings: what `engine.batch.drain` is handed."""
+"""The external systems of a run, opened from the settings: the context of `engine.batch.drain`."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -32,12 +32,12 @@ def open_run(
     ledger: Ledger | None = None,
     unless_held: bool = False,
 ) -> Generator[RunContext]:
-    """Become the owner of `pipeline` for as long as the block runs (step 0). Migrates the ledger first, unless the
-    caller has done so and hands it over.
+    """Become the owner of `pipeline` while the block runs (step 0). Migrates the ledger first, unless the caller passes
+    one that is migrated.
 
-    A run that has the pipeline is fenced, or, with `unless_held` and if it is alive, left alone: PipelineHeld is
-    raised. Raises Halt where the pipeline is halted, BadInput where a table is not what the contract says or the ledger
-    is newer than the code, LedgerAway where Postgres is.
+    A run that has the pipeline is fenced; with `unless_held`, a live one is not, and PipelineHeld is raised. Raises
+    Halt if the pipeline is halted, BadInput if a table does not match the contract or the ledger is newer than the
+    code, LedgerAway if Postgres is unavailable.
     """
     if ledger is None:
         ledger = Ledger(endpoints.postgres_url)
@@ -66,7 +66,7 @@ def open_run(
 
 
 def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schemas:
-    """Where the messages find their schemas: a replay reads what the live pipeline read."""
+    """Return the source of the messages' schemas: a replay reads the live pipeline's."""
     from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
 
     live = pipeline.name.removesuffix(SUFFIX)

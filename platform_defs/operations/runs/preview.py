@@ -1,6 +1,6 @@
-"""What would become of the latest messages: decoded and checked by two contracts, without writing a row.
+"""A preview: the latest messages, decoded and checked by two contracts, without writing a row.
 
-Schemas that the registry had to be asked for are kept in the ledger, as a run keeps them.
+Schemas that the registry had to be queried for are stored in the ledger, as by a run.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ from resources.process.settings import settings
 
 @dataclass
 class Judged:
-    """What messages become by one contract. `rows`: of the message, before a transform."""
+    """The results of messages by one contract. `rows`: before a transform."""
 
     contract: Contract
     decoder: BlockDecoder
@@ -49,7 +49,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Preview:
-    """The same messages by the contract before and by the one after."""
+    """The same messages by the old and the new contract."""
 
     messages: int
     before: Judged
@@ -60,15 +60,15 @@ class Preview:
 
 
 def judged_of(contract: Contract, block: Block) -> pa.Int64Array | None:
-    """The messages of a block that are judged: all (None), of an upsert those with a value."""
+    """Return the messages of a block that are decoded: all (None), or for an upsert those with a value."""
     return places(block.values.is_valid()) if contract.row_table.disposition == "upsert" else None
 
 
 def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, say: Callable[[str], None]) -> Preview:
-    """The latest `most` messages of each partition of the topic of `new`, by both contracts.
+    """Decode the latest `most` messages of each partition of the topic of `new` by both contracts.
 
-    An upsert's tombstones are not among them. Raises BrokerAway, TopicMissing, and RegistryAway where messages name
-    schemas that the ledger does not have.
+    An upsert's tombstones are excluded. Raises BrokerAway, TopicMissing, and RegistryAway if messages name schemas that
+    the ledger does not have.
     """
     options = endpoints.kafka_options()
     view = describe(KafkaBroker(options), new.topic, [])

@@ -1,14 +1,13 @@
-"""What is no longer needed of a pipeline's ledger: counted (`execute=False`), or removed as well, in the same steps.
+"""The obsolete part of a pipeline's ledger: counted (`execute=False`), or also removed, in the same steps.
 
-    older than the contract's retention                      goes
+    older than the contract's retention                      removed
     checks that passed, lineage events                       at once; checks are summed up
     batches, their ranges, failed checks, schemas named      once the log has none of their messages
-    dead letters that a person settled                       once the log does not have their messages
+    dead letters that a user settled                         once the log does not have their messages
     messages of producers that were settled (unsent)         at once; summed up
 
-An open dead letter never goes, nor does the batch that it is of. What a batch leaves are the offsets that it read
-(operations/runs/prune_ranges.py): `verify` gives the same verdict after as before, and `replay` refuses what it
-refused.
+An open dead letter and its batch are never removed. A removed batch leaves the offsets that it read
+(operations/runs/prune_ranges.py): `verify` has the same result afterwards, and `replay` refuses the same starts.
 """
 
 from collections import Counter
@@ -27,7 +26,7 @@ from resources.postgres.ledger.prune_ledger import OldBatch, PruneLedger, PruneP
 Describe = Callable[[str], TopicView]
 PLURALS = {"batch": "batches"}
 _BATCHES = ("batch", "batches")
-KEPT = {  # why something that is older than the retention is kept, in words
+KEPT = {  # the reasons for keeping something older than the retention, in words
     "held": (_BATCHES, "whose messages the topic still has"),
     "unknown": (_BATCHES, "whose messages the topic may still have"),
     "dead_letters": (_BATCHES, "with dead letters"),
@@ -40,7 +39,7 @@ KEPT = {  # why something that is older than the retention is kept, in words
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was removed of a pipeline, or would be, and what is older than the retention and kept, by the reason."""
+    """The counts of what was removed, or would be, and of what is kept although older than the retention, by reason."""
 
     pipeline: str
     retention_seconds: float
@@ -52,11 +51,11 @@ class Pruned:
     dead_letters: int = 0
     unsent: int = 0
     kept: Mapping[str, int] = field(default_factory=dict[str, int])
-    log_unknown: str | None = None  # why it is not known what the topic still has
+    log_unknown: str | None = None  # why the topic's remaining messages are not known
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is removed, in words."""
+        """The counts of what is removed, by noun."""
         return {
             "batch": self.batches,
             "passed check": self.checks,
@@ -71,7 +70,7 @@ class Pruned:
         return any(self.counts.values())
 
     def sentence(self) -> str:
-        """What was removed, and what was kept and why."""
+        """Return a sentence about what was removed, and what was kept and why."""
         gone = [plural(count, name, PLURALS.get(name, f"{name}s")) for name, count in self.counts.items() if count]
         said = f"{'removed' if self.executed else 'would remove'} {', '.join(gone) or 'nothing'}"
         if self.lineage_never_sent:
@@ -81,13 +80,13 @@ class Pruned:
         return f"{said}. {self.log_unknown}" if self.log_unknown else f"{said}."
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate prune -o json` prints."""
+        """Return the document that `tidegate prune -o json` prints."""
         return asdict(self)
 
 
 def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
-    """Nothing where there is no ledger yet. Raises LedgerOutdated, LedgerTooNew and LedgerAway; what was removed before
-    that stays removed.
+    """Prune a pipeline; nothing if there is no ledger yet. Raises LedgerOutdated, LedgerTooNew and LedgerAway; earlier
+    removals stay.
     """
     try:
         return _prune(url, contract, describe, execute=execute)
@@ -99,14 +98,14 @@ def _prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -
     ledger, why = _with_lows(PruneLedger(url, contract.pipeline, contract.limits.retention_seconds), describe)
     found = Pruned(contract.pipeline, ledger.seconds, execute, log_unknown=why)
     found = _details(ledger, found)
-    if ledger.topic_id is not None:  # without a position there is nothing that says what was read
+    if ledger.topic_id is not None:  # without a position it is not known what was read
         found = _batches(ledger, found)
         found = _letters(ledger, found)
     return replace(found, unsent=_unsent(ledger, execute=execute))
 
 
 def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, str | None]:
-    """With what the log that the pipeline reads still has; or why that is not known."""
+    """Return the ledger with the low watermarks of the pipeline's log; or the reason why they are not known."""
     if (log := ledger.log()) is None:
         return ledger, None
     ledger = replace(ledger, topic_id=log.topic_id)
@@ -126,7 +125,7 @@ def _another(log: ReadLog, view: TopicView, pipeline: str) -> str:
 
 
 def _details(ledger: PruneLedger, found: Pruned) -> Pruned:
-    """Checks that passed and lineage events."""
+    """Prune passed checks and lineage events."""
     after = ledger.pruned_until()
     while (page := ledger.details(after)) is not None:
         if found.executed:
@@ -151,7 +150,7 @@ def _batches(ledger: PruneLedger, found: Pruned) -> Pruned:
             with ledger.page() as held:
                 if held is None:
                     break
-                page = held.batches(after)  # again, now that nothing changes any more
+                page = held.batches(after)  # again, now that it is locked
                 _remove(held, page)
                 crash_points.reach("prune_removed")
             crash_points.reach("prune_committed")
@@ -184,7 +183,7 @@ def _letters(ledger: PruneLedger, found: Pruned) -> Pruned:
 
 
 def _unsent(ledger: PruneLedger, *, execute: bool) -> int:
-    """Messages of producers: they need no pipeline that has run."""
+    """Prune messages of producers, which do not depend on a run of the pipeline. Return the count."""
     if not execute:
         return ledger.settled_unsent()
     removed = 0

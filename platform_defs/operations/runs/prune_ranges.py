@@ -1,7 +1,7 @@
-"""What is left of the ranges that pruned batches read: one for all that lie next to each other.
+"""The ranges of pruned batches: adjacent ones are merged into one.
 
-`tidegate verify` asks of each offset that was read whether the ledger says so, and whether the broker ever delivered
-it. It takes what is recorded as lost by batch: only ranges that the same records are about are put together.
+`tidegate verify` checks for each read offset that the ledger has it, and if the broker ever delivered it. It subtracts
+lost history by batch: only ranges with the same lost history are merged.
 """
 
 from bisect import bisect_left
@@ -13,7 +13,7 @@ MAX_SPANS = 10_000  # gaps in one row, so that adding to it stays quick: a trans
 
 @dataclass(frozen=True)
 class PrunedRange:
-    """Offsets [from_offset, until_offset) of a partition of a log, which batches `first_batch` to `last_batch` read."""
+    """Offsets [from_offset, until_offset) of a partition of a log, read by batches `first_batch` to `last_batch`."""
 
     topic: str
     topic_id: str
@@ -21,23 +21,24 @@ class PrunedRange:
     from_offset: int
     until_offset: int
     messages: int
-    spans: int  # how many gaps it has; what they are never leaves Postgres: there may be as many as messages
+    spans: int  # its number of gaps; they stay in Postgres, since there may be as many as messages
     first_batch: int
     last_batch: int
-    added_after: int  # the last batch whose gaps it has: those of the batches after it are still to be added
+    added_after: int  # the last batch whose gaps it has; those of later ones must be added
 
     @property
     def place(self) -> tuple[str, str, int]:
-        """Its partition, and of which log."""
+        """Its partition and log."""
         return self.topic, self.topic_id, self.partition
 
 
 def put_together(
     there: Iterable[PrunedRange], pruned: Iterable[PrunedRange], lost_after: Sequence[int]
 ) -> list[PrunedRange]:
-    """What is to be written of `pruned`, which come in the order of their batches.
+    """Return the ranges to write for `pruned`, which come in the order of their batches.
 
-    One that continues a range of `there` has its first offset and first batch.
+    A range that continues one of `there` gets its first offset and first batch.
+
     `lost_after`, ascending: the batches up to which history has been recorded as lost.
     """
     newest = {item.place: item for item in there}

@@ -1,5 +1,5 @@
-"""Cut a pipeline's pending batch into smaller ones: shown (`propose`), then done in one transaction if nothing has
-changed (`cut`). For a batch whose offsets are fixed and that is too large for what it meets: a limit of time or memory.
+"""Split a pipeline's pending batch into smaller ones: shown (`propose`), then done in one transaction if nothing has
+changed (`cut`). For a batch with fixed offsets that exceeds a limit of time or memory.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ CODE = "recut"  # of its record in tidegate.settlement
 
 @dataclass(frozen=True)
 class Recut:
-    """A decision, not yet carried out. Of the batches that `was` becomes, `becomes` is the first."""
+    """A decision to split, not yet carried out. `becomes` is the first of the batches that replace `was`."""
 
     pipeline: str
     epoch: int
@@ -32,25 +32,25 @@ class Recut:
 
     @property
     def offsets(self) -> int:
-        """Those of the whole batch."""
+        """The number of offsets of the whole batch."""
         rest = self.was.rest.ranges if self.was.rest else ()
         return sum(map(len, (*self.was.ranges, *rest)))
 
     @property
     def parts(self) -> int:
-        """About how many batches it becomes: offsets are shared among partitions in whole numbers."""
+        """The approximate number of batches: offsets are divided among partitions in whole numbers."""
         return -(-self.offsets // self.messages)
 
     @property
     def fingerprint(self) -> str:
-        """Of everything that was decided on: the same as long as nothing changes."""
+        """A hash of the decision: the same as long as nothing changes."""
         document = [self.pipeline, self.epoch, self.state, self.messages, self.was.to_json()]
         return fingerprint_of(document)
 
 
 def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
-    """What cutting the pending batch into ones of about so many messages would do. Raises BadInput where it has none,
-    or has halted for a reason that smaller batches do not change.
+    """Return the decision to split the pending batch into ones of about `messages` messages. Raises BadInput if there
+    is none, or the pipeline has halted for a reason that smaller batches do not change.
     """
     status = ledger.status(pipeline)
     if status.pending is None:
@@ -71,8 +71,8 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
 
 
 def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
-    """Do it: the id of its record. A run in progress is fenced; what it publishes at this moment is waited for, and
-    changes what was decided. Raises ChangedMeanwhile, LedgerAway.
+    """Carry it out. Return the record's id. A run in progress is fenced; a publication in progress is waited for, and
+    changes the decision's basis. Raises ChangedMeanwhile, LedgerAway.
     """
     with connect(postgres_url) as connection, database_errors(), connection.transaction():
         require_current(connection)
@@ -103,7 +103,7 @@ def _refuse_other_halts(status: PipelineStatus) -> None:
 
 
 def to_json(decided: Recut) -> dict[str, Any]:
-    """What `tidegate recut -o json` prints."""
+    """Return the document that `tidegate recut -o json` prints."""
     return {
         "pipeline": decided.pipeline,
         "batch_id": decided.was.batch_id,

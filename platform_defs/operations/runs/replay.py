@@ -1,8 +1,8 @@
-"""Tables rebuilt beside the live ones, compared (`show`), put in their place (`execute`), or dropped (`discard`).
+"""Replay: tables rebuilt beside the live ones, compared (`show`), swapped in (`execute`), or dropped (`discard`).
 
 The building pipeline is like any other: it has positions, batches and dead letters of its own in the ledger, under the
-name `<pipeline>~replay`, and stops at the live pipeline's positions. What it may do is in engine/plan/replay_plan.py;
-how it is put in place, in one transaction, is in resources/postgres/replay/replacement.py.
+name `<pipeline>~replay`, and stops at the live pipeline's positions. engine/plan/replay_plan.py has its rules;
+resources/postgres/replay/replacement.py swaps it in, in one transaction.
 """
 
 import time
@@ -50,7 +50,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Shown:
-    """A replay that is built up to the pipeline's positions, and what it would change."""
+    """A replay that is built up to the pipeline's positions, and its differences from the live tables."""
 
     replay_id: int
     history: History
@@ -59,15 +59,15 @@ class Shown:
 
 @dataclass(frozen=True)
 class Replay:
-    """Everything that a person can do with a replay of one pipeline."""
+    """The operations on a replay of one pipeline."""
 
     live: Pipeline
     endpoints: Endpoints
     spark: Callable[[], SparkSession]
-    decide_again: frozenset[int] = frozenset()  # batches whose decision is not repeated
+    decide_again: frozenset[int] = frozenset()  # batches whose decisions are not repeated
 
     def first_batch(self, start: ReplayStart) -> int:
-        """The batch that a replay from `start` begins with: batches are replayed whole. Raises BadInput."""
+        """Return the first batch of a replay from `start`: batches are replayed whole. Raises BadInput."""
         name, status = self.live.name, self._ledger.status(self.live.name)
         if status.state == "halted":
             raise BadInput(f"it is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
@@ -84,15 +84,15 @@ class Replay:
         return found
 
     def show(self, from_batch: int, say: Say) -> Shown:
-        """Build, or continue building, up to the pipeline's positions, and compare. The live tables stay as they are.
+        """Build, or continue building, up to the pipeline's positions, and compare. The live tables do not change.
 
-        Raises BadInput where the result would be wrong, Retryable where the pipeline reads too fast for it.
+        Raises BadInput if the result would be wrong, Retryable if the pipeline reads too fast for it.
         """
         with self._replacement.alone(self.endpoints.postgres_url):
             return self._show(from_batch, say)
 
     def execute(self, start: ReplayStart, reason: str, who: str, say: Say) -> Shown:
-        """Build, catch up to the exact positions as the pipeline's owner, and put it all in place, or change nothing.
+        """Build, catch up to the exact positions as the pipeline's owner, and swap the tables in, or change nothing.
 
         Raises what `show` raises; Fenced when runs of the pipeline keep taking it over.
         """
@@ -105,7 +105,7 @@ class Replay:
             return shown
 
     def discard(self) -> bool:
-        """Drop what was built and not put in place. False where there is nothing."""
+        """Drop a build that was not swapped in. Return False if there is none."""
         url = self.endpoints.postgres_url
         alone = self._replacement.alone(url)
         with suppress(LedgerMissing), alone, reading(connect(url)) as connection, connection.transaction():
@@ -123,7 +123,7 @@ class Replay:
         return self._compare(replay_id, history)
 
     def _put_in_place(self, from_batch: int, reason: str, who: str, say: Say) -> Shown:
-        """As the pipeline's owner, so that no other run moves its positions."""
+        """Swap the tables in, as the pipeline's owner, so that no other run moves its positions."""
         with closing(acquire(self._ledger.url, self.live.contract, rebuilding=True)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")
@@ -132,7 +132,9 @@ class Replay:
             return shown
 
     def _drop_tables(self, say: Say) -> None:
-        """Of a replay that is in place. Tables that another session is reading stay, and that is said."""
+        """Drop the build tables of a replay that is in place. Report tables that remain because another session reads
+        them.
+        """
         try:
             with connect(self.endpoints.postgres_url) as connection, connection.transaction():
                 connection.execute(lock_timeout("10s"))
@@ -142,7 +144,7 @@ class Replay:
             say(f"it is in place; the tables that it was built in could not be dropped ({error}). To drop them: {drop}")
 
     def _batch_of(self, start: ReplayStart) -> int | None:
-        """The batch of a start that is not the beginning."""
+        """Return the batch of a start that is not the beginning."""
         if start.batch is not None:
             self._refuse_replaced(start.batch)
             return self._replays.batch_at_or_after(start.batch)
@@ -161,7 +163,7 @@ class Replay:
             )
 
     def _history(self, from_batch: int) -> History:
-        """What will be replayed. Raises BadInput where the result would be wrong."""
+        """Return the history to replay. Raises BadInput if the result would be wrong."""
         contract, history = self.live.contract, self._replays.history(from_batch)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(contract.topic)
         try:
@@ -177,7 +179,7 @@ class Replay:
         return history
 
     def _build(self, history: History, say: Say) -> int:
-        """Continue building, from the start if this is another replay than the one begun before; the replay's id."""
+        """Continue building, or start again if this is not the replay begun before. Return the replay's id."""
         replay_id, done = self._begun(history, say), 0
         with self._building(replay_id, history) as outside:
             try:
@@ -201,8 +203,8 @@ class Replay:
         return replay_id
 
     def _batches(self, outside: RunContext, history: History, say: Say) -> Iterator[Published]:
-        """All that are left. One with suspected messages is read again once their time is over; a batch that a person
-        has decided about is made again by itself, and the decision with it, unless it is to be decided about again.
+        """Yield the remaining batches. One with suspected messages is read again after their delay; a batch that a user
+        decided about is rebuilt by itself with the decision repeated, unless it is in `decide_again`.
         """
         decided = [one for one in self._replays.decided_batches() if one.batch_id not in self.decide_again]
         ends = {item.partition: item.next_offset for item in history.partitions}
@@ -226,7 +228,7 @@ class Replay:
                 time.sleep(SUSPECTED.first)
 
     def _begun(self, history: History, say: Say) -> int:
-        """The id of the replay of just this, begun now or before."""
+        """Return the id of exactly this replay, begun now or before."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             self._replacement.refuse_declassified(connection)
             shapes, again = self._replacement.shapes(connection), sorted(self.decide_again)
@@ -243,9 +245,9 @@ class Replay:
 
     @contextmanager
     def _building(self, replay_id: int, history: History) -> Generator[RunContext]:
-        """The building pipeline, held."""
+        """Yield the run context of the building pipeline, leased."""
         with open_run(self._built, self.endpoints, self.spark) as outside:
-            found = self._replays.building()  # asked while it is held: from here on it is not discarded unnoticed
+            found = self._replays.building()  # read under the lease: from here on it is not discarded unnoticed
             if found is None or found.replay_id != replay_id:
                 raise ChangedMeanwhile(
                     f"another session discarded the replay of {self.live.name}; try again", pipeline=self.live.name
@@ -259,7 +261,7 @@ class Replay:
             yield replace(outside, lineage=events)
 
     def _compare(self, replay_id: int, history: History) -> Shown:
-        """In one snapshot, in which both are at the same offsets. Raises _Moved where they are not."""
+        """Compare in one snapshot, in which both are at the same offsets. Raises _Moved if they are not."""
         with connect(self.endpoints.postgres_url) as connection, database_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             if self._replacement.apart(connection):
@@ -290,4 +292,4 @@ class Replay:
 
 
 class _Moved(ChangedMeanwhile):
-    """The pipeline published between two looks at it."""
+    """The pipeline published between building and comparing."""

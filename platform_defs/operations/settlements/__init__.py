@@ -1,1 +1,1 @@
-"""A halt is resolved: shown first, then done in one transaction."""
+"""Resolution of a halt: shown first, then done in one transaction."""

@@ -1,9 +1,9 @@
-"""Where a log was cut: the first offset at which it no longer holds what was read.
+"""The cut of a log: the first offset at which it no longer has the messages that were read.
 
-Kafka's clients ask OffsetForLeaderEpoch for that (KIP-320), which confluent_kafka has no call for. Messages carry their
-leader epoch, though, and epochs only grow along a log: a bisection that reads single messages finds where an epoch ends
-in the log of now. What was read in that epoch or before, and lies beyond, was cut off. Where two elections in a row
-were unclean the cut may lie below what is found, as it may for Kafka's clients.
+Kafka's clients use OffsetForLeaderEpoch for that (KIP-320), which confluent_kafka has no call for. But messages carry
+their leader epoch, and epochs only grow along a log: a bisection that reads single messages finds the end of an epoch
+in the current log. Offsets read in that epoch or before, and beyond its end, were cut off. After two unclean elections
+in a row the cut may be below the result, as for Kafka's clients.
 """
 
 from bisect import bisect_right
@@ -23,10 +23,12 @@ def first_changed(
     held: PartitionView,
     seen: int | None,
 ) -> int:
-    """The first offset below `position` that the log no longer holds as it was read; `position` where there is none.
+    """Return the first offset below `position` at which the log no longer has what was read; `position` if there is
+    none.
 
-    `read` is what was read, ascending; `seen` is an end of the log below `position` that was seen before it was written
-    on. Reads some twenty messages for each leader epoch that it asks about: those since the cut, and one before.
+    `read` is what was read, ascending; `seen` is an end of the log below `position` that was observed before it was
+    written to again. Reads some twenty messages for each leader epoch that it examines: those since the cut, and one
+    before.
     """
     cut = min(position, held.end, position if seen is None else seen)
 
@@ -36,13 +38,13 @@ def first_changed(
 
     for newest, item in enumerate(reversed(read)):
         if end_of(item.leader_epoch) >= item.until_offset:
-            return cut if newest else max(cut, item.until_offset)  # it refutes an end that was seen below it
+            return cut if newest else max(cut, item.until_offset)  # it refutes a lower end that was observed
         cut = min(cut, end_of(item.leader_epoch))
     return cut
 
 
 def _end_of_epoch(epochs: LeaderEpochs, partition: int, epoch: int, held: PartitionView) -> int:
-    """The offset after the log's last message of `epoch` or an earlier one."""
+    """Return the offset after the log's last message of `epoch` or an earlier one."""
 
     def epoch_at(offset: int) -> float:
         found = epochs.at_or_after(partition, offset)

@@ -1,4 +1,4 @@
-"""What becomes of a batch that fails blocking checks, once a person decides about it."""
+"""A user's decision about a batch that fails blocking checks."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,7 @@ BatchChoice = Literal["retry", "publish", "dead-letters"]
 
 @dataclass(frozen=True)
 class SettledGate:
-    """A decision about the pending batch: in words, and what the batch has of it (offsets.PendingBatch)."""
+    """A decision about the pending batch: in words, and as its fields (offsets.PendingBatch)."""
 
     explanation: str
     checks_accepted: tuple[str, ...] = ()
@@ -19,7 +19,7 @@ class SettledGate:
 
 
 def settled_gate(gate: GateRed, batch: BatchChoice) -> SettledGate:
-    """What `batch` means for the batch that `gate` is of."""
+    """Return the decision for the choice `batch` about the batch of `gate`."""
     failed, name = ", ".join(gate.names), f"Batch {gate.batch_id}"
     match batch:
         case "publish":

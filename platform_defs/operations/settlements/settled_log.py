@@ -1,7 +1,8 @@
-"""What settles a halt for the sake of the log: where each partition is read on, what is given up, and what is recorded.
+"""The resolution of a halt caused by the log: where each partition resumes, which offsets are skipped, what is
+recorded.
 
-Nothing is changed here (operations/settlements/settlement.py). What is decided rests on an answer of the broker that
-knows of all that was read, so nothing is given up since a stale one lacks it.
+Nothing is changed here (operations/settlements/settlement.py). The decision needs a broker's answer that knows of all
+that was read, so no offset is skipped because of a stale one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,16 +35,16 @@ Span = tuple[int, int]
 
 
 class Log(Broker, Protocol):
-    """The broker, and what it can say of a log's leader epochs."""
+    """The broker, with access to a log's leader epochs."""
 
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
-        """Reads single messages of the topic, for their leader epochs."""
+        """Open a reader of single messages of the topic, for their leader epochs."""
         ...
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What settles a halt: see operations.settlement.Settlement."""
+    """The decision that resolves a halt: see operations.settlements.settlement.Settlement."""
 
     explanation: str
     steps: Sequence[PartitionChange] = ()
@@ -51,12 +52,12 @@ class Decision:
     keep_pending: bool = False
     log: tuple[str, str] | None = None
     registry: str | None = None  # whose next generation of schemas begins here
-    without_schemas: bool = False  # messages whose schema the registry does not give become dead letters
+    without_schemas: bool = False  # messages whose schema the registry lacks become dead letters
 
 
 @dataclass(frozen=True)
 class SettledLog:
-    """A halted pipeline's positions, and the log as `view` has it now."""
+    """A halted pipeline's positions, and the current log in `view`."""
 
     pipeline: str
     ledger: Ledger
@@ -65,8 +66,8 @@ class SettledLog:
     positions: Positions
 
     def decide(self, detail: HaltDetail, start: ResumeAt | None) -> Decision:
-        """Raises BadInput where `start` is needed and missing, or not one of those that can be chosen."""
-        # Whatever it halted for: offsets of one log mean nothing in another.
+        """Return the decision. Raises BadInput if `start` is needed and missing, or not a valid choice."""
+        # For any halt: offsets of one log mean nothing in another.
         if any((at.topic, at.cluster_id, at.topic_id) != self._log for _, at in self.positions):
             return self._new_generation(start)
         if isinstance(detail, TopicRecreated | ClusterSwitched | TopicChanged):
@@ -94,13 +95,13 @@ class SettledLog:
         return Decision(_explained(steps, start), steps)
 
     def _cut(self, number: int, at: LogPosition, seen: int | None, start: ResumeAt | None) -> PartitionChange:
-        """The step of a partition that may have been cut, and then perhaps written on."""
+        """Return the step of a partition that may have been cut, and then perhaps written to again."""
         held = self.view.partitions[number]
         cut = self._first_changed(number, at, seen)
         if cut == at.next_offset:
             return PartitionChange(number, at, at)
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
-        if cut < resumed:  # written since, where rows are of other messages
+        if cut < resumed:  # written since, at offsets whose rows are from other messages
             _require(start, "cut", "position", f"partition {number} was truncated at offset {cut} and written on")
             if start == "position":
                 return PartitionChange(number, at, at.moved_to(resumed), skip=(cut, resumed), lost=lost)
@@ -129,10 +130,10 @@ class SettledLog:
         return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
 
     def _resumed(self, number: int, held: PartitionView, start: ResumeAt | None) -> LogPosition | None:
-        """Where the partition is read from in the log of now; None where a run is to add it.
+        """Return the position in the current log; None if a run is to add the partition.
 
-        A run adds what was not read of a log that was read before: an upsert reads the others first. It starts at 0, so
-        not where retention has deleted that: there the run would halt.
+        In a log that was read before, a run adds the unread partitions: an upsert reads the others first. It starts
+        them at 0, unless retention has deleted that offset: there the run would halt.
         """
         if start == "end":
             return LogPosition(*self._log, held.end, held.end)
@@ -142,7 +143,7 @@ class SettledLog:
         return LogPosition(*self._log, first, first)
 
     def _first(self, number: int, held: PartitionView) -> int:
-        """The low watermark; in a log that was read before, where that ended."""
+        """Return the low watermark; in a log that was read before, its last position."""
         return min(self._read_before.get(number, held.low), held.end)
 
     @cached_property
@@ -150,7 +151,7 @@ class SettledLog:
         return self.ledger.read_before(self.pipeline, self.view.topic_id)
 
     def _left(self, number: int, was: LogPosition | None, becomes: LogPosition | None) -> PartitionChange:
-        """The step of a partition: what was read of it in the old log, and what is still unread there. A partition of
+        """Return the step of a partition: the offsets read in the old log, and those still unread there. A partition of
         the old log that no run has added is unread from 0.
         """
         read = was.next_offset if was else 0
@@ -158,7 +159,7 @@ class SettledLog:
 
     @cached_property
     def _tails(self) -> Mapping[int, int]:
-        """By partition, where the old topic ends, if the contract named another one and it is still there."""
+        """The end of the old topic by partition, if the contract named another one and it still exists."""
         was = self.positions[0][1]
         if was.topic == self.view.topic:
             return {}
@@ -188,7 +189,7 @@ class SettledLog:
 
 
 def _cuts(detail: HaltDetail) -> dict[int, int | None]:
-    """The partitions that a halt says were cut, with the end that was seen then, where that showed the cut."""
+    """Return the partitions that a halt reports as cut, with the end observed then, if that showed the cut."""
     if not isinstance(detail, LogCut):
         return {}
     return {**dict.fromkeys(detail.partitions), **{span.partition: span.from_offset for span in detail.ranges}}

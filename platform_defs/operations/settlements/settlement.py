@@ -1,22 +1,22 @@
-"""What settles a halt: decided and shown (`propose`), then done in one transaction if nothing has changed (`settle`).
+"""Resolution of a halt: decided and shown (`propose`), then done in one transaction if nothing has changed (`settle`).
 
 retention_passed                  the missing offsets become a declared skip; reading resumes at the low watermark
-log_truncated                     the truncated offsets are recorded as lost history; reading resumes where the log was
-                                  cut, or where it was: what was written in between is a declared skip then
+log_truncated                     the truncated offsets are recorded as lost history; reading resumes at the cut, or at
+                                  the position: offsets written in between are then a declared skip
 topic_recreated, cluster_switched,  a new generation, from its beginning or its end; the old one is lost history. The
-topic_changed                     same for any halt where the log is a different one by now; and where it is the old one
-                                  again (address or contract were corrected), reading resumes where it stopped
-partition_missing                 of older versions: it was a stale answer, and reading resumes where it stopped
+topic_changed                     same for any halt if the log is a different one by now; if it is the old one again
+                                  (address or contract were corrected), reading resumes where it stopped
+partition_missing                 from older versions: it was a stale answer, and reading resumes where it stopped
 too_many_dead_letters             the pending batch is published with all of them
-gate_red                          the pending batch is judged again, published all the same, or made dead letters. Not
-                                  only a halt: from the first time that it fails its checks
-keeps_failing, for its schemas    as below, or the pending batch is published: messages whose schema the registry does
-                                  not give become dead letters
-registry_switched                 from the positions on, ids are those of the registry as it is now; what was read
-                                  before keeps the schemas in the ledger
+gate_red                          the pending batch is checked again, published anyway, or dead-lettered. Not only for a
+                                  halt: from the first time that it fails its checks
+keeps_failing, for its schemas    as below, or the pending batch is published: messages whose schema the registry lacks
+                                  become dead letters
+registry_switched                 from the positions on, ids are those of the current registry; earlier messages keep
+                                  the schemas in the ledger
 anything else                     the batch is retried, once the cause is fixed
 
-What is done to the positions is decided in operations/settlements/settled_log.py.
+operations/settlements/settled_log.py decides about the positions.
 """
 
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ LAST = 2**63 - 1  # no offset is larger
 
 @dataclass(frozen=True)
 class Settlement:
-    """A decision, not yet carried out."""
+    """A decision to resolve a halt, not yet carried out."""
 
     pipeline: str
     detail: HaltDetail
@@ -63,14 +63,14 @@ class Settlement:
     keep_pending: bool = False
     checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
     set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
-    state: PipelineState = "halted"  # active: what is settled has not halted the pipeline
-    positions: Positions = field(default=(), repr=False)  # as they were when this was decided
+    state: PipelineState = "halted"  # active: the pipeline is not halted
+    positions: Positions = field(default=(), repr=False)  # at the time of the decision
     registry: str | None = None  # whose next generation of schemas begins at the positions
-    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if another
-    without_schemas: bool = False  # of the pending batch, messages whose schema is not given become dead letters
+    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if new
+    without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate ack -o json` prints, and what the record of the settlement keeps."""
+        """Return the document that `tidegate ack -o json` prints and the settlement's record stores."""
         document = asdict(self)
         del document["positions"], document["log"]
         shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
@@ -83,7 +83,7 @@ class Settlement:
 
     @property
     def marks(self) -> Mapping[str, Any]:
-        """What was decided about the pending batch, as its own fields (offsets.PendingBatch)."""
+        """The decision about the pending batch, as its own fields (offsets.PendingBatch)."""
         decided = {
             "dead_letters_accepted": self.accept,
             "checks_accepted": list(self.checks_accepted),
@@ -94,7 +94,7 @@ class Settlement:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of everything that was shown, so that exactly that is carried out and nothing else."""
+        """A hash of the decision as shown, so that exactly that is carried out."""
         shown = {**asdict(self), "code": self.code}
         return fingerprint_of(shown)
 
@@ -102,11 +102,11 @@ class Settlement:
 def propose(
     contract: Contract, ledger: Ledger, broker: Log, start: ResumeAt | None, batch: BatchChoice | None = None
 ) -> Settlement | None:
-    """What would settle the pipeline's halt, or its pending batch that fails blocking checks; None where there is
-    neither. Changes nothing.
+    """Return the decision that would resolve the pipeline's halt, or its pending batch that fails blocking checks; None
+    if there is neither. Changes nothing.
 
-    Raises BadInput where `start` is needed and missing, or `batch` is given and no such batch is pending; BrokerAway,
-    also where only stale metadata comes; LedgerAway.
+    Raises BadInput if `start` is needed and missing, or `batch` is given and no such batch is pending; BrokerAway, also
+    if the metadata is stale; LedgerAway.
     """
     status = ledger.status(contract.pipeline)
     detail = _to_settle(status, contract)
@@ -122,7 +122,7 @@ def propose(
 
 
 def _refuse_batch(contract: Contract, detail: HaltDetail | None, batch: BatchChoice | None) -> None:
-    """Raise BadInput where a person decides about a batch, and there is none to decide about."""
+    """Raise BadInput if a user decides about a batch, and there is none to decide about."""
     if batch is None or isinstance(detail, GateRed) or (_lacks_schemas(detail) and batch != "publish"):
         return
     raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
@@ -140,7 +140,7 @@ def _lacks_schemas(detail: HaltDetail | None) -> bool:
 
 
 def _of_schemas(batch: BatchChoice | None) -> Decision:
-    """Of a batch whose messages name schemas that the registry does not give."""
+    """Return the decision about a batch whose messages name schemas that the registry lacks."""
     if batch == "dead-letters":
         said = "messages whose schema the registry does not give become dead letters, however many, the others rows"
         return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True, without_schemas=True)
@@ -166,7 +166,7 @@ def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, d
 
 
 def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:
-    """The positions stay as they are."""
+    """Return the decision about a batch that fails blocking checks. The positions do not change."""
     decided = settled_gate(gate, batch)
     return Settlement(
         status.pipeline,
@@ -182,7 +182,7 @@ def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch:
 
 
 def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:
-    """The halt, or the gate that is red and has not halted the pipeline yet, without what is classified."""
+    """Return the halt, or the failed gate that has not halted the pipeline yet, without classified values."""
     if found.state == "halted":
         return stored_halt(contract, read_detail(found.halt_code or "", found.halt_detail))
     return stored_halt(contract, GateRed.from_json(found.red_gate)) if found.red_gate else None
@@ -214,17 +214,17 @@ def _decide(
 
 
 def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: str) -> int:
-    """Carry out `decided` and record it; the settlement's id. Raises ChangedMeanwhile, with nothing changed, where
-    anything is not as it was decided on.
+    """Carry out `decided` and record it. Return the settlement's id. Raises ChangedMeanwhile, with nothing changed, if
+    anything differs from the decision.
     """
     with connect(url) as connection, database_errors(), connection.transaction():
         ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
-        # 1. Everything is as it was shown, in a ledger that this version of Tidegate understands.
+        # 1. Check that nothing has changed, in a ledger of a version that the code supports.
         require_current(connection)
         _unchanged(ledger.lock(), contract, decided)
-        # 2. Who, why, and what: the positions before are in the steps.
+        # 2. Record who, why and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
-        # 3. The positions, each as a compare-and-swap.
+        # 3. Move the positions, each as a compare-and-swap.
         in_order = sorted(decided.steps, key=lambda item: item.was is None)  # a new partition needs its siblings moved
         for step in in_order:
             _record(ledger, settlement_id, step, decided)
@@ -235,7 +235,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
                 )
         if decided.registry is not None:
             ledger.open_generation(decided.registry)
-        # 4. The pipeline.
+        # 4. Reactivate the pipeline.
         if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
                 f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
@@ -246,21 +246,21 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
 
 def _record(ledger: SettlementLedger, settlement_id: int, step: PartitionChange, decided: Settlement) -> None:
     """Record the offsets whose rows no log can confirm any more, and those that will not be read."""
-    if decided.log:  # that log may have been read before: what was given up of it then may be read now
+    if decided.log:  # that log may have been read before: offsets skipped then may be read now
         every = (step.becomes.next_offset if step.becomes else 0, LAST)
         ledger.set_aside(settlement_id, step.partition, decided.log[1], every)
-    old = decided.positions[0][1].topic_id  # all positions are of one log
+    old = decided.positions[0][1].topic_id  # all positions are in one log
     if step.lost:
         ledger.lose(settlement_id, step.partition, old, step.lost)
         if not decided.log:
             ledger.set_aside(settlement_id, step.partition, old, step.lost)
-    if step.skip:  # after that: of the offsets that are set aside, these are the new messages
+    if step.skip:  # last: of the offsets set aside, these are the new messages
         ledger.skip(step.partition, old, step.skip)
 
 
 def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] | None) -> bool:
-    """Move, forget or add the partition's position, or leave it without one. False where it is not as the step has
-    it.
+    """Move, forget or add the partition's position, or leave it without one. Return False if it is not as in
+    the step.
     """
     if step.was and step.becomes:
         return ledger.move(step.partition, step.was, step.becomes, step.read_first_to)
@@ -270,7 +270,7 @@ def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] 
 
 
 def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> None:
-    """Raise ChangedMeanwhile unless the pipeline is as `decided` saw it."""
+    """Raise ChangedMeanwhile unless the pipeline is as in `decided`."""
     same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(

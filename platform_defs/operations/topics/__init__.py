@@ -1,1 +1,1 @@
-"""Topics are planned, applied, listed, imported and deleted."""
+"""Planning, application, listing, import and deletion of topics."""

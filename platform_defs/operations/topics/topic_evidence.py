@@ -1,4 +1,4 @@
-"""Evidence for the rules of topics, from ledger and broker: the cluster of the first apply, what was read, the lag."""
+"""Evidence for the rules of topics, from ledger and broker: the cluster of the first apply, earlier reads, the lag."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -20,13 +20,13 @@ NO_POSTGRES = "Postgres, which holds the pipelines' positions, is not running (t
 
 @dataclass(frozen=True)
 class Witness:
-    """Asks the ledger at `url` (None: there is none to ask) and the broker."""
+    """The queries to the ledger at `url` (None: there is none) and the broker."""
 
     options: Mapping[str, str] = field(repr=False)  # librdkafka's
     url: str | None = field(repr=False)
 
     def evidence(self, topics: Mapping[str, Declared], observed: Observed) -> Evidence:
-        """What the rules need of these topics. A ledger that does not answer makes it unknown, with the reason."""
+        """Return the evidence about these topics. If the ledger does not answer, it is unknown, with the reason."""
         if self.url is None:
             return Evidence(unknown=NO_POSTGRES)
         try:
@@ -42,7 +42,7 @@ class Witness:
         return Evidence(unread, first, read_before=read)
 
     def of_deletion(self, topic: str, observed: Observed) -> Evidence:
-        """Return the cluster that the ledger knows, and the messages of the topic that its pipelines have not read."""
+        """Return the ledger's cluster, and the messages of the topic that its pipelines have not read."""
         if self.url is None:
             return Evidence(unknown=NO_POSTGRES)
         try:
@@ -67,9 +67,9 @@ class Witness:
         return {topic: readers for topic, readers in found.items() if readers}
 
     def _unread(self, declared: Declared, known: Sequence[Reader], changes: Sequence[Shorter]) -> list[Unread]:
-        """Return what declared readers have not read, and readers that only the ledger has (`known`).
+        """Return the unread messages of declared readers, and of readers that only the ledger has (`known`).
 
-        Positions first, then the broker: no position is beyond the end that it is compared with.
+        Positions are read before the broker, so that no position is beyond the end that it is compared with.
         """
         names = {reader.pipeline for reader in declared.readers}
         readers = [*declared.readers, *(reader for reader in known if reader.pipeline not in names)]
@@ -96,7 +96,7 @@ def _retired(found: StatusAndPositions) -> str:
 
 
 def _oldest_kept(retention: int, reader: Reader) -> int:
-    """The timestamp, in ms, below which a message is gone before the reader's next run may start for it."""
+    """Return the timestamp, in ms, below which a message is gone before the reader's next run may start for it."""
     return max(0, int((time.time() + reader.seconds) * 1_000) - retention)
 
 

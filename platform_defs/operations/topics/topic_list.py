@@ -1,4 +1,4 @@
-"""Topics one by one: listed beside what is declared, imported as a declaration, deleted."""
+"""Single topics: listed with their declarations, imported as a declaration, deleted."""
 
 import os
 from collections import Counter
@@ -26,7 +26,7 @@ State = Literal["as_declared", "differs", "missing", "not_declared", "hidden"]
 
 @dataclass(frozen=True)
 class ListedTopic:
-    """A topic, as it is and as it is declared."""
+    """A topic, as observed and as declared."""
 
     topic: str
     topic_id: str | None
@@ -43,26 +43,26 @@ class ListedTopic:
 
     @property
     def where(self) -> str | None:
-        """The file as a reader of the contracts' folder knows it: bank/transfers.odcs.yaml."""
+        """The file's path within the contracts' folder: bank/transfers.odcs.yaml."""
         return "/".join(Path(self.file).parts[-1 if self.file.endswith(NAME) else -2 :]) if self.file else None
 
 
 @dataclass(frozen=True)
 class TopicList:
-    """Every topic, those that are declared first."""
+    """Every topic, declared ones first."""
 
     cluster_id: str
     topics: tuple[ListedTopic, ...]
     sizes_unknown: str | None = None  # why no size is known
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate topics list -o json` prints."""
+        """Return the document that `tidegate topics list -o json` prints."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A topic as YAML, and the file where it belongs."""
+    """A topic as YAML, and the file for it."""
 
     topic: str
     pipelines: tuple[str, ...]
@@ -71,41 +71,41 @@ class Imported:
     written: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate topics import -o json` prints."""
+        """Return the document that `tidegate topics import -o json` prints."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Deletion:
-    """A topic that is to be deleted: what it holds, and which pipelines have not read all of it."""
+    """A topic to be deleted: its offsets, and the pipelines that have not read all of it."""
 
     topic: str
     cluster_id: str
     topic_id: str
     offsets: tuple[tuple[int, int, int], ...]  # of each partition: its number, first offset and end
     unread: tuple[Unread, ...]
-    unknown: str  # why the ledger cannot show who reads the topic; empty where it can
+    unknown: str  # why the ledger cannot name the topic's readers; empty if it can
 
     @property
     def messages(self) -> int:
-        """Offsets that the topic holds."""
+        """The number of offsets in the topic."""
         return sum(end - first for _, first, end in self.offsets)
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Why it must not be deleted unless a person confirms what was shown: a clause each."""
+        """The reasons against deletion, which a user must confirm: a clause each."""
         unread = [f"{one.pipeline} has not read {plural(one.messages, 'message')} of it" for one in self.unread]
         more = (f"nor have {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
         return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what was shown, so that exactly that is deleted and nothing else."""
+        """A hash of the deletion as shown, so that exactly that is deleted."""
         return fingerprint_of(asdict(self))
 
 
 def list_topics(topics: Topics) -> TopicList:
-    """Raises BadInput for a topics.yaml that cannot be read, and BrokerAway."""
+    """Return every topic. Raises BadInput for a topics.yaml that cannot be read, and BrokerAway."""
     said = topics.declared()
     known = {**said.topics, **said.undeclared}
     names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
@@ -127,7 +127,7 @@ def list_topics(topics: Topics) -> TopicList:
 
 
 def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
-    """The topic as it would be declared. Raises TopicMissing, and BadInput where it cannot be added to topics.yaml."""
+    """Return the topic as a declaration. Raises TopicMissing, and BadInput if it cannot be added to topics.yaml."""
     said = topics.declared()
     there = topics.admin.observe([topic]).topics.get(topic)
     if there is None:
@@ -147,8 +147,8 @@ def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
 
 
 def propose_deletion(topics: Topics, topic: str) -> Deletion:
-    """Return what deleting a topic would delete. Changes nothing. Raises BadInput where a contract or topics.yaml
-    declares the topic, or might, or the ledger is of another cluster; TopicMissing.
+    """Return the proposed deletion of a topic. Changes nothing. Raises BadInput if a contract or topics.yaml declares
+    the topic, or might, or the ledger is of another cluster; TopicMissing.
     """
     said = topics.declared()
     if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
@@ -181,7 +181,7 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
 
 
 def _hidden(one: Declared, why: TidegateError) -> ListedTopic:
-    """A topic that this user may not see, or not its settings."""
+    """Return a topic that this user may not see, or not its settings."""
     place, pipelines = one.place(), tuple(reader.pipeline for reader in one.readers)
     file, line = place and place.file, place and place.line
     return ListedTopic(
@@ -209,7 +209,7 @@ def _listed(one: Declared, observed: Observed, *, declared: bool) -> ListedTopic
 
 
 def _keys(there: ObservedTopic) -> dict[str, str]:
-    """Each key with its value as YAML on one line."""
+    """Return each key with its value as YAML on one line."""
     config = ", ".join(f"{name}: {_value(value)}" for name, value in sorted(there.overrides.items()))
     counts = {"partitions": str(len(there.partitions)), "replicationFactor": str(there.replication_factor)}
     return {**counts, **({"config": f"{{{config}}}"} if config else {})}
@@ -230,7 +230,7 @@ def _properties(there: ObservedTopic) -> str:
 
 
 def _add(path: Path, entry: str) -> None:
-    """Put an entry at the end of topics.yaml; what is there stays as it is written."""
+    """Append an entry to topics.yaml; the existing text is unchanged."""
     before = path.read_text(encoding="utf-8") if path.exists() else "topics:\n"
     content = f"{before}{'' if before.endswith(chr(10)) else chr(10)}{entry}"
     try:

@@ -1,4 +1,4 @@
-"""What `tidegate topics` does: look, plan, judge, and apply what nothing refuses."""
+"""The operations of `tidegate topics`: observe, plan, check, and apply a plan that no rule refuses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,18 +28,18 @@ VERSION = 1  # of a plan's file
 
 @dataclass(frozen=True)
 class Allowed:
-    """What a person has said to be right all the same."""
+    """The exceptions that a user has confirmed."""
 
     break_key_order: bool = False
-    new_cluster: str | None = None  # the id of a cluster that takes the first one's place
-    cluster_id: str | None = None  # of the intended cluster, for want of a ledger that shows it
-    recreate: bool = False  # topics that pipelines have read and that are gone
-    retired: tuple[str, ...] = ()  # as shown of pipelines that are not to read a topic any more
+    new_cluster: str | None = None  # the id of a cluster that replaces the first one
+    cluster_id: str | None = None  # of the intended cluster, if no ledger shows it
+    recreate: bool = False  # deleted topics that pipelines have read
+    retired: tuple[str, ...] = ()  # as shown for pipelines that will not read a topic any more
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A plan, and what the rules say of it."""
+    """A plan, and the rules' violations."""
 
     plan: Plan
     verdicts: tuple[Violation, ...]
@@ -70,16 +70,16 @@ class Topics:
     admin: TopicAdmin
     ledger: str | None  # the URL of its database
     only: tuple[str, ...] = ()
-    home: Path = Path()  # where the record of moves is
+    home: Path = Path()  # the folder of the record of moves
 
     @property
     def moves(self) -> Moves:
-        """What moves replicas."""
+        """The mover of replicas."""
         return Moves(self.admin.options, self.home, self.ledger)
 
     def declared(self) -> Declarations:
-        """Raises BadInput for a topics.yaml that cannot be read, and for a name of `only` that nothing declares, or
-        a contract that cannot be used.
+        """Return the declarations. Raises BadInput for a topics.yaml that cannot be read, for a name of `only` that
+        nothing declares, or a contract that cannot be used.
         """
         found = read_contracts(self.folder)
         said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
@@ -97,7 +97,9 @@ class Topics:
         return replace(said, topics=topics, undeclared=undeclared, refused=refused)
 
     def plan(self, allowed: Allowed | None = None) -> Judged:
-        """Return the steps to take now, and the verdicts. Raises BadInput for another cluster than `allowed` names."""
+        """Return the steps to take now, and the violations. Raises BadInput for another cluster than `allowed`
+        names.
+        """
         said, allowed = self.declared(), allowed or Allowed()
         observed, hidden = self.admin.observe_all([*said.topics, *said.undeclared])
         if allowed.cluster_id not in (None, observed.cluster_id):
@@ -121,7 +123,7 @@ class Topics:
         return Judged(plan, tuple(_allow(verdicts, allowed, observed)), topics, evidence)
 
     def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
-        """Do what is planned. Raises BadInput where a rule or Kafka refuses a step: then nothing was changed."""
+        """Apply the plan. Raises BadInput if a rule or Kafka refuses a step: then nothing was changed."""
         if judged.refused:
             raise BadInput("a rule refuses the plan; nothing was changed")
         try:
@@ -135,7 +137,7 @@ class Topics:
         self.moves.do(judged.plan, show)
 
     def still(self, stored: Plan, judged: Judged) -> None:
-        """Raise BadInput unless the stored plan is what is to be done now, or what is left of it."""
+        """Raise BadInput unless the stored plan, or the rest of it, is what must be done now."""
         observed = self.admin.observe([*stored.topics, *judged.plan.topics])
         changed = difference(stored, observed)
         if changed is None and [step for step in judged.plan.steps if step not in stored.steps]:
@@ -155,7 +157,7 @@ def store(plan: Plan, path: Path) -> None:
 
 
 def stored(path: Path) -> Plan:
-    """The plan in the file. Raises BadInput where it is none, or another version's."""
+    """Return the plan in the file. Raises BadInput if it is none, or another version's."""
     try:
         found = TypeAdapter(StoredPlan).validate_json(path.read_bytes())
     except OSError as error:
@@ -170,7 +172,7 @@ def stored(path: Path) -> Plan:
 
 
 def _allow(verdicts: Sequence[Violation], allowed: Allowed, observed: Observed) -> list[Violation]:
-    """What a person has allowed is a warning."""
+    """Return the violations; those that a user has allowed become warnings."""
     rules = {"order_kept"} if allowed.break_key_order else set[str]()
     rules |= {"same_cluster"} if allowed.new_cluster == observed.cluster_id else set()
     rules |= {"cluster_known"} if observed.cluster_id in (allowed.cluster_id, allowed.new_cluster) else set()
@@ -186,7 +188,7 @@ def _broken(contract: BrokenContract) -> Violation:
 
 
 def _placed(error: BadInput, judged: Judged) -> BadInput:
-    """The refusal of Kafka at the place that declares the topic."""
+    """Return Kafka's refusal with the place that declares the topic."""
     place = judged.place(error.field or "")
     if place is None:
         return error

@@ -1,1 +1,1 @@
-"""A producer's undelivered messages are looked for in the log, and sent again."""
+"""A producer's undelivered messages: searched for in the log, and sent again."""

@@ -1,9 +1,9 @@
-"""`tidegate dlq send`: what a producer could not deliver is looked for in the log, and sent again if it is not there.
+"""`tidegate dlq send`: undelivered messages are searched for in the log, and sent again if they are not there.
 
-1. Take the pipeline's messages for this process alone, and wait until an earlier one that died cannot send any more.
-2. Refuse those that cannot be looked for: another cluster or topic, deleted by retention, or without an id.
-3. Look for the others by `tidegate-id`, behind the ends that the log had before their first try. Found: settled.
-4. Record that the rest is about to be sent, send it with the same ids, and record what became of it.
+1. Lock the pipeline's messages for this process, and wait until an earlier one that died cannot send any more.
+2. Refuse messages that cannot be searched for: another cluster or topic, deleted by retention, or without an id.
+3. Search for the others by `tidegate-id`, behind the ends that the log had before their first try. Found: settled.
+4. Record that the rest is about to be sent, send it with the same ids, and record the outcomes.
 
 A process that dies between sending and recording leaves messages that step 3 finds the next time.
 """
@@ -26,30 +26,30 @@ from resources.postgres.ledger.unsent import HeldUnsent, UnsentId, UnsentLedger,
 
 LOOKED_FOR = 50_000  # messages in one pass over the log
 AT_ONCE = 1_000  # messages, and
-MAX_BYTES = 16_000_000  # of their content, sent before it is recorded what became of them
-SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write what it has received
-OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that tell nothing of other messages
+MAX_BYTES = 16_000_000  # of their content, sent before their outcomes are recorded
+SLACK = 5.0  # seconds after message.timeout.ms in which a broker may still write received messages
+OF_ONE = {"_UNKNOWN_PARTITION"}  # errors that do not affect other messages
 DEFAULT_OUTCOMES: tuple[Outcome, ...] = ("not_written", "unknown")
 WAITING = "an earlier tidegate dlq send did not end and may still be sending: waiting for {:.0f} s"
 
 
 class Sender(Protocol):
-    """Sends messages again, each with its own id."""
+    """A producer that sends messages again, each with its own id."""
 
     @property
     def seconds(self) -> float:
-        """That sending takes at most."""
+        """The maximum duration of sending."""
         ...
 
     def send(self, messages: Sequence[UnsentMessage]) -> Mapping[UUID, Place | NotDelivered]:
-        """What became of each, by `unsent_id`."""
+        """Send the messages. Return the outcome of each by `unsent_id`."""
         ...
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which messages are sent again. `may_double`: also those that cannot be looked for; `may_overwrite`: also those
-    of whose key the log holds a newer message.
+    """The messages to send again. `may_double`: also those that cannot be searched for; `may_overwrite`: also those
+    whose key has a newer message in the log.
     """
 
     outcomes: Sequence[Outcome] = DEFAULT_OUTCOMES
@@ -59,13 +59,13 @@ class Choice:
 
 @dataclass
 class Resent:
-    """What became of the messages: how many were found in the log, sent, refused and why, not delivered and why."""
+    """The outcomes of messages: the numbers found in the log, sent, refused by reason, and not delivered by error."""
 
     found: int = 0
     sent: int = 0
     refused: Counter[Refusal] = field(default_factory=Counter[Refusal])
     failed: Counter[str] = field(default_factory=Counter[str])  # by the name of the error
-    stopped: bool = False  # after messages that failed for another reason than their content: the rest was not tried
+    stopped: bool = False  # after failures for another reason than the content: the rest was not tried
 
     @property
     def is_complete(self) -> bool:
@@ -74,7 +74,7 @@ class Resent:
 
 @dataclass(frozen=True)
 class Resending:
-    """One pipeline's messages, sent again by `who`. `of_state`: its table holds the latest message of each key."""
+    """The resending of one pipeline's messages by `who`. `of_state`: its table has the latest message of each key."""
 
     pipeline: str
     ledger: UnsentLedger
@@ -86,8 +86,8 @@ class Resending:
     of_state: bool = False
 
     def run(self, choice: Choice) -> Resent:
-        """Send what is open and chosen. Raises PipelineHeld, BrokerAway, LedgerAway, LedgerMissing; what was settled by
-        then stays so.
+        """Send the open messages of `choice`. Raises PipelineHeld, BrokerAway, LedgerAway, LedgerMissing; messages
+        settled by then stay settled.
         """
         done = Resent()
         with self.ledger.hold(self.pipeline) as held:
@@ -101,7 +101,7 @@ class Resending:
     def _wait_for_earlier(self, held: HeldUnsent) -> None:
         while (left := held.seconds_under_way()) > 0:
             self.show(WAITING.format(left))
-            time.sleep(min(left, 5.0))  # until what is under way has timed out; said again every five seconds
+            time.sleep(min(left, 5.0))  # until pending messages have timed out; shown every five seconds
 
     def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
         for topic in sorted({item.log.before.topic for item in portion}):
@@ -151,7 +151,7 @@ class Resending:
     def _try(
         self, held: HeldUnsent, sender: Sender, batch: Sequence[UnsentId], done: Resent
     ) -> dict[UUID, NotDelivered]:
-        """Send the messages, and settle those that were delivered; the errors of the others."""
+        """Send the messages, and settle the delivered ones. Return the errors of the others."""
         ids = [item.unsent_id for item in batch]
         held.trying(ids, sender.seconds + SLACK)
         told = sender.send(held.messages(ids))
@@ -169,7 +169,7 @@ def _is_poison(error: NotDelivered | None) -> bool:
 
 
 def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:
-    """Those that may be sent; the others are counted."""
+    """Yield the messages that may be sent; count the others."""
     judged: dict[UnsentLog, Refusal | None] = {}
     for item in items:
         if item.log not in judged:

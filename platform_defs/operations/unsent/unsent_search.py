@@ -1,4 +1,4 @@
-"""Whether messages that were not delivered can be looked for in the log, and which of them are there."""
+"""The search for undelivered messages in the log."""
 
 import time
 from collections import defaultdict
@@ -23,7 +23,7 @@ SHOWN_EVERY = 5.0  # seconds between two lines of progress
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why messages are not sent again, in a clause for people. `may_be_lifted`: by the option that it names."""
+    """The reason why messages are not sent again, as a clause. `may_be_lifted`: an option overrides it."""
 
     code: Code
     why: str
@@ -32,8 +32,8 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Found:
-    """The result of a search: where each id that was looked for is, and which messages (by `unsent_id`) would overwrite
-    one of their key that may be newer.
+    """The result of a search: the place of each id that was found, and the messages (by `unsent_id`) that would
+    overwrite one of their key that may be newer.
     """
 
     places: Mapping[bytes, Place]
@@ -41,7 +41,7 @@ class Found:
 
 
 def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
-    """Why the messages that were meant for `log` cannot be looked for in the topic as it is now; None where they can.
+    """Return why messages meant for `log` cannot be searched for in the current topic; None if they can.
 
     The order matters: another cluster's topic is not compared further.
     """
@@ -62,7 +62,9 @@ def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
 
 
 def ranges(logs: Iterable[LogEnds], now: TopicView) -> list[OffsetRange]:
-    """What has to be read to find messages of `logs`: of each partition, from the lowest end to its end now."""
+    """Return the ranges to read to find messages of `logs`: of each partition, from the lowest end to its
+    current end.
+    """
     ends = [log for log in logs if log.topic_id == now.topic_id]
     starts = {p: min((_end(log, p) for log in ends), default=0) for p in now.partitions}
     return [
@@ -79,9 +81,9 @@ def search(
     show: Callable[[str], None],
     keys: Mapping[UUID, bytes],
 ) -> Found:
-    """Look for `wanted` in the log up to its end as `now` has it, and for newer messages of the `keys` of some of them.
+    """Search for `wanted` in the log up to its end in `now`, and for newer messages of the `keys` of some of them.
 
-    Only what is committed counts, so an open transaction is waited for. Memory: what is wanted, and a block. Raises
+    Only committed messages count, so an open transaction is waited for. Memory: `wanted`, and a block. Raises
     BrokerAway, OffsetsUnavailable.
     """
     looking = {item.tidegate_id for item in wanted}
@@ -111,9 +113,9 @@ def search(
 
 
 def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: str) -> bool:
-    """Return False where the message at `place`, which is of the item's key, is known to be older than the item: it is
-    before the ends that the log had before the item's first try, or is one that the same producer sent before. Times
-    are not compared: each is of its own machine's clock.
+    """Return False if the message at `place`, which has the item's key, is known to be older than the item: it is
+    before the log's ends of the item's first try, or the same producer sent it earlier. Times are not compared: each is
+    from its own machine's clock.
     """
     partition, offset = place
     if item.log.before.topic_id == topic_id and offset < _end(item.log.before, partition):
@@ -122,10 +124,10 @@ def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: s
 
 
 def _offsets(offsets: Any) -> Iterable[int]:
-    """As Python's, of a range or of an Arrow array."""
+    """Return a range or an Arrow array as Python integers."""
     return offsets if isinstance(offsets, range) else offsets.to_pylist()
 
 
 def _end(before: LogEnds, partition: int) -> int:
-    """Where a partition ended; one that was added since had nothing."""
+    """Return the end of a partition; 0 for one that was added since."""
     return before.end_offsets[partition] if partition < len(before.end_offsets) else 0

@@ -1,1 +1,1 @@
-"""Tables against the topic: appends, upserts, accumulates and dead letters."""
+"""Comparison of tables with the topic: appends, upserts, accumulates and dead letters."""

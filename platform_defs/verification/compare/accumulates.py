@@ -1,7 +1,7 @@
-"""Accumulate tables: each recomputed from the rows that must be there, exactly, and compared key by key.
+"""Accumulate tables: each recomputed exactly from the expected rows, and compared key by key.
 
-In columns while both are equal; the keys that are not, one by one. Which text is the least or the greatest depends on
-the database's collation: Postgres sorts the texts, and Arrow compares their ranks.
+Equal keys are compared in columns, the others one by one. The least or greatest text depends on the database's
+collation: Postgres sorts the texts, and Arrow compares their ranks.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,17 +22,17 @@ pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of
 
 Values: TypeAlias = tuple[Any, ...]  # Python values: of the group by columns, or of the aggregates
 
-_AT_LEAST = 1_000_000  # rows of parts that are put together at once
-_MERGED = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}  # how aggregates of parts become one of all
-_PLACE = " place"  # a column beside theirs, whose names have no spaces
+_AT_LEAST = 1_000_000  # rows of parts before they are merged
+_MERGED = {"sum": "sum", "count": "sum", "min": "min", "max": "max"}  # the function that merges aggregates of parts
+_PLACE = " place"  # a column of ours: theirs have no spaces in their names
 _RANK = " rank"
-_SAFE = 28  # digits of a number of which 10**10 add up to no more than 38
+_SAFE = 28  # digits of a number: the sum of 10**10 of them has at most 38
 
 
 class Accumulated:
-    """The expected rows of one accumulate table, while rows are added.
+    """The expected rows of one accumulate table, computed from added rows.
 
-    `in_order` sorts distinct texts by the collation of a column of the table: Arrow has the order of bytes only.
+    `in_order` sorts distinct texts by the collation of a column of the table: Arrow only has the order of bytes.
     """
 
     def __init__(self, table: Table, row_table: Table, in_order: Callable[[str, Sequence[str]], Sequence[str]]) -> None:
@@ -41,12 +41,12 @@ class Accumulated:
         self._names = [a.column for a in self._aggregates]
         self._texts = {column.name for column in table.columns if column.type.name == "string"}
         self._keys = [*table.group_by]
-        self._parts: list[pa.Table] = []  # of the keys and the aggregates, each key once in each
-        self._merged = 0  # rows of the first part, when it was made of several
+        self._parts: list[pa.Table] = []  # keys and aggregates; a key is once in each part
+        self._merged = 0  # rows of the first part after the last merge
 
     @property
     def reads(self) -> set[str]:
-        """The columns of the row table that it is made of."""
+        """The columns of the row table that it reads."""
         return {*self._keys, *(item.source for item in self._aggregates if item.source)}
 
     def add(self, rows: pa.Table) -> None:
@@ -61,7 +61,7 @@ class Accumulated:
             self._merged = self._parts[0].num_rows
 
     def _grouped(self, rows: pa.Table, wanted: Sequence[tuple[str | None, str]]) -> pa.Table:
-        """The keys and the aggregates, each of the column and by the function in `wanted`. Texts have their rank."""
+        """Return the keys and the aggregates, by the columns and functions in `wanted`. Texts are compared by rank."""
         if not self._keys:
             raise AssertionError(f"{self.table.name} groups by nothing")
         asked, ranked = list[Any](), dict[int, Any]()
@@ -81,7 +81,7 @@ class Accumulated:
         return self._grouped(pa.concat_tables(self._parts), wanted)
 
     def compare(self, snapshot: Snapshot, findings: Findings) -> None:
-        """Report every key whose aggregates are not those of its rows. The rows added are used up."""
+        """Report every key with wrong aggregates. The added rows are consumed."""
         names = [*self._keys, *self._names]
         schema = pa.schema(columns_of(self.table))
         there = pa.Table.from_batches([*snapshot.accumulated(self.table)], schema).select(names)
@@ -129,7 +129,9 @@ def _tuples(rows: pa.Table, names: Sequence[str]) -> list[Values]:
 
 
 def _widened(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":
-    """Numbers with so many digits that a sum of them neither overflows nor rounds; 0.0 for -0.0, which equals it."""
+    """Return the column with enough digits that a sum neither overflows nor rounds; -0.0 becomes 0.0, which
+    equals it.
+    """
     if pa.types.is_decimal(column.type):
         scale, safe = column.type.scale, column.type.precision <= _SAFE
         return column.cast(pa.decimal128(38, scale) if safe else pa.decimal256(76, scale))
@@ -139,9 +141,8 @@ def _widened(column: "pa.ChunkedArray[Any]") -> "pa.ChunkedArray[Any]":
 
 
 def _alike(wanted: pa.Table, there: pa.Table, keys: Sequence[str]) -> NDArray[np.bool_]:
-    """Of the rows of both, one after another: which have one row with the same key in the other, and its values.
-
-    None of them where Arrow cannot compare the types.
+    """Return True for each row of both tables, one after the other, that has exactly one equal row in the other table;
+    all False if Arrow cannot compare the types.
     """
     found = np.zeros(wanted.num_rows + there.num_rows, np.bool_)
     try:
@@ -165,7 +166,7 @@ def _alike(wanted: pa.Table, there: pa.Table, keys: Sequence[str]) -> NDArray[np
 
 
 def _of_types(rows: pa.Table, others: pa.Table) -> pa.Table:
-    """The rows with types that both tables can have."""
+    """Return the rows with types that both tables can have."""
     pairs = zip(rows.schema.types, others.schema.types, strict=True)
     types = [_common(one, other) for one, other in pairs]
     return rows.cast(pa.schema([*zip(rows.schema.names, types, strict=True)]))

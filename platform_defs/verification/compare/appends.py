@@ -1,4 +1,4 @@
-"""An append table against its topic, chunk by chunk: what each offset must have become, and what it became."""
+"""Comparison of an append table with its topic, chunk by chunk: the expected and the actual result of each offset."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
@@ -34,39 +34,39 @@ from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Offsets, Span, less, missing, size, spelt, within
 
-STEP = 100_000  # offsets judged together where the topic holds no messages
+STEP = 100_000  # offsets checked together if the topic no longer has messages
 
-Step: TypeAlias = Callable[[], int | None]  # reports what is wrong; how many messages were compared, if any
+Step: TypeAlias = Callable[[], int | None]  # reports faults; returns the number of messages compared, if any
 
 
 @dataclass(frozen=True)
 class Era:
-    """How messages are judged by one contract, and what they become."""
+    """The validation of messages by one contract version, and their expected rows."""
 
     judge: ChunkJudge
     expected: Expected
-    doubt: str = ""  # behind each difference: what else it may come from
+    doubt: str = ""  # appended to each difference: another possible cause
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the row table that the contract has, by their names now."""
+        """The columns of the row table that the contract has, by their current names."""
         return [name for name in self.expected.schema.names if name not in ("_partition", "_offset")]
 
 
 @dataclass(frozen=True)
 class _Made:
-    """What a chunk's messages must have become."""
+    """The expected results of a chunk's messages."""
 
-    others: dict[int, NoRow]  # by offset, why messages are no rows
-    settled: set[int]  # offsets whose dead letters were settled and are pruned
-    good: int  # messages that the table must hold, before the transform
-    not_made: Offsets  # of messages of which rows cannot be made any more
+    others: dict[int, NoRow]  # by offset, the reason why a message has no row
+    settled: set[int]  # offsets whose dead letters were resolved and pruned
+    good: int  # valid messages, before the transform
+    not_made: Offsets  # of messages whose rows can no longer be made
     want: pa.Table
 
 
 @dataclass(frozen=True)
 class _Chunk:
-    """What is known of a chunk's messages."""
+    """A chunk's messages with their expected and actual results."""
 
     part: Partition
     era: Era
@@ -74,8 +74,8 @@ class _Chunk:
     dead: dict[int, list[DeadLetter]]
     made: _Made
     found: dict[int, Difference]
-    wanted: Offsets  # ascending, those that have a row after the transform
-    places: dict[int, int]  # of messages that are looked at one by one, by offset
+    wanted: Offsets  # ascending, those with a row after the transform
+    places: dict[int, int]  # of messages compared one by one, by offset
 
     def is_wanted(self, offset: int) -> bool:
         return bool(places_of(self.wanted, [offset]))
@@ -83,7 +83,7 @@ class _Chunk:
 
 @dataclass
 class AppendComparison:
-    """Goes through the topic and the tables side by side."""
+    """The comparison of the topic and the tables, read in parallel."""
 
     era: Callable[[Pinned], Era]
     rows: Ordered
@@ -93,10 +93,10 @@ class AppendComparison:
     one_row_each: bool  # without a transform every message is exactly one row
 
     def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
-        """What compares one partition, step by step, to be taken in order and partition after partition. What comes
-        before a step's own work is begun on `threads` when the step is taken.
+        """Yield the steps that compare one partition, to be run in order, partition after partition. A step's
+        preparation starts on `threads` when the step is taken.
 
-        `chunk` is how many messages are compared at once, `low` the first offset that the broker still holds.
+        `chunk` is the number of messages compared at once, `low` the first offset that the broker still has.
         """
         yield self.strays(part.number, part.start)
         first = min(max(part.start, low), part.next)
@@ -114,7 +114,9 @@ class AppendComparison:
         yield partial(skipped.compare, part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> Step:
-        """Reports what is below a place and was not asked for: it is outside of every partition's [start, next)."""
+        """Return a step that reports rows and dead letters below a place that were not read: they are outside every
+        partition's [start, next).
+        """
         return partial(self._strays, partition, offset, self.dead.before(partition, offset))
 
     def _strays(self, partition: int, offset: int, dead: dict[int, list[DeadLetter]]) -> None:
@@ -166,7 +168,7 @@ class AppendComparison:
         return len(messages)
 
     def _retyped(self, part: Partition, era: Era, have: pa.Table) -> None:
-        """Report columns that no longer hold what a message of their contract makes."""
+        """Report columns whose type is no longer the one of the messages' contract version."""
         if have.num_rows and era.expected.retyped:
             what = f"{era.expected.retyped}, and the rows were not made again (tidegate replay makes them)"
             self.findings.bad("wrong", what, part.number, int(offsets_of(have)[0]), have.num_rows)
@@ -178,7 +180,7 @@ class AppendComparison:
         self.findings.count("filtered", chunk.made.good - len(chunk.wanted) + skipped)
 
     def _differs(self, chunk: _Chunk, offset: int) -> None:
-        """Report why the rows of an offset are not those that its message makes."""
+        """Report the difference between an offset's rows and the expected ones."""
 
         def bad(kind: str, what: str) -> None:
             self.findings.bad(kind, f"{what}{chunk.era.doubt}", chunk.part.number, offset)
@@ -207,7 +209,7 @@ class AppendComparison:
             bad("wrong", "the transform filters the message out, but the table has a row of it")
 
     def _dead_letter(self, chunk: _Chunk, offset: int) -> None:
-        """Report a dead letter that is missing, wrong or one too many; `_differs` has spoken of the offset's rows."""
+        """Report a missing, wrong or superfluous dead letter; `_differs` reports the offset's rows."""
         bad = partial(self.findings.bad, partition=chunk.part.number, offset=offset)
         row, letters, differs = chunk.made.others.get(offset), chunk.dead.get(offset, []), offset in chunk.found
         if offset not in chunk.places:
@@ -229,8 +231,8 @@ class AppendComparison:
     def _undelivered(
         self, part: Partition, spans: list[Span], rows: pa.Table, dead: dict[int, list[DeadLetter]]
     ) -> None:
-        """Offsets that the broker does not deliver: the ledger declares a gap or a skip, or something is missing; those
-        that have a row or a dead letter can no longer be verified.
+        """Report offsets that the broker does not deliver as lost unless the ledger records a gap or a skip; those with
+        a row or a dead letter are unverifiable.
         """
         undeclared = self._undeclared(part, spans)
         there: Any = _with_dead(rows, dead) if undeclared else None
@@ -242,7 +244,7 @@ class AppendComparison:
                 self.findings.bad("lost", f"{what}, and the ledger records no gap", part.number, low, high - low - kept)
 
     def _deleted(self, part: Partition, start: int, until: int, dead: dict[int, list[DeadLetter]]) -> None:
-        """Offsets that retention removed: whether each left a row can still be said, but not whether it is right."""
+        """Check offsets that retention removed: each must have left a row, but the row can no longer be verified."""
         have = self.rows.before(part.number, until)
         for table in self.accumulated:
             table.add(have)
@@ -263,7 +265,9 @@ class AppendComparison:
         self.findings.count("unverifiable", size(due) - size(lost))
 
     def _undeclared(self, part: Partition, spans: list[Span]) -> list[Span]:
-        """What the ledger declares neither as a gap nor as skipped, of ascending spans; counts the rest."""
+        """Return the parts of ascending spans that the ledger records neither as a gap nor as skipped; count
+        the rest.
+        """
         left = part.undeclared(spans)
         self.findings.count("gaps", left.gaps)
         self.findings.count("skipped", left.skipped)
@@ -271,7 +275,7 @@ class AppendComparison:
 
 
 def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settled: set[int]) -> _Made:
-    """What must come of messages, but those that may be refused after they were decoded."""
+    """Return the expected results of messages, except of those that may be refused after decoding."""
     judged, offsets = era.judge.judged(messages), np.array(messages.offsets, np.int64)
     rows, good = judged.rows, offsets[judged.places]
     late = [offset for offset, letters in dead.items() if any(letter.stage in LATE for letter in letters)]
@@ -285,5 +289,5 @@ def _made(era: Era, messages: Chunk, dead: Mapping[int, list[DeadLetter]], settl
 
 
 def _with_dead(rows: pa.Table, dead: Mapping[int, object]) -> Offsets:
-    """The offsets of rows and of dead letters, each once, ascending."""
+    """Return the offsets of rows and of dead letters, distinct, ascending."""
     return np.union1d(offsets_of(rows), np.array([*dead], np.int64))

@@ -1,4 +1,4 @@
-"""Where two tables of rows differ: in columns where they are equal, and row by row only in the pieces that are not."""
+"""The differences of two tables of rows: in columns while pieces are equal, and row by row only in the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,9 +16,9 @@ Difference = tuple[list[Row], list[Row]]  # rows that are missing, rows that are
 
 
 def differences(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
-    """By offset, for two tables of one partition with the same columns: where their rows differ, and by which rows.
+    """Return by offset the missing and the extra rows of two tables of one partition with the same columns.
 
-    Rows of one offset are compared as a multiset: their order means nothing. Rows are tuples of the columns but
+    Rows of one offset are compared as a multiset: their order is irrelevant. Rows are tuples of the columns without
     _partition and _offset, in the order of the schema.
     """
     if want.equals(have):
@@ -32,14 +32,14 @@ def differences(want: pa.Table, have: pa.Table) -> dict[int, Difference]:
 
 
 def _sorted(table: pa.Table) -> pa.Table:
-    """By offset and then by all columns."""
+    """Sort by offset, then by all columns."""
     rows: Any = table  # sort_by is not typed in full
     names = [name for name in table.schema.names if name != "_offset"]
     return rows.sort_by([(name, "ascending") for name in ("_offset", *names)])
 
 
 def _pieces(want: pa.Table, have: pa.Table) -> Iterator[tuple[pa.Table, pa.Table]]:
-    """Both tables, which are sorted, in pieces of the same offsets."""
+    """Yield pieces of both sorted tables with the same offsets."""
     offsets, others = offsets_of(want), offsets_of(have)
     edges = [*offsets[::PIECE][1:], 2**63 - 1]
     start, begun = 0, 0
@@ -68,7 +68,7 @@ def _by_offset(table: pa.Table) -> dict[int, list[Row]]:
 
 
 def _plain(column: "pa.ChunkedArray[Any]") -> list[Any]:
-    """Python values; NaN as a text, since NaN equals nothing."""
+    """Return Python values; NaN as text, since NaN equals nothing."""
     values = python_values(column)
     return ["NaN" if value != value else value for value in values] if pa.types.is_floating(column.type) else values
 
@@ -85,20 +85,20 @@ def _python_value(value: Any) -> Any:
     try:
         return value.as_py()
     except OverflowError:
-        # Postgres counts from 2000-01-01. Its infinity is the greatest number there is, which the driver lets overflow.
+        # Postgres counts from 2000-01-01. Its infinity is the greatest integer, at which the driver overflows.
         bits, unit, start = (32, "D", 10_957) if pa.types.is_date32(value.type) else (64, "us", 946_684_800_000_000)
         least = start - (1 << bits - 1)
         return {least - 1: "infinity", least: "-infinity"}.get(value.value) or str(np.datetime64(value.value, unit))
 
 
 def offsets_of(rows: pa.Table) -> NDArray[np.int64]:
-    """The rows' offsets, in the order of the rows."""
+    """Return the rows' offsets, in the order of the rows."""
     column: Any = rows["_offset"]
     return column.to_numpy()
 
 
 def places_of(offsets: NDArray[np.int64], wanted: Sequence[int]) -> dict[int, int]:
-    """By offset, the place of those that are among `offsets`, which ascend."""
+    """Return by offset the place of each wanted offset that is in `offsets`, which ascend."""
     places = np.searchsorted(offsets, np.array(wanted, np.int64))
     inside = np.minimum(places, len(offsets) - 1)
     return (

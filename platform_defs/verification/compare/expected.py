@@ -1,4 +1,4 @@
-"""What the row table must hold for messages that are rows: their fields, or what the transform makes of them."""
+"""The expected rows of messages: their fields, or the result of the transform."""
 
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 
 MAX_TRIES = 64  # jobs that find the messages of a chunk on which the transform fails ...
-MAX_IN_VAIN = 8  # ... and so many while it fails on all that is tried
+MAX_IN_VAIN = 8  # ... and jobs if all of them fail
 
 
 class NotMade(Exception):
-    """The transform fails on these messages, or a value does not have the type that it takes now."""
+    """The transform fails on these messages, or a value does not fit the current type."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """The rows of a chunk's messages: the table's columns, _partition, _offset. `not_made`, ascending: the offsets of
-    messages whose rows cannot be made any more; some may be neighbours of those on which the transform fails.
+    messages whose rows can no longer be made; some may only be neighbours of those on which the transform fails.
     """
 
     table: pa.Table
@@ -43,13 +43,12 @@ class Rows:
 
 
 class Expected:
-    """Makes table rows of messages that one contract has judged.
+    """Converts messages that are valid by one contract to expected table rows.
 
-    The transform is that of the contract's file: it gets the fields that the file has now, NULL in those that an older
-    contract did not have, and makes the file's columns. `retyped`: what is wrong with columns that cannot be compared.
-    `offered`: columns of OFFERED that `rows` takes besides the fields.
-    `not_compared`: columns of the contract in force in which the rows are not compared.
-    `other_transform`: it is not the one that made the rows, or may not be.
+    The transform is that of the contract's file: it gets the file's current fields, NULL in those that an older
+    contract did not have, and makes the file's columns. `retyped`: the reason why columns cannot be compared.
+    `offered`: columns of OFFERED that `rows` takes besides the fields. `not_compared`: columns of the contract in force
+    in which the rows are not compared. `other_transform`: it is not, or may not be, the one that made the rows.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Expected:
         self._pipeline, self._spark, self._contract = pipeline, spark, contract
         self.offered = named_columns(pipeline)
         self._is_other = other_transform or _fields(contract) != _fields(pipeline.contract)
-        self._names = now.names  # of columns in what is made of a message, and in the table
+        self._names = now.names  # from the columns of an expected row to those of the table
         self.not_compared = now.not_compared
         if pipeline.transform is not None:
             made = {column.name for column in pipeline.contract.row_table.columns}
@@ -80,9 +79,9 @@ class Expected:
     def rows(self, partition: int, offsets: Offsets, messages: pa.Table) -> Rows:
         """Return the rows of messages: none, one or (with a transform) several for each.
 
-        `messages` are their fields in the contract's order. json, uuid and time have one spelling each. Raises
-        BadInput where the transform cannot run, or fails on messages, also when tried again, although it is the one
-        that has made their rows; SparkAway where the session is gone.
+        `messages` are their fields in the contract's order, with json, uuid and time in canonical form. Raises BadInput
+        if the transform cannot run, or fails on messages twice although it made their rows; SparkAway if the session is
+        gone.
         """
         if not len(offsets):
             return Rows(self.schema.empty_table(), offsets)
@@ -104,9 +103,9 @@ class Expected:
         return messages
 
     def _transformed(self, messages: pa.Table, names: Sequence[str]) -> tuple[list[pa.Table], Offsets]:
-        """Return its rows, and the offsets on which the transform fails, found by bisection in up to MAX_TRIES jobs.
+        """Return the rows, and the offsets on which the transform fails, found by bisection in up to MAX_TRIES jobs.
 
-        A transform that made these rows is tried once more on each piece that is left. Raises BadInput if one fails.
+        A transform that made these rows is tried once more on each remaining piece. Raises BadInput if one fails.
         """
         pieces, made, failed, tries = deque([messages]), list[pa.Table](), list[pa.Table](), 0
         while pieces:
@@ -135,19 +134,19 @@ class Expected:
         return made, offsets_of(messages)[:0]
 
     def _transformed_at_once(self, messages: pa.Table, names: Sequence[str]) -> pa.Table:
-        """Raises NotMade where the transform fails on these messages."""
+        """Return the transform's rows. Raises NotMade if it fails on these messages."""
         from py4j.protocol import Py4JError  # Spark's imports are for pipelines with a transform only
         from pyspark.errors import PySparkException
 
         from platform_defs.own_session import own_session
 
         transform = self._pipeline.transform
-        assert transform is not None  # noqa: S101  # the caller has looked
+        assert transform is not None  # noqa: S101  # the caller checked it
         read = self._as_read_now(messages)
         spark = self._spark()
         try:
             with own_session(spark) as session:  # threads share Spark, and a transform may name a view in it
-                # pyspark's stubs say pandas only; since Spark 4.0 Arrow tables are taken as well
+                # pyspark's stubs name pandas only; since Spark 4.0 Arrow tables are accepted too
                 frame = session.createDataFrame(cast("Any", read))
                 try:
                     made = transform(frame).select(*names)
@@ -168,7 +167,7 @@ class Expected:
         return lines[0] if lines else type(error).__name__
 
     def _as_read_now(self, messages: pa.Table) -> pa.Table:
-        """The fields of the contract's file. Raises NotMade for a value that is none of the type that it has there."""
+        """Return the fields of the contract's file. Raises NotMade if a value does not fit its type there."""
         before, now = self._contract.message_fields, self._pipeline.contract.message_fields
         found = {item.path: item.name for item in before}
         others = {item.name for item in before} - {found.get(item.path) for item in now}
@@ -195,7 +194,7 @@ def _require_session(spark: "SparkSession", error: Exception) -> None:
 
 
 def _fields(contract: Contract) -> list[Any]:
-    """What a transform may rely on."""
+    """Return the properties of the fields that a transform may rely on."""
     return [
         (f.name, f.type, f.required, f.source, [(rule.kind, rule.argument) for rule in f.rules])
         for f in contract.message_fields
@@ -203,7 +202,7 @@ def _fields(contract: Contract) -> list[Any]:
 
 
 def _cast(messages: pa.Table, name: str | None, of: pa.DataType) -> Any:
-    """A column as this type; NULL where there is none."""
+    """Return a column as this type; NULL if there is none."""
     if name is None:
         return pa.array([None] * messages.num_rows, of)
     try:

@@ -1,4 +1,6 @@
-"""A chunk of messages, each of them a row or not and why: in blocks where that is the same, otherwise one by one."""
+"""Validation of a chunk of messages: each is a row, or a reason. In blocks if the result is the same, else one
+by one.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -18,15 +20,15 @@ from platform_defs.verification.source.spans import Offsets
 
 @dataclass(frozen=True)
 class Judged:
-    """What the messages are that have a value. Both are in the order of their places in the chunk."""
+    """The results for messages with a value. Both are in the order of their places in the chunk."""
 
     rows: pa.Table  # of the fields, in the contract's order
     places: Offsets  # of the rows, in the chunk
-    others: dict[int, NoRow]  # why the messages at other places are no rows
+    others: dict[int, NoRow]  # the reason at each place without a row
 
 
 class ChunkJudge:
-    """Judges the messages of one contract, many at once."""
+    """Validates the messages of one contract, many at once."""
 
     def __init__(
         self,
@@ -35,15 +37,15 @@ class ChunkJudge:
         metadata: MetadataJudge | None = None,
         offered: Collection[str] = (),
     ) -> None:
-        """`metadata`: for a contract with fields of the message's metadata. `offered`: columns that rows have besides,
-        for a transform.
+        """Set up validation. `metadata`: for a contract with fields of the message's metadata. `offered`: further
+        columns of the rows, for a transform.
         """
         self._judge, self._blocks, self._metadata, self._offered = judge, BlockReader.of(contract), metadata, offered
         self._schema = pa.schema([(item.name, item.type.arrow) for item in contract.fields])
         self._metadata_schema = pa.schema([(item.name, item.type.arrow) for item in contract.metadata_fields])
 
     def judged(self, chunk: Chunk, among: Sequence[int] | None = None) -> Judged:
-        """All messages of a chunk, or those at some of its places, ascending."""
+        """Validate all messages of a chunk, or those at some of its places, ascending."""
         found = self._of_values(chunk, among)
         if self._metadata is not None:
             found = self._with_metadata(chunk, found, self._metadata)
@@ -94,7 +96,7 @@ class ChunkJudge:
 
 
 def row_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
-    """Rows, each a value for each column."""
+    """Return a table of rows, each with a value for each column."""
     columns: list[Any] = [*zip(*rows, strict=True)] or [[] for _ in schema.names]
     arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -1,4 +1,4 @@
-"""Messages of an upsert and their keys, judged by one contract: the newest valid one of each key in a chunk."""
+"""Validation of an upsert's messages and keys by one contract: the newest valid message of each key in a chunk."""
 
 from collections.abc import Container, Sequence
 from contextlib import suppress
@@ -24,15 +24,15 @@ pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of
 
 @dataclass(frozen=True)
 class Keyed:
-    """What is known of a chunk."""
+    """The results of a chunk."""
 
-    others: dict[int, NoRow]  # by place in the chunk, why messages are no rows; a tombstone is not among them
+    others: dict[int, NoRow]  # by place in the chunk, the reason for no row; without tombstones
     newest: list[tuple[str, Newest]]  # by key
-    rows: int  # that these hold
+    rows: int  # of these, that have a row
 
 
 class KeyedJudge:
-    """Judges messages and their keys by one contract, and makes the table's rows of them."""
+    """Validates messages and their keys by one contract, and converts them to table rows."""
 
     def __init__(self, eras: Eras, pinned: Pinned, judge: ChunkJudge, keys: KeyJudge) -> None:
         self._judge, self._keys, self._as_text = judge, keys, eras.as_text
@@ -43,7 +43,7 @@ class KeyedJudge:
         self._schema = pa.schema(eras.columns)
 
     def judged(self, chunk: Chunk, dead: Container[int]) -> Keyed:
-        """All messages of a chunk; `dead` are offsets that have dead letters, of which no row is due."""
+        """Validate all messages of a chunk; `dead` are offsets with dead letters, for which no row is expected."""
         keys = self._texts(chunk)
         unkeyed = {place: key for place, key in enumerate(keys) if isinstance(key, NoRow)}
         plain = not unkeyed and None not in chunk.values
@@ -55,11 +55,11 @@ class KeyedJudge:
             key: place
             for place, (key, offset) in enumerate(zip(keys, chunk.offsets, strict=True))
             if place not in others and offset not in dead
-        }  # the last one of a key is the one that stays
+        }  # the last one of a key wins
         return Keyed(others, *self._newest(chunk, judged, kept))
 
     def _texts(self, chunk: Chunk) -> Sequence[str | NoRow]:
-        """The chunk's keys as an upsert table stores them, or why it cannot."""
+        """Return the chunk's keys as an upsert table stores them, or the reason why it cannot."""
         if type(self._keys) is KeyJudge and None not in chunk.keys:
             try:
                 texts: Any = pa.array(chunk.keys, pa.binary()).cast(pa.string())
@@ -87,7 +87,9 @@ class KeyedJudge:
         return found, at
 
     def _block(self, fields: pa.Table) -> "pa.Table | list[Row]":
-        """The table's rows of these messages: in columns, or one by one where a column has come since, or changed."""
+        """Return the table's rows for these messages: in columns, or one by one if a column was added or
+        changed since.
+        """
         names = self._schema.names
         if all(name in self._places for name in names):
             rows = fields.select([self._places[name] for name in names]).rename_columns(names)
@@ -97,8 +99,8 @@ class KeyedJudge:
         return [self._table_row(row) for row in zip(*columns, strict=True)]
 
     def _table_row(self, row: Row) -> Row:
-        """The table's columns. One that an older contract left is NULL; of one that has come since, whatever the table
-        holds is right.
+        """Return a table row. A column that the contract no longer had is NULL; a column added since matches
+        any value.
         """
         return tuple(map(self._value, self._schema.names, repeat(row)))
 

@@ -1,6 +1,6 @@
-"""The fields of one message that hold its key, timestamp, headers or place, in plain Python, and their rules.
+"""The metadata fields of one message (key, timestamp, headers, place) in plain Python, and their rules.
 
-Written for verify alone, as judge.py is.
+Written for verify alone, like judge.py.
 """
 
 from base64 import b64encode
@@ -29,15 +29,15 @@ _KINDS: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
 
 
 class MetadataJudge:
-    """Judges the metadata of a contract's messages."""
+    """Validates the metadata of a contract's messages."""
 
     def __init__(self, contract: Contract, keys: KeyJudge) -> None:
         self._topic, self._keys = contract.topic, keys
         self._fields = [(item, JudgedField(item, 0), reader(item.type)) for item in contract.metadata_fields]
 
     def at(self, chunk: Chunk, place: int) -> Row | NoRow:
-        """Return a value for each field for the message at this place of the chunk, or why it is not a row: what is of
-        another type comes before any rule.
+        """Return a value for each field of the message at this place of the chunk, or the reason why it is not a row:
+        types are checked before rules.
         """
         try:
             row = tuple(self._value(item, read, chunk, place) for item, _, read in self._fields)
@@ -119,7 +119,7 @@ def _typed(value: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
 
 
 def _number(text: str) -> Any:
-    """Return the JSON number that the text spells; the text if it spells none."""
+    """Return the JSON number in the text; the text if it is none."""
     if not text or text[0] not in "-0123456789" or text != text.rstrip():
         return text
     try:
@@ -130,7 +130,7 @@ def _number(text: str) -> Any:
 
 
 def offered_value(name: str, chunk: Chunk, place: int) -> Any:
-    """Return what a transform gets in a column of OFFERED for the message at this place of the chunk."""
+    """Return the value of a column of OFFERED for the message at this place of the chunk."""
     if name == "_key":
         return chunk.keys[place]
     if name == "_headers":

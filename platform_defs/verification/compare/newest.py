@@ -1,4 +1,4 @@
-"""The newest message of each key of an upsert, and the rows that these must be: in columns, as many as there are."""
+"""The newest message of each key of an upsert, and its expected row; compared in columns, since there are many."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, cast
@@ -23,25 +23,25 @@ class Newest:
     __hash__ = None  # type: ignore  # pyright: ignore  # as Python's manual says of what is equal and may change
 
     def __init__(self, partition: int, offset: int, row: Row | int | None, block: pa.Table | None = None) -> None:
-        """`row`: of the table's columns, json, uuid and time in one spelling, or its place in `block`, which holds
-        these columns; None for a tombstone.
+        """Set the row. `row`: the table's columns, with json, uuid and time in canonical form, or its place in `block`,
+        which has these columns; None for a tombstone.
         """
         self.partition, self.offset, self._row, self.block = partition, offset, row, block
 
     @property
     def row(self) -> Row | None:
-        """Of the table's columns; None for a tombstone."""
+        """The values of the table's columns; None for a tombstone."""
         if self.block is None or not isinstance(self._row, int):
             return self._row if isinstance(self._row, tuple) else None
         return tuple(column[self._row].as_py() for column in self.block.columns)
 
     @property
     def place(self) -> int:
-        """Of the row in its block; -1 where it is in none."""
+        """The place of the row in its block; -1 if it is in none."""
         return self._row if isinstance(self._row, int) else -1
 
     def move(self, place: int, block: pa.Table) -> None:
-        """The same row is there as well."""
+        """Refer to the same row in another block."""
         self._row, self.block = place, block
 
     @override
@@ -53,8 +53,8 @@ class Newest:
 def equal_rows(
     rows: pa.Table, partitions: Sequence[int], offsets: Sequence[int], wanted: Sequence[Newest | None]
 ) -> Mask:
-    """Which rows are of the same message as what is wanted, and equal to its row. One that is in no block is not said
-    to be equal.
+    """Return True for each row that is from the same message as the wanted one, and equal to its row. A wanted row
+    outside a block counts as not equal.
     """
     blocks = dict[int, tuple[pa.Table, list[int], list[int]]]()
     for number, (partition, offset, one) in enumerate(zip(partitions, offsets, wanted, strict=True)):
@@ -70,7 +70,7 @@ def equal_rows(
 
 
 def _equal(one: pa.Table, other: pa.Table) -> Mask:
-    """Row by row."""
+    """Return True for each row that is equal in both."""
     found = np.ones(one.num_rows, np.bool_)
     for mine, theirs in zip(one.columns, other.columns, strict=True):
         values: Any = pc.fill_null(pc.equal(mine, theirs), fill_value=False)
@@ -80,14 +80,14 @@ def _equal(one: pa.Table, other: pa.Table) -> Mask:
 
 
 def without_waste(kept: Iterable[Newest]) -> int:
-    """Let blocks hold nothing but the rows that are kept; how many these are."""
+    """Drop the rows that are no longer needed from the blocks. Return the number of rows left."""
     blocks = dict[int, list[Newest]]()
     for one in kept:
         if one.block is not None:
             blocks.setdefault(id(one.block), []).append(one)
     for found in blocks.values():
         block = found[0].block
-        assert block is not None  # noqa: S101  # those without one were left out
+        assert block is not None  # noqa: S101  # those without one were excluded
         smaller = block.take(pa.array([one.place for one in found]))
         for place, one in enumerate(found):
             one.move(place, smaller)
@@ -95,7 +95,7 @@ def without_waste(kept: Iterable[Newest]) -> int:
 
 
 class _Whatever:
-    """Equal to every value."""
+    """A value that equals every other."""
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -105,7 +105,7 @@ class _Whatever:
 
 
 class Retyped:
-    """Equal to nothing: what a message of an older contract makes is no value of the type that the column has now."""
+    """A value that equals nothing: an older contract's value does not fit the column's current type."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -116,4 +116,4 @@ class Retyped:
 
 
 WHATEVER: Any = _Whatever()
-NOT_COMPARED: Any = _Whatever()  # what the column must hold is not known: its row is counted as not verifiable
+NOT_COMPARED: Any = _Whatever()  # the expected value is not known: the row is counted as not verifiable

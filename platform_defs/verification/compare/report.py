@@ -1,4 +1,4 @@
-"""What verify found: counts, up to twenty samples, and a sentence or two."""
+"""The report of verify: counts, up to twenty samples, and a sentence or two."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,12 +10,12 @@ from platform_defs.errors.words import noun_for, plural
 
 SAMPLES = 20
 BAD = ("lost", "duplicated", "wrong", "uncovered")
-_LONGEST = 80  # characters of a value that are shown
+_LONGEST = 80  # characters shown of a value
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One finding: what kind of fault it is, where, and what is wrong."""
+    """A finding: the kind of fault, its place, and a description."""
 
     kind: str  # lost, duplicated, wrong or uncovered
     what: str
@@ -25,25 +25,27 @@ class Sample:
 
 @dataclass(frozen=True)
 class New:
-    """What a check of what is new was about: batches after `after_batch`, up to `until_batch`, which are exact."""
+    """The scope of a check of new batches: those after `after_batch`, up to `until_batch`, are exact."""
 
     after_batch: int
     until_batch: int
-    snapshots: int  # that were taken, one after another
-    left: int  # messages that were read and not compared yet: the next check goes on with them
-    began_again: str = ""  # why it began at the first message, although there had been a check before
-    hint: str = ""  # what would make it cheaper
+    snapshots: int  # taken one after another
+    left: int  # messages that were read but not compared yet: the next check continues there
+    began_again: str = ""  # why it started at the first message although there was an earlier check
+    hint: str = ""  # how to make it cheaper
 
 
 @dataclass(frozen=True)
 class Report:
-    """The counts are of messages (offsets), except `rows` (table rows that are right) and `keys` (accumulates)."""
+    """The result of verify. Counts are messages (offsets), except `rows` (correct table rows) and `keys`
+    (accumulates).
+    """
 
     pipeline: str
     messages: int = 0  # delivered by the broker between start and next offset
     rows: int = 0
     dead_letters: int = 0
-    filtered: int = 0  # the transform made no row of them, or they are of a record that the contract skips
+    filtered: int = 0  # the transform made no row, or the contract skips the record
     skipped: int = 0  # declared as skipped with `tidegate ack`
     gaps: int = 0  # never delivered by the broker: control records, aborted transactions, compaction
     compacted: int = 0  # removed by compaction since
@@ -51,13 +53,13 @@ class Report:
     duplicated: int = 0  # more rows or dead letters than there should be, or committed twice
     wrong: int = 0  # a value that is not the message's, or a row instead of a dead letter, or the reverse
     uncovered: int = 0  # below the position, but read by no committed batch; or committed beyond the position
-    unverifiable: int = 0  # the topic no longer holds the messages, or the transform takes only newer ones; or `partly`
+    unverifiable: int = 0  # the topic no longer has the messages, or the transform takes only newer ones; or `partly`
     partly: int = 0  # compared, but not in each column of the contract in force
-    keys: int = 0  # keys of accumulate tables that are right
+    keys: int = 0  # correct keys of accumulate tables
     seconds: float = 0.0
-    digest: str = ""  # of the tables' contents: the same however the messages were cut into batches
+    digest: str = ""  # of the tables' contents: independent of the batches
     samples: tuple[Sample, ...] = field(default=())
-    not_compared: Mapping[str, int] = field(default_factory=dict[str, int])  # of those in `partly`: messages by column
+    not_compared: Mapping[str, int] = field(default_factory=dict[str, int])  # messages in `partly`, by column
     new: New | None = None  # None: everything was compared, in one snapshot
 
     @property
@@ -85,7 +87,7 @@ class Report:
         return f"{self.pipeline} is NOT exact: {found} ({self._compared}).{first}{self._doubt}"
 
     def to_json(self) -> dict[str, Any]:
-        """`ok`, every count, `seconds`, `digest`, `samples` (list of objects), `new` and `explanation`."""
+        """Return `ok`, every count, `seconds`, `digest`, `samples` (list of objects), `new` and `explanation`."""
         return {"ok": self.ok, **asdict(self), "explanation": self.explanation}
 
     @property
@@ -119,7 +121,7 @@ class Report:
 
 @dataclass
 class Findings:
-    """Counts while they are being made."""
+    """The counts and samples during a comparison."""
 
     pipeline: str
     row_table: str = ""
@@ -130,7 +132,7 @@ class Findings:
 
     @classmethod
     def of(cls, contract: Contract) -> "Findings":
-        """None yet, of a contract's pipeline; what it classifies is not shown."""
+        """Return empty findings for a contract's pipeline; classified values are not shown."""
         return cls(contract.pipeline, contract.row_table.name, classified(contract))
 
     def count(self, name: str, number: int = 1) -> None:
@@ -150,14 +152,14 @@ class Findings:
     def bad(
         self, name: str, what: str, partition: int | None = None, offset: int | None = None, number: int = 1
     ) -> None:
-        """Count a fault under one of BAD, and keep what and where it is. `offset` is the first of `number`."""
+        """Count a fault under one of BAD, and keep a sample. `offset` is the first of `number`."""
         self.count(name, number)
         if len(self.samples) < SAMPLES:
             place = f" (partition {partition}, offset {offset})" if offset is not None else ""
             self.samples.append(Sample(name, what + place, partition, offset))
 
     def unlike(self, table: str, columns: Sequence[str], there: Sequence[Any], wanted: Sequence[Any]) -> str:
-        """In which columns of a table two rows differ: amount is 10.01, not 10.00; email is not what it should be."""
+        """Return the columns in which two rows differ: amount is 10.01, not 10.00; email is not what it should be."""
         pairs = zip(columns, there, wanted, strict=True)
         return ", ".join(self._unlike(table, name, one, other) for name, one, other in pairs if one != other)
 
@@ -167,11 +169,11 @@ class Findings:
         return f"{name} is {shown(there)}, not {shown(wanted)}"
 
     def shown(self, table: str, column: str, value: Any) -> str:
-        """A value of a column as a sentence shows it, unless it is classified."""
+        """Return a value of a column for a sentence; hidden if it is classified."""
         return HIDDEN if self.hidden.hides(table, column) else shown(value)
 
     def key(self, key: str) -> str:
-        """A message key as a sentence shows it, unless values of the row table are classified."""
+        """Return a message key for a sentence; hidden if values of the row table are classified."""
         return self.shown(self.row_table, "_key", key)
 
     @property
@@ -180,7 +182,7 @@ class Findings:
         return not any(self.counts.get(name) for name in BAD)
 
     def report(self, seconds: float, digest: str, new: New | None = None) -> Report:
-        """The counts and samples as they are now."""
+        """Return the current counts and samples."""
         found, took = tuple(self.samples), round(seconds, 3)
         partly = dict(self.not_compared)
         return Report(
@@ -195,7 +197,7 @@ class Findings:
 
 
 def _of_new(new: New) -> str:
-    """What a check of what is new was about, behind its result."""
+    """Return the sentences about the scope of a check of new batches."""
     said = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
     if new.began_again:
         said += f" It began at the first message, since {new.began_again}."
@@ -207,7 +209,7 @@ def _of_new(new: New) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as a sentence shows it: texts in quotes, nothing longer than a line."""
+    """Return a value for a sentence: texts in quotes, at most a line."""
     spelt = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
     return spelt if len(spelt) <= _LONGEST else f"{spelt[:_LONGEST]}..."
 

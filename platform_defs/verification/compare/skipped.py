@@ -1,4 +1,4 @@
-"""Messages of records that the contract skips: as many as the ledger counts of each range that a batch committed."""
+"""Messages of records that the contract skips: compared with the ledger's count of each committed range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from platform_defs.verification.source.spans import spelt
 
 @dataclass
 class SkippedRecords:
-    """Counts the messages of one partition, to compare them with the ledger's ranges, which come in ascending order."""
+    """The counts of one partition's messages, to compare with the ledger's ranges, which ascend."""
 
     ranges: Sequence[CountedRange]
-    _messages: Any = field(init=False)  # numpy arrays of int64, one number for each range
+    _messages: Any = field(init=False)  # numpy arrays of int64, one number per range
     _skipped: Any = field(init=False)
 
     def __post_init__(self) -> None:
@@ -25,7 +25,7 @@ class SkippedRecords:
         self._messages, self._skipped = np.zeros((2, len(self.ranges)), np.int64)
 
     def add(self, offsets: Sequence[int], skipped: Sequence[int]) -> None:
-        """The offsets of messages that were judged, and of those of them that are of another record."""
+        """Add the offsets of validated messages, and of those among them that are of another record."""
         self._count(offsets, self._messages)
         self._count(skipped, self._skipped)
 
@@ -36,7 +36,7 @@ class SkippedRecords:
         into += np.bincount(place[within], minlength=len(self.ranges))
 
     def compare(self, partition: int, findings: Findings) -> None:
-        """Report ranges of which the ledger says otherwise. One whose messages are not all there cannot be compared."""
+        """Report ranges with another count in the ledger. A range with missing messages cannot be compared."""
         for item, messages, skipped in zip(self.ranges, self._messages.tolist(), self._skipped.tolist(), strict=True):
             if messages == item.messages and skipped != item.skipped_records:
                 place = spelt(partition, (item.start, item.until))

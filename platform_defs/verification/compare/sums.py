@@ -1,10 +1,9 @@
-"""Accumulate tables against the rows that are new, by sums that each row changes by what it adds.
+"""Comparison of accumulate tables with new rows, by sums to which each row contributes.
 
-Of each sum and count: the value of every group times a hash of the group, added up. What it is now must be what it was
-at the checkpoint plus what the rows since then give, all of it exact. A contribution that is missing, doubled or in
-another group changes it, and so does a value that someone has changed. A minimum or maximum has no such sum: it must
-be no worse than that of each window's rows, before the checkpoint moves past them. Which key is wrong, only the whole
-comparison says.
+For each sum and count: the value of every group times a hash of the group, summed. The current sum must be the sum at
+the checkpoint plus the contribution of the rows since, exactly. A missing, doubled or misplaced contribution changes
+it, and so does a value that was changed by hand. A minimum or maximum has no such sum: it must be no worse than that of
+each window's rows, before the checkpoint moves past them. Only the full comparison names the wrong keys.
 """
 
 from collections.abc import Mapping
@@ -19,22 +18,24 @@ from platform_defs.verification.source.snapshot import Snapshot
 from platform_defs.verification.source.windows import FOREVER
 
 Sums = Mapping[str, str]  # by table and column, such as bank.balances.balance: a decimal number
-DIGITS = 2_000  # of a sum: 19 of a hash, 38 of a value, and some for how many there are
+DIGITS = 2_000  # of a sum: 19 of a hash, 38 of a value, and some for the number of rows
 
 
 def of_window(snapshot: Snapshot) -> dict[str, str]:
-    """What the rows of the window's batches add."""
+    """Return the contribution of the window's batches."""
     return _of_rows(snapshot, snapshot.of_batches())
 
 
 def added(one: Sums, other: Sums) -> dict[str, str]:
-    """Both together. A table that is in one of them alone has what it has there."""
+    """Return the sum of both. A name in only one of them keeps its value."""
     with localcontext(prec=DIGITS):
         return {name: str(Decimal(one.get(name, "0")) + Decimal(other.get(name, "0"))) for name in {**one, **other}}
 
 
 def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
-    """Report every sum and count that is not `at_end`, as of the window's last batch, plus what the rows since give."""
+    """Report every sum and count that is not `at_end`, as of the window's last batch, plus the contribution of later
+    rows.
+    """
     after = sql.SQL("_batch_id > {} AND _batch_id <= {}").format(
         sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
     )
@@ -92,7 +93,7 @@ def _summed(table: Table) -> list[Aggregate]:
 
 
 def _of_row(item: Aggregate) -> sql.Composable:
-    """What one row adds to the aggregate."""
+    """Return a row's contribution to the aggregate."""
     if item.source is None:
         return sql.SQL("1")
     shape = "coalesce({}, 0)" if item.function == "sum" else "({} IS NOT NULL)::int"
@@ -100,7 +101,7 @@ def _of_row(item: Aggregate) -> sql.Composable:
 
 
 def _worse(snapshot: Snapshot, table: Table, item: Aggregate) -> int:
-    """How many keys have a minimum or maximum that is not as good as that of their rows in the window."""
+    """Return the number of keys with a minimum or maximum worse than that of their rows in the window."""
     query = sql.SQL(
         "SELECT count(*) FROM (SELECT {keys}, {function}({source}) AS due FROM {rows} WHERE {where} "
         "GROUP BY {keys}) AS new LEFT JOIN {table} AS t USING ({keys}) "

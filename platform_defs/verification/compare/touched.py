@@ -1,6 +1,6 @@
-"""An upsert's rows of the keys that the messages of one window have: each is the newest message's, or a later batch's.
+"""An upsert's rows for the keys in one window: each is from the newest message, or from a later batch.
 
-A row that is missing may have been deleted by a batch after the window: its key waits for that batch's window.
+A missing row may have been deleted by a batch after the window: its key waits for that batch's window.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,14 +15,14 @@ from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.upserts import UpsertComparison
 from platform_defs.verification.source.windows import Window
 
-KEYS = 20_000  # asked for at once
+KEYS = 20_000  # per query
 MAX_WAITING = 100_000  # keys
 
 
 @dataclass(frozen=True)
 class TouchedKeys:
-    """`waiting`: from earlier windows, the keys without a row that a later message may have deleted, and their newest
-    message. Those that still wait after a window are added.
+    """The comparison of one window's keys. `waiting`: the keys of earlier windows without a row, which a later message
+    may have deleted, and their newest message. Keys that still wait after a window are added.
     """
 
     comparison: UpsertComparison
@@ -31,7 +31,9 @@ class TouchedKeys:
     findings: Findings
 
     def compare(self, rows: Callable[[Sequence[str]], Iterator[pa.RecordBatch]]) -> None:
-        """`rows` gives the table's rows of some keys: its columns, _key, _partition, _offset, _batch_id."""
+        """Compare the keys' rows. `rows` returns the table's rows for some keys: its columns, _key, _partition,
+        _offset, _batch_id.
+        """
         newest = self.comparison.newest
         for key in newest:
             self.waiting.pop(key, None)

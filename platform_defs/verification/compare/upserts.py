@@ -1,4 +1,4 @@
-"""An upsert table against its compacted topic: each key as its newest valid message says."""
+"""Comparison of an upsert table with its compacted topic: each row must match the newest valid message of its key."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
@@ -34,12 +34,12 @@ from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Span, missing, size
 
-_WASTE = 500_000  # rows that messages have replaced and that are still held, above as many as there are keys
+_WASTE = 500_000  # replaced rows still in memory, beyond the number of keys
 
 
 @dataclass
 class UpsertComparison:
-    """Holds one entry for each key: the topic's keys must fit into memory, its messages need not."""
+    """The comparison of an upsert table. The topic's keys must fit into memory, its messages need not."""
 
     eras: Eras
     judges: Callable[[Pinned], KeyedJudge]
@@ -55,7 +55,7 @@ class UpsertComparison:
         self.names = [name for name, _ in self.eras.columns]
 
     def steps(self, part: Partition, topic: Topic, chunk: int, low: int, threads: Executor) -> Iterator[Step]:
-        """What reads one partition, step by step. As AppendComparison.steps."""
+        """Yield the steps that read one partition, as AppendComparison.steps."""
         self.known[part.number] = part
         yield self.strays(part.number, part.start)
         first = min(max(part.start, low), part.next)
@@ -74,7 +74,9 @@ class UpsertComparison:
         yield partial(skipped.compare, part.number, self.findings)
 
     def strays(self, partition: int, offset: int) -> Step:
-        """Reports dead letters below a place that were not asked for: outside of every partition's [start, next)."""
+        """Return a step that reports dead letters below a place that were not read: outside every partition's [start,
+        next).
+        """
         return partial(report_strays, self.dead.before(partition, offset), self.findings)
 
     def _chunk(
@@ -112,7 +114,7 @@ class UpsertComparison:
     def _dead_letter(
         self, part: Partition, offset: int, value: bytes | None, row: NoRow | None, letters: list[DeadLetter]
     ) -> None:
-        """Report what is wrong with a message that has dead letters, or should have one; `row` is why it is none."""
+        """Report faults of a message that has, or should have, a dead letter; `row` is the reason why it has no row."""
         bad = partial(self.findings.bad, partition=part.number, offset=offset)
         skipped = row is not None and row.skipped
         if not letters and skipped:
@@ -136,7 +138,7 @@ class UpsertComparison:
         self.gone.setdefault(part.number, []).extend(left.spans)
 
     def table(self, batches: Iterator[pa.Table]) -> None:
-        """Compare the table's rows (contract columns, _key, _partition, _offset) with what the topic says."""
+        """Compare the table's rows (contract columns, _key, _partition, _offset) with the topic."""
         for batch in batches:
             self.compare(batch)
         for key, wanted in self.newest.items():
@@ -145,8 +147,8 @@ class UpsertComparison:
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
     def compare(self, rows: pa.Table) -> None:
-        """Compare some rows of the table with the newest messages of their keys, which are then used up: those that
-        are equal in columns, and only the others one by one.
+        """Compare some rows of the table with the newest messages of their keys, which are then consumed: equal ones in
+        columns, and only the others one by one.
         """
         own: Any = [rows[name].to_pylist() for name in ("_key", "_partition", "_offset")]
         keys, partitions, offsets = own
@@ -154,7 +156,7 @@ class UpsertComparison:
         equal = equal_rows(rows.select(self.names), partitions, offsets, wanted)
         self.findings.count("rows", int(np.count_nonzero(equal)))
         for place in np.flatnonzero(equal).tolist():
-            if self.newest.pop(keys[place], None) is None:  # the key has come before
+            if self.newest.pop(keys[place], None) is None:  # the key was seen before
                 equal[place] = False
                 self.findings.count("rows", -1)
         others = np.flatnonzero(~equal)
@@ -163,7 +165,7 @@ class UpsertComparison:
             self.row(keys[place], Newest(partitions[place], offsets[place], tuple(row)))
 
     def row(self, key: str, have: Newest) -> None:
-        """Compare the table's row of a key with the newest messages of it, which are then used up."""
+        """Compare the table's row of a key with its newest messages, which are then consumed."""
         wanted = self.newest.pop(key, None)
         candidates = [item for item in (wanted, *self.elsewhere.pop(key, ())) if item is not None]
         found = next((item for item in candidates if item == have), None)
@@ -175,7 +177,7 @@ class UpsertComparison:
             self._differs(key, have, next((item for item in candidates if item.partition == have.partition), None))
 
     def _differs(self, key: str, have: Newest, newer: Newest | None) -> None:
-        """Report why a key's row is not what any of its newest messages says; `newer` is that of its partition."""
+        """Report the difference of a key's row from all of its newest messages; `newer` is the one in its partition."""
         bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
         part, row = self.known.get(have.partition), f"the row of key {self.findings.key(key)}"
         if part is None or not part.start <= have.offset < part.next:

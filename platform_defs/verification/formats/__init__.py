@@ -1,1 +1,1 @@
-"""verify's own readers of JSON, Avro and Protobuf, none of which the engine uses."""
+"""verify's own readers of JSON, Avro and Protobuf; the engine uses none of them."""

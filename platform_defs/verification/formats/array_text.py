@@ -1,4 +1,4 @@
-"""Arrays, of a message and of a table, in the one JSON text that equal ones share.
+"""Arrays of a message and of a table, as one canonical JSON text.
 
 Postgres prints its arrays by `to_json`: numbers as they are, dates, times and uuids as strings, bytea in hexadecimal.
 """
@@ -15,7 +15,9 @@ from platform_defs.verification.formats.values import time_text, uuid_text
 
 
 def array_text(value: str | Sequence[Any] | None, of: ColumnType) -> str | None:
-    """`value` is a message's list, or the text that Postgres gives; what is not of the type `of` is kept as it is."""
+    """Return the canonical text. `value` is a message's list, or Postgres' text; a value that is not of the type `of`
+    is kept.
+    """
     if value is None or of.item is None:
         return None
     if isinstance(value, str):
@@ -35,7 +37,7 @@ def _of_postgres(text: str, of: ColumnType) -> str | None:
 
 
 def _spelled(item: Any, of: ColumnType) -> str:
-    """An item as JSON."""
+    """Return an item as JSON."""
     if item is None:
         return "null"
     if isinstance(item, bytes):

@@ -1,8 +1,8 @@
-"""An Avro message against its contract, in plain Python: the values of its fields, or why there are none.
+"""Validation of an Avro message by its contract, in plain Python: the values of its fields, or the reason for none.
 
 Written for verify alone, from Avro's specification (https://avro.apache.org/docs/1.12.0/specification/), and
 deliberately not shared with the engine. The whole message is read by its writer's schema first; then the contract's
-fields are looked for in what was read, in their order.
+fields are looked up in the result, in their order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,11 +26,11 @@ _EXACT = Context(prec=60)
 
 
 class AvroJudge:
-    """Judges payloads (the message without its framing) of one writer's schema by one contract."""
+    """Validates payloads (the message without its framing) of one writer's schema by one contract."""
 
     def __init__(self, contract: Contract, document: str, references: Iterable[tuple[str, str]] = ()) -> None:
-        """document and references: JSON texts of the schema and, by name, of those that it needs, in the order of need.
-        Raises NotTheType: SchemaNotCompatible, OtherRecord.
+        """Read the schema. document and references: its JSON text and, by name, those of the schemas that it needs, in
+        order. Raises NotTheType: SchemaNotCompatible, OtherRecord.
         """
         schema = WriterTypes()
         for _, text_of_reference in references:
@@ -40,7 +40,9 @@ class AvroJudge:
         self._fields = [_JudgedField(item, self._record) for item in contract.fields]
 
     def values(self, payload: bytes) -> list[Any]:
-        """A value for each of the contract's fields, None where missing or null. Raises NotTheType with the reason."""
+        """Return a value for each of the contract's fields, None if missing or null. Raises NotTheType with the
+        reason.
+        """
         tape = Tape(payload)
         held = self._message(tape)
         if tape.left:
@@ -70,7 +72,7 @@ def _record_of(of: Type, wanted: str) -> Record:
 
 
 class _JudgedField:
-    """Where one field of the contract is in the writer's record, and how its value is taken."""
+    """A field of the contract: its place in the writer's record, and the conversion of its value."""
 
     def __init__(self, field: Field, record: Record) -> None:
         found = [(path, _look(record, path)) for path in (field.path, *field.aliases)]
@@ -81,7 +83,7 @@ class _JudgedField:
         self._take = _taker(field.type, known[0][1]) if known else None
 
     def value(self, held: Mapping[str, Any], record: Record) -> Any:
-        """The value of the field in a message; None where it is missing or null."""
+        """Return the value of the field in a message; None if it is missing or null."""
         if self._path is None or self._take is None:
             return None
         of: Type = record
@@ -101,7 +103,7 @@ Take = Callable[[Type, Any], Any]
 
 
 def _look(record: Record, path: Iterable[str]) -> Type | str | None:
-    """The type at the end of the path; None where a field is missing, BLOCKED where one on the way is no record."""
+    """Return the type at the end of the path; None if a field is missing, BLOCKED if one on the way is not a record."""
     of: Type = record
     for name in path:
         inner = _not_null(of)
@@ -114,13 +116,13 @@ def _look(record: Record, path: Iterable[str]) -> Type | str | None:
 
 
 def _not_null(of: Type) -> Type:
-    """The one branch of a union that is not null; any other type itself."""
+    """Return the one branch of a union that is not null; any other type unchanged."""
     others = [branch for branch in of.branches if branch.kind != "null"] if isinstance(of, Union) else []
     return others[0] if len(others) == 1 else of
 
 
 def _taker(column: ColumnType, of: Type) -> Take:
-    """How a value of the type becomes one of the column's."""
+    """Return the function that converts a value of the type to the column's."""
     if column.kind == "json":
         return _json
     held = _not_null(of)

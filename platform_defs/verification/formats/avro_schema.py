@@ -1,4 +1,4 @@
-"""An Avro schema as verify's own types, from its JSON."""
+"""An Avro schema as verify's own types, parsed from its JSON."""
 
 import json
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from platform_defs.verification.formats.documents import MAX_DEPTH, NotTheType
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 MAX_NAME = 1_000  # characters, of symbols too
-LOGICAL = {  # those that say what a number or a text is, by the type that they belong to
+LOGICAL = {  # logical types of numbers and texts, by their type
     "int": ("date", "time-millis"),
     "long": (
         "time-micros",
@@ -25,13 +25,13 @@ LOGICAL = {  # those that say what a number or a text is, by the type that they 
 
 
 class WriterTypes:
-    """The types of a schema and of those that it refers to: read those first."""
+    """The types of a schema and of its references: read the references first."""
 
     def __init__(self) -> None:
         self._named: dict[str, Type] = {}
 
     def read(self, document: str) -> Type:
-        """The type that the JSON text spells. Raises NotTheType: SchemaNotCompatible, where it spells none."""
+        """Return the type in the JSON text. Raises NotTheType, SchemaNotCompatible, if there is none."""
         try:
             bare = document.strip() in PRIMITIVES
             return self._type(document.strip() if bare else json.loads(document), "", 0)
@@ -124,7 +124,7 @@ def _with_logical(of: Type, spelt: Mapping[str, Any]) -> Type:
 
 
 def _logical(spelt: Mapping[str, Any], kind: str) -> tuple[str, int]:
-    """The logical type and its scale; none where Avro ignores it."""
+    """Return the logical type and its scale; none if Avro ignores it."""
     name: Any = spelt.get("logicalType")
     if name == "decimal" and kind in ("bytes", "fixed"):
         precision, scale = spelt.get("precision"), spelt.get("scale", 0)

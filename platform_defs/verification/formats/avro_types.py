@@ -1,9 +1,9 @@
-"""Avro's types, each of which reads its values from a message and spells them as JSON: verify's own reading.
+"""Avro's types, each of which reads its values from a message and converts them to JSON: verify's own reader.
 
-What a message may not hold, by the reason that a dead letter gives: TruncatedAvro (it ends within a value, or more
-items or bytes should follow than are left), InvalidVarint (more than ten bytes or 64 bits; an int of more than 32),
-InvalidBoolean (neither 0 nor 1), InvalidLength (negative; a block that has another size than it says), InvalidEnum,
-InvalidBranch, TooDeep (more than 100 records, arrays and maps in each other).
+The faults of a message, by a dead letter's reason: TruncatedAvro (it ends within a value, or more items or bytes should
+follow than are left), InvalidVarint (more than ten bytes or 64 bits; an int of more than 32), InvalidBoolean (neither 0
+nor 1), InvalidLength (negative; a block with another size than stated), InvalidEnum, InvalidBranch, TooDeep (more than
+100 nested records, arrays and maps).
 
 A type that takes no byte is not read: its value is None, however many of them there are.
 """
@@ -17,7 +17,7 @@ from platform_defs.verification.formats.avro_values import moment, octets, text
 from platform_defs.verification.formats.documents import JSONB_BYTES, MAX_DEPTH, Integer, NotTheType, Number, Pairs
 
 Spelt = TypeVar("Spelt", bound=str)
-EMPTY_VALUES = 1_000  # values without a byte that a JSON document may spell
+EMPTY_VALUES = 1_000  # values without a byte in one JSON document
 
 
 class Tape:
@@ -27,7 +27,7 @@ class Tape:
         self.data, self.at, self.depth = data, 0, 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         if size > self.left:
             raise NotTheType("TruncatedAvro")
         self.at += size
@@ -38,7 +38,7 @@ class Tape:
         return len(self.data) - self.at
 
     def number(self) -> int:
-        """A zigzag varint."""
+        """Return a zigzag varint."""
         total = 0
         for place in range(0, 70, 7):
             (byte,) = self.take(1)
@@ -52,14 +52,14 @@ class Tape:
         return -(total + 1) // 2 if total % 2 else total // 2
 
     def sized(self) -> bytes:
-        """A string or bytes."""
+        """Return a string or bytes."""
         size = self.number()
         if size < 0:
             raise NotTheType("InvalidLength")
         return self.take(size)
 
     def counts(self, empty: bool) -> Iterator[int]:
-        """The number of items of each block, which are to be read before the next is asked for."""
+        """Yield the number of items of each block, which must be read before the next is requested."""
         while count := self.number():
             if abs(count) > self.left and not empty:
                 raise NotTheType("TruncatedAvro")
@@ -70,7 +70,7 @@ class Tape:
                 raise NotTheType("InvalidLength")
 
     def enter(self) -> None:
-        """One level deeper; `leave` at its end."""
+        """Enter a level; `leave` it at its end. Raises NotTheType, TooDeep."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise NotTheType("TooDeep")
@@ -80,15 +80,15 @@ class Tape:
 
 
 class Spelling:
-    """Counts what a document spells: its values without a byte in the message, and the characters of its names, strings
-    and numbers.
+    """The size of a document: its values without a byte in the message, and the characters of its names, strings and
+    numbers.
     """
 
     def __init__(self) -> None:
         self.empty = self.characters = 0
 
     def of(self, text: Spelt) -> Spelt:
-        """The text, counted. Raises NotTheType, TooLarge, where a json column cannot hold as many."""
+        """Return the text, counted. Raises NotTheType, TooLarge, if a json column cannot store as many characters."""
         self.characters += len(text)
         if self.characters > JSONB_BYTES:
             raise NotTheType("TooLarge")
@@ -101,22 +101,22 @@ class Spelling:
 
 
 class Type:
-    """One type of a schema."""
+    """A type of a schema."""
 
     kind = ""
     logical = ""
     scale = 0
 
     def read(self, tape: Tape) -> Any:
-        """The value, as `json` takes it."""
+        """Return the value, as `json` takes it."""
         raise NotImplementedError
 
     def json(self, value: Any, spelling: Spelling) -> Any:
-        """The document of a value."""
+        """Return the document of a value."""
         raise NotImplementedError
 
     def parts(self) -> Sequence["Type"] | None:
-        """The types that follow each other in it without a byte between; None where it takes a byte itself."""
+        """Return the types that follow each other in it without a byte between; None if it takes a byte itself."""
         return None
 
 
@@ -168,7 +168,7 @@ class Fixed(Type):
 
 
 class Enum(Type):
-    """One of some symbols."""
+    """A symbol of an enum."""
 
     kind = "enum"
 
@@ -186,7 +186,7 @@ class Enum(Type):
 
 
 class Array(Type):
-    """Items; or how many there are, where they take no byte."""
+    """Items; or their number if they take no byte."""
 
     kind = "array"
 
@@ -230,7 +230,7 @@ class Map(Type):
 
 
 class Union(Type):
-    """One of some types: its place among them, and the value."""
+    """A value of one of several types: its place among them, and the value."""
 
     kind = "union"
 
@@ -250,7 +250,7 @@ class Union(Type):
 
 
 class Record(Type):
-    """Fields. They are set after it is made, since it may contain itself."""
+    """A record. Its fields are set after it is created, since it may contain itself."""
 
     kind = "record"
 
@@ -275,12 +275,12 @@ class Record(Type):
 
 
 def read_or_none(of: Type, tape: Tape) -> Any:
-    """The value; None of a type that takes no byte."""
+    """Return the value; None for a type that takes no byte."""
     return None if takes_no_byte(of) else of.read(tape)
 
 
 def takes_no_byte(of: Type) -> bool:
-    """Return True if neither the type nor any that follows within it takes one."""
+    """Return True if neither the type nor any within it takes a byte."""
     found = of.__dict__.get("takes_no_byte")
     if found is None:
         found = of.__dict__["takes_no_byte"] = _takes_no_byte(of)

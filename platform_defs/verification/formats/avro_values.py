@@ -1,4 +1,4 @@
-"""Numbers and bytes of Avro that stand for something else, and how verify spells them in JSON."""
+"""Logical values of Avro, and their JSON in verify."""
 
 from base64 import b64encode
 from datetime import UTC, date, datetime, timedelta
@@ -11,7 +11,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def text(value: bytes) -> str:
-    """The text that the bytes hold."""
+    """Return the bytes as text. Raises NotTheType if they are not UTF-8."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -19,12 +19,12 @@ def text(value: bytes) -> str:
 
 
 def unscaled(value: bytes) -> int:
-    """The integer of a decimal."""
+    """Return the unscaled integer of a decimal."""
     return int.from_bytes(value, "big", signed=True)
 
 
 def day(number: int) -> date:
-    """The date so many days after 1970-01-01."""
+    """Return the date so many days after 1970-01-01."""
     try:
         return EPOCH.date() + timedelta(days=number)
     except OverflowError:
@@ -32,7 +32,7 @@ def day(number: int) -> date:
 
 
 def moment(value: int, logical: str) -> str:
-    """A date, time or timestamp as text."""
+    """Return a date, time or timestamp as text."""
     kind, _, unit = logical.rpartition("-")
     if not kind:
         return day(value).isoformat()

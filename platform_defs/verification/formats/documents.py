@@ -1,4 +1,4 @@
-"""JSON documents exactly as they are written: numbers as their text, objects with every repetition of a key.
+"""JSON documents exactly as written: numbers as their text, objects with every repetition of a key.
 
 A document is null (None), True, False, a str, a `Number` (or `Integer`), a list of documents, or a `Pairs`.
 """
@@ -10,17 +10,17 @@ from typing import Any, NoReturn, TypeAlias
 MAX_DEPTH = 100  # levels of objects and arrays, the message itself being the first
 NUMERIC_DIGITS = 131_072  # before the decimal point: https://www.postgresql.org/docs/current/datatype-numeric.html
 NUMERIC_SCALE = 16_383  # digits after it
-JSONB_BYTES = 32 << 20  # of text with all numbers written out, so that jsonb's own 256 MB suffice
+JSONB_BYTES = 32 << 20  # of text without exponents, so that jsonb's own 256 MB suffice
 _READABLE = 30  # digits
 _NUMERIC_EXPONENT = (2**31 - 1) // 2 - 1  # numeric_in refuses any larger one, even of 0 (PG_INT32_MAX / 2)
 
 
 class NotTheType(ValueError):
-    """The value cannot be one of its type; the text is the reason that a dead letter gives (`WrongType`, ...)."""
+    """The value does not have its type; the text is the reason in a dead letter (`WrongType`, ...)."""
 
 
 class Number(str):
-    """A JSON number as it is written."""
+    """A JSON number as written."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class Long(str):
 
 
 class Pairs(list[tuple[str, Any]]):
-    """A JSON object as it is written, with every repetition of a key."""
+    """A JSON object as written, with every repetition of a key."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ Document: TypeAlias = bool | str | Number | list[Any] | Pairs | None
 
 
 def parse(value: bytes) -> Document:
-    """The document that a message's bytes hold. Raises NotTheType with the reason where there is none."""
+    """Return the document in a message's bytes. Raises NotTheType with the reason if there is none."""
     try:
         text = value.decode()
         if value.count(b"{") + value.count(b"[") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
@@ -60,9 +60,8 @@ def parse(value: bytes) -> Document:
 
 
 def compact(document: Document) -> str:
-    """`document` as JSON text without whitespace: keys in their order, numbers with the digits they were written with.
-
-    It has no surrogates where `check_jsonb` found none, so that it can be encoded.
+    """Return `document` as JSON text without whitespace: keys in their order, numbers with their original digits. It
+    can be encoded if `check_jsonb` found no surrogates.
     """
     match document:
         case Number():
@@ -76,11 +75,11 @@ def compact(document: Document) -> str:
 
 
 def canonical(text: str | None) -> str | None:
-    """A spelling that two JSON texts share exactly where Postgres' jsonb takes them for equal.
+    """Return a text that is equal for two JSON texts exactly if Postgres' jsonb treats them as equal.
 
-    jsonb forgets whitespace, the order of keys and all but the last of repeated ones, and compares numbers by value:
-    1.0, 1.00 and 10e-1 are equal, although it prints the first two as they were written
-    (https://www.postgresql.org/docs/current/datatype-json.html). A text that is not JSON is returned as it is.
+    jsonb ignores whitespace, the order of keys and all but the last of repeated ones, and compares numbers by value:
+    1.0, 1.00 and 10e-1 are equal, although it prints the first two as written
+    (https://www.postgresql.org/docs/current/datatype-json.html). A text that is not JSON is returned unchanged.
     """
     if text is None:
         return None
@@ -91,15 +90,15 @@ def canonical(text: str | None) -> str | None:
 
 
 def check_jsonb(document: Document) -> None:
-    """Raise NotTheType where Postgres' jsonb would refuse `document`, or would drop one of two equal keys, or where
-    the document is larger than a json column takes.
+    """Raise NotTheType if Postgres' jsonb would refuse `document` or drop one of two equal keys, or if it is too large
+    for a json column.
     """
     if _checked_size(document) > JSONB_BYTES:
         raise NotTheType("TooLarge")
 
 
 def _checked_size(document: Document) -> int:
-    """The bytes of `compact`'s text, if no number had an exponent. Raises as `check_jsonb` does."""
+    """Return the bytes of `compact`'s text without exponents. Raises as `check_jsonb` does."""
     match document:
         case Number():
             return _checked_number(document)
@@ -119,7 +118,7 @@ def _checked_size(document: Document) -> int:
 
 
 def check_text(text: str) -> None:
-    """Raise NotTheType where Postgres' text cannot hold `text`: a NUL, half of a surrogate pair."""
+    """Raise NotTheType if Postgres' text cannot store `text`: a NUL, half of a surrogate pair."""
     if "\0" in text:
         raise NotTheType("NulCharacter")
     if not text.isascii() and _half_pair(text):
@@ -130,15 +129,15 @@ _half_pair = re.compile("[\ud800-\udfff]").search
 
 
 def _checked_number(number: Number) -> int:
-    """The characters of the number without an exponent. Whether it is in range is counted as numeric_in does: the
-    place of the first digit that is not zero, and all digits after the point.
+    """Return the characters of the number without an exponent. Raise NotTheType if numeric_in refuses it, which counts
+    the place of the first digit that is not zero, and all digits after the point.
     """
     whole, fraction, exponent = _parts(number)
     if len(exponent) > 11 or abs(int(exponent)) > _NUMERIC_EXPONENT:
         raise NotTheType("OutOfRange")
     shift = int(exponent)
     digits = (whole + fraction).lstrip("0")
-    before = len(digits) - len(fraction) + shift  # how far before the point the number reaches
+    before = len(digits) - len(fraction) + shift  # digits before the point
     scale = max(len(fraction) - shift, 0)
     if scale > NUMERIC_SCALE or (digits and before > NUMERIC_DIGITS):
         raise NotTheType("OutOfRange")
@@ -160,7 +159,7 @@ def _canonical(document: Document) -> str:
 
 
 def canonical_number(number: Number) -> str:
-    """The same text for every spelling of a value: made of its digits, without zeros at either end, and its scale."""
+    """Return the same text for equal numbers: its digits without zeros at either end, and its scale."""
     whole, fraction, exponent = _parts(number)
     digits = (whole + fraction).lstrip("0")
     kept = digits.rstrip("0")
@@ -171,7 +170,7 @@ def canonical_number(number: Number) -> str:
 
 
 def _spelt(digits: str, exponent: int) -> str:
-    """digits times ten to the power of `exponent`, without an exponent where that stays readable."""
+    """Return digits times ten to the power of `exponent`; without an exponent if it is short."""
     if 0 <= exponent <= _READABLE:
         return digits + "0" * exponent
     if -_READABLE <= exponent < 0:
@@ -181,7 +180,7 @@ def _spelt(digits: str, exponent: int) -> str:
 
 
 def _parts(number: Number) -> tuple[str, str, str]:
-    """The digits before and after the point, and the exponent, without zeros in front."""
+    """Return the digits before and after the point, and the exponent, without leading zeros."""
     mantissa, _, exponent = number.lower().partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     sign = "-" if exponent.startswith("-") else ""
@@ -189,7 +188,7 @@ def _parts(number: Number) -> tuple[str, str, str]:
 
 
 def _depth(text: str) -> int:
-    """The deepest nesting of brackets outside of strings."""
+    """Return the deepest nesting of brackets outside of strings."""
     depth = deepest = 0
     in_string = escaped = False
     for character in text:

@@ -1,4 +1,4 @@
-"""Columns that are read as text, compared as Postgres compares their types: both sides get one spelling first."""
+"""Columns that are read as text and compared as Postgres compares their types: both sides are made canonical first."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, LiteralString, TypeVar, cast
@@ -17,7 +17,7 @@ pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 AsText = Mapping[str, str]  # by column, the name of its type: json, uuid, time or an array
 _SPELLED: Mapping[str, Callable[[str], str]] = {"uuid": uuid_text, "time": time_text}
-_AS_PRINTED = {  # values that are in the one spelling, all of them
+_AS_PRINTED = {  # patterns of canonical values
     "uuid": r"\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\z",
     "time": r"\A(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{0,5}[1-9])?\z",
 }
@@ -30,19 +30,21 @@ def is_textual(of: ColumnType) -> bool:
 
 
 def read_as(kind: str | None) -> LiteralString:
-    """How a column is selected, {} being its name; `kind` is its type's name, None where it is not read as text."""
+    """Return the expression that selects a column, {} being its name; `kind` is its type's name, None if not read as
+    text.
+    """
     if kind is None:
         return "{}"
     return "to_json({})::text" if kind_of(kind) == "array" else "{}::text"
 
 
 def text_columns(table: Table) -> AsText:
-    """The table's columns that are read as text."""
+    """Return the table's columns that are read as text, with their types."""
     return {column.name: column.type.name for column in table.columns if is_textual(column.type)}
 
 
 def same_text(text: Any, kind: str) -> str | None:
-    """The one spelling of a value, a text or a message's list; a text that is none, as it is."""
+    """Return the canonical form of a value, a text or a message's list; an invalid text is unchanged."""
     if kind_of(kind) == "array":
         return array_text(text, column_type(kind))
     if text is None or kind == "json":
@@ -54,8 +56,8 @@ def same_text(text: Any, kind: str) -> str | None:
 
 
 def canonical_columns(rows: Rows, columns: AsText) -> Rows:
-    """`rows` with these columns in one spelling."""
-    changed: Any = rows  # what tables and record batches share is not typed in full
+    """Return `rows` with these columns in canonical form."""
+    changed: Any = rows  # the common methods of tables and record batches are not typed in full
     for name, kind in columns.items():
         if _is_as_printed(changed[name], kind):
             continue

@@ -1,7 +1,7 @@
-"""A Protobuf message against its contract, in plain Python: the values of its fields, or why there are none.
+"""Validation of a Protobuf message by its contract, in plain Python: the values of its fields, or the reason for none.
 
-Written for verify alone and deliberately not shared with the engine. What the message says is listed first, in order
-(protobuf_wire.py); then each field of the contract is made of what counts of it.
+Written for verify alone and deliberately not shared with the engine. The message's values are listed first, in order
+(protobuf_wire.py); then each field of the contract is built from those that count.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,13 +38,13 @@ _KNOWN = {
 
 
 class ProtobufJudge:
-    """Judges payloads of one writer's schema by one contract."""
+    """Validates payloads of one writer's schema by one contract."""
 
     def __init__(
         self, contract: Contract, document: str, references: Sequence[tuple[str, str]] = (), *, framed: bool = False
     ) -> None:
-        """document and references: .proto texts, or base64 of descriptors. framed: payloads begin with the indexes of
-        their message. Raises NotTheType: SchemaNotCompatible.
+        """Read the schema. document and references: .proto texts, or base64 of descriptors. framed: payloads begin with
+        the indexes of their message. Raises NotTheType: SchemaNotCompatible.
         """
         self._types, self._framed = message_types(document, tuple(references)), framed
         if not self._types:
@@ -57,14 +57,14 @@ class ProtobufJudge:
         self._wanted = _wanted([field.path for field in self._fields if field.path])
 
     def values(self, payload: bytes) -> list[Any]:
-        """A value for each of the contract's fields, None where missing. Raises NotTheType with the reason."""
+        """Return a value for each of the contract's fields, None if missing. Raises NotTheType with the reason."""
         wire = Wire(payload)
         start = self._start(payload) if self._framed else 0
         message = wire.message(self._wanted, start)
         return [field.value(message) for field in self._fields]
 
     def _start(self, payload: bytes) -> int:
-        """Where the message begins, behind the indexes of its type."""
+        """Return the start of the message, behind the indexes of its type."""
         of, at = indexed_message(payload, self._types)
         if of.full_name != self._record:
             raise NotTheType("OtherRecord")
@@ -72,7 +72,7 @@ class ProtobufJudge:
 
 
 def indexed_message(payload: bytes, types: Mapping[Places, set[Descriptor]]) -> tuple[Descriptor, int]:
-    """The type that the indexes in front of a message mean, and where the message begins."""
+    """Return the type for the indexes in front of a message, and the start of the message."""
     count, at = _index(payload, 0)
     places: list[int] = []
     if count > max(map(len, types)):
@@ -87,7 +87,7 @@ def indexed_message(payload: bytes, types: Mapping[Places, set[Descriptor]]) -> 
 
 
 def _index(payload: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint that is not negative, and where it ends."""
+    """Return a zigzag varint that is not negative, and its end."""
     written = payload[at : at + 5]
     size = next((place for place, byte in enumerate(written, 1) if byte < 128), 0)
     value = sum((byte & 127) << 7 * place for place, byte in enumerate(written[:size]))
@@ -100,7 +100,7 @@ _WHOLE = ("json", "array")  # kinds of columns that take a repeated field
 
 
 class _JudgedField:
-    """How a field of the contract is found and read."""
+    """A field of the contract: its path, and the conversion of its value."""
 
     def __init__(self, item: Field, of: Descriptor) -> None:
         found = (_path(of, path, item.number) for path in (item.path, *item.aliases))
@@ -141,7 +141,7 @@ def _refuse(wrong: bool) -> None:
 
 
 def _path(of: Descriptor, path: MessagePath, number: int | None) -> list[F]:
-    """The fields that the names lead to, the last by its number if one is given; none where one is not there."""
+    """Return the fields along the path, the last by its number if one is given; empty if one does not exist."""
     fields: list[F] = []
     for depth, name in enumerate(path, 1):
         if fields:
@@ -169,7 +169,7 @@ def _is_wrapper(of: Descriptor) -> bool:
 
 
 def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
-    """All that the paths lead to, and the rivals of that in its oneofs."""
+    """Return the fields on the paths, and the other members of their oneofs."""
     fields: dict[int, WantedField] = {}
     for first in {path[0].number: path[0] for path in paths}.values():
         below = [path[1:] for path in paths if path[0].number == first.number]
@@ -184,7 +184,7 @@ def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
 
 
 def _conversion(of: ColumnType, item: F) -> Convert:
-    """What makes a value of the column; raises NotTheType where the field is of no type for it."""
+    """Return the function that makes a value of the column. Raises NotTheType if the field's type does not fit."""
     if of.name == "json":
         return _json(item, reader(of))
     if of.item:
@@ -294,7 +294,7 @@ def _decimal(unscaled: int, scale: int, of: ColumnType) -> Decimal:
     zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
     if scale - zeros > of.scale:
         raise NotTheType("TooManyDecimals")
-    return value.scaleb(-scale, _EXACT).normalize(_EXACT)  # Arrow does not take any number of zeros off
+    return value.scaleb(-scale, _EXACT).normalize(_EXACT)  # Arrow cannot strip arbitrarily many zeros
 
 
 def _date(year: int, month: int, day: int) -> date:

@@ -19,7 +19,7 @@ _WIDE = (F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIX
 
 
 def said_of(message: Message, item: F) -> list[Any]:
-    """What a message says of a field, as far as it counts: of a oneof, what comes after its other members."""
+    """Return the values of a field that count: in a oneof, those after its last other member."""
     counted: list[Any] = []
     for said in message:
         if said.field.number == item.number:
@@ -30,7 +30,7 @@ def said_of(message: Message, item: F) -> list[Any]:
 
 
 def value_of(message: Message, item: F) -> Any:
-    """The value of a field: the last one, all of a repeated one, messages put together; None where nothing is said."""
+    """Return the value of a field: the last one, all of a repeated one, messages merged; None if there is none."""
     counted = said_of(message, item)
     if item.is_repeated:
         return counted
@@ -40,7 +40,7 @@ def value_of(message: Message, item: F) -> Any:
 
 
 def default_of(item: F) -> Any:
-    """What a field without presence has where nothing is said of it."""
+    """Return the default of a field without presence."""
     if item.message_type is not None or item.is_repeated:
         return []
     return {F.TYPE_STRING: b"", F.TYPE_BYTES: b"", F.TYPE_BOOL: False, F.TYPE_DOUBLE: 0.0, F.TYPE_FLOAT: 0.0}.get(
@@ -49,7 +49,7 @@ def default_of(item: F) -> Any:
 
 
 def document(item: F, value: Any) -> Document:
-    """The JSON of a field's value. Raises NotTheType."""
+    """Return the JSON of a field's value. Raises NotTheType."""
     if not item.is_repeated:
         return _one(item, value)
     of = item.message_type
@@ -59,12 +59,12 @@ def document(item: F, value: Any) -> Document:
 
 
 def message_document(of: Descriptor, message: Message) -> Pairs:
-    """The JSON of a message that is none of Protobuf's own. Raises NotTheType."""
+    """Return the JSON of a message that is not one of Protobuf's well-known types. Raises NotTheType."""
     return Pairs(_fields(of, message))
 
 
 def text(raw: bytes) -> str:
-    """UTF-8 that Postgres can hold. Raises NotTheType."""
+    """Return the text. Raises NotTheType if it is not UTF-8 that Postgres can store."""
     try:
         found = raw.decode()
     except UnicodeDecodeError:
@@ -74,12 +74,12 @@ def text(raw: bytes) -> str:
 
 
 def enum_names(item: F, number: int) -> list[str]:
-    """The names that the field's enum has for a number, in the schema's order."""
+    """Return the names of a number in the field's enum, in the schema's order."""
     return [value.name for value in item.enum_type.values if value.number == number] if item.enum_type else []
 
 
 def seconds_and_nanos(message: Message, of: Descriptor) -> tuple[int, int]:
-    """Of a Timestamp or Duration."""
+    """Return the seconds and nanoseconds of a Timestamp or Duration."""
     return _or_default(message, of, 1), _or_default(message, of, 2)
 
 

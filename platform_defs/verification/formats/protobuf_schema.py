@@ -31,10 +31,10 @@ Places = tuple[int, ...]
 
 @lru_cache(64)
 def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dict[Places, set[Descriptor]]:
-    """The message types of a schema by where they are in it: their places among their like, the outermost first.
+    """Return the message types of a schema by position: their indexes per nesting level, outermost first.
 
-    Whether a map's entry has a place depends on who counts (Python and Go: yes, Java: no), so there may be two for a
-    place. Raises NotTheType for a schema that is none.
+    Implementations differ on whether a map's entry has an index (Python and Go: yes, Java: no), so a position may have
+    two types. Raises NotTheType for an invalid schema.
     """
     pool = DescriptorPool()
     try:
@@ -52,7 +52,7 @@ def message_types(document: str, references: tuple[tuple[str, str], ...]) -> dic
 
 
 def _refuse_long_names(messages: list[DescriptorProto], enums: list[EnumDescriptorProto]) -> None:
-    """Raises ValueError where a field, or a value of an enum, has more than 1,000 characters."""
+    """Raise ValueError if a field, or a value of an enum, has a name of more than 1,000 characters."""
     while messages:
         of = messages.pop()
         messages += of.nested_type
@@ -64,7 +64,7 @@ def _refuse_long_names(messages: list[DescriptorProto], enums: list[EnumDescript
 
 
 def _add(found: dict[Places, set[Descriptor]], places: list[Places], of: Descriptor) -> None:
-    """Note `of` at each of its places, and what is nested in it."""
+    """Add `of` at each of its positions, and the types nested in it."""
     for place in places:
         found.setdefault(place, set()).add(of)
     java = 0
@@ -106,7 +106,7 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     if with_descriptors:
         arguments.append(f"--descriptor_set_in={folder / 'descriptors'}")
     done = compiler.run([*arguments, f"-o{folder / 'answer'}", _SCHEMA])
-    is_written = not done.stderr.startswith(str(folder / "answer"))  # else it is the disk's fault
+    is_written = not done.stderr.startswith(str(folder / "answer"))  # else the disk failed
     refused = done.returncode == compiler.REFUSED and is_written and not _is_not_opened(folder, done.stderr)
     if done.returncode in _CRASHES or refused or compiler.limit_reached(done.returncode, done.stderr):
         raise NotTheType("SchemaNotCompatible")
@@ -118,9 +118,7 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
 
 
 def _is_not_opened(folder: Path, said: str) -> bool:
-    """Return True if the compiler's only complaint is that a file it was given cannot be opened: the machine's
-    fault.
-    """
+    """Return True if the compiler's only error is that it cannot open a file it was given: the machine's fault."""
     complaints = [line for line in said.splitlines() if ": warning: " not in line]
     if len(complaints) != 1 or complaints[0].endswith(": Unable to parse."):
         return False

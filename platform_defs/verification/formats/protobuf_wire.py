@@ -1,4 +1,4 @@
-"""What a Protobuf message has on the wire, as a list of what it says, in its order: nothing is merged or overwritten.
+"""A Protobuf message on the wire, as a list of its values, in order: nothing is merged or overwritten.
 
 Written for verify alone, from https://protobuf.dev/programming-guides/encoding/.
 """
@@ -17,7 +17,7 @@ DEEPEST = 100  # messages and groups within the outermost
 MAX_ITEMS = 1_000_000  # of repeated fields
 _INT32_MAX = 2**31 - 1
 
-# How a field of each type is on the wire: 0 varint, 1 eight bytes, 2 a length and bytes, 3 a group, 5 four bytes.
+# The wire type of each field type: 0 varint, 1 eight bytes, 2 a length and bytes, 3 a group, 5 four bytes.
 _WIRE_TYPE = {
     **dict.fromkeys((F.TYPE_DOUBLE, F.TYPE_FIXED64, F.TYPE_SFIXED64), 1),
     **dict.fromkeys((F.TYPE_STRING, F.TYPE_BYTES, F.TYPE_MESSAGE), 2),
@@ -34,23 +34,23 @@ _SIGNED, _ZIGZAG = (F.TYPE_INT32, F.TYPE_INT64, F.TYPE_ENUM), (F.TYPE_SINT32, F.
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a message is looked at: the fields by number, and what of their messages."""
+    """The fields of a message that are read, by number, with those of their messages."""
 
     fields: Mapping[int, "WantedField"]
 
 
 @dataclass(frozen=True)
 class WantedField:
-    """A field that is looked at. Of one that is only a rival of others in their oneof nothing but that it is there."""
+    """A field that is read. For a `rival`, which only shares a oneof with others, only its presence is recorded."""
 
     field: F
-    inner: "Wanted | Descriptor | None" = None  # of a message: what of it; its type: all of it
+    inner: "Wanted | Descriptor | None" = None  # for a message: the fields read, or its type for all of them
     rival: bool = False
 
 
 @dataclass(frozen=True)
 class Said:
-    """One thing that a message says: a value of a field (a message is a list of what it says; of a rival None)."""
+    """A value of a field in a message (for a message: a list of values; for a rival: None)."""
 
     field: F
     value: Any
@@ -60,7 +60,7 @@ Message: TypeAlias = list[Said]
 
 
 def whole(of: Descriptor) -> Wanted:
-    """All fields of a type."""
+    """Return all fields of a type."""
     return Wanted({item.number: WantedField(item, item.message_type) for item in of.fields})
 
 
@@ -73,7 +73,7 @@ class Wire:
     _wholes: dict[str, Wanted] = field(default_factory=dict[str, Wanted])
 
     def message(self, wanted: Wanted | Descriptor, start: int) -> Message:
-        """All that is said from `start` to the end."""
+        """Return all values from `start` to the end."""
         said, _ = self._message(wanted, start, len(self.data), 0, 0)
         return said
 
@@ -106,7 +106,7 @@ class Wire:
         return wanted.fields if wanted else {}
 
     def _say(self, known: WantedField, kind: int, at: int, end: int, depth: int, said: Message) -> int:
-        """Add what the field says; returns where it ends."""
+        """Add the field's value. Return its end."""
         item = known.field
         if known.rival:
             return self._say_rival(item, kind, at, end, depth, said)
@@ -157,7 +157,7 @@ class Wire:
         return _as_number(item.type, raw), after
 
     def _pass(self, number: int, kind: int, at: int, end: int, depth: int) -> int:
-        """Where a value ends that no column reads."""
+        """Return the end of a value that no column reads."""
         match kind:
             case 0:
                 return self._varint(at, end)[1]

@@ -1,18 +1,18 @@
-"""What each type of a contract takes from a JSON document, one value at a time.
+"""The values that each type of a contract accepts from a JSON document.
 
-string      a JSON string that Postgres' text can hold: no NUL, no half of a surrogate pair
+string      a JSON string that Postgres' text can store: no NUL, no half of a surrogate pair
 integer     a number without point or exponent, of 64 bits
 double      a number that is finite as a double
 decimal     a number, or a string of one: exactly as written, or not at all
 boolean     true, false
 date        "YYYY-MM-DD"
 timestamp   "YYYY-MM-DD", T or a space, "HH:MM:SS", up to six decimals, Z or an offset; years 1 to 9999 in UTC;
-            of a field with a unit an integer, so many of them since 1970: a time of those years, in whole microseconds
-uuid        a string: 8, 4, 4, 4 and 12 hexadecimal digits, in either case; in lower case then
-time        "HH:MM:SS", up to six decimals, nothing or Z; as Postgres prints it: without zeros behind
-bytes       a string: base64 that its bytes are written as again
+            for a field with a unit: an integer, the time since 1970 in that unit, in those years and whole microseconds
+uuid        a string: 8, 4, 4, 4 and 12 hexadecimal digits, in either case; stored in lower case
+time        "HH:MM:SS", up to six decimals, nothing or Z; stored as Postgres prints it: without trailing zeros
+bytes       a string: canonical base64
 array       a list of such values: at most 10,000, and no null among them
-json        any value that Postgres' jsonb can hold, without repeated keys; its text, with numbers as they are written
+json        any value that Postgres' jsonb can store, without repeated keys; its text, with numbers as written
 """
 
 import re
@@ -46,7 +46,7 @@ _timestamp_text = re.compile(rf"\d{{4}}-\d\d-\d\d[T ]{_hour}:[0-5]\d(\.\d{{1,6}}
 
 
 def reader(of: ColumnType) -> Callable[[Any], Any]:
-    """A function from a parsed JSON value, never null, to a value of the type; raises NotTheType."""
+    """Return a function from a parsed JSON value, never null, to a value of the type; it raises NotTheType."""
     if of.item:
         return _lists(reader(of.item))
     if pa.types.is_decimal(of.arrow):
@@ -55,7 +55,7 @@ def reader(of: ColumnType) -> Callable[[Any], Any]:
 
 
 def since_1970(unit: str) -> Callable[[Any], datetime]:
-    """A function from a parsed JSON value, never null, to the time that is so many of the unit after 1970; raises
+    """Return a function from a parsed JSON value, never null, to the time so many units after 1970; it raises
     NotTheType.
     """
     exponent = {"s": 0, "ms": -3, "us": -6, "ns": -9}[unit]
@@ -95,7 +95,7 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
             raise NotTheType("TooManyDecimals")
         if scaled.copy_abs() >= beyond:  # abs() would round to 28 digits
             raise NotTheType("OutOfRange")
-        return value.normalize(exact)  # Arrow does not take any number of zeros off
+        return value.normalize(exact)  # Arrow cannot strip arbitrarily many zeros
 
     return read
 
@@ -110,7 +110,7 @@ def _lists(read: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
 
 
 def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
-    """An array's items as values."""
+    """Return an array's items as values. Raises NotTheType."""
     if len(raw) > _MAX_ITEMS:
         raise NotTheType("TooManyItems")
     found = list[Any]()
@@ -122,7 +122,7 @@ def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
 
 
 def _is_zero(raw: str) -> bool:
-    """Return True if the number written is zero, and not one too small for Python's decimals."""
+    """Return True if the number is zero, and not just too small for Python's decimals."""
     return not re.search("[1-9]", re.split("[eE]", raw)[0])
 
 
@@ -192,7 +192,7 @@ def _uuid(raw: Any) -> str:
 
 
 def uuid_text(text: str) -> str:
-    """The uuid as Postgres prints it."""
+    """Return the uuid as Postgres prints it. Raises NotTheType."""
     parts = text.split("-")
     if [len(part) for part in parts] != [8, 4, 4, 4, 12] or not set("".join(parts)) <= set(hexdigits):
         raise NotTheType("InvalidUuid")
@@ -206,7 +206,7 @@ def _time(raw: Any) -> str:
 
 
 def time_text(text: str) -> str:
-    """The time as Postgres prints it."""
+    """Return the time as Postgres prints it. Raises NotTheType."""
     found = _time_parts(text)
     if not found:
         raise NotTheType("InvalidTime")

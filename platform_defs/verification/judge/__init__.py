@@ -1,1 +1,1 @@
-"""One message against its contract, in plain Python, and blocks of them."""
+"""Validation of messages by their contract, in plain Python, one by one and in blocks."""

@@ -1,6 +1,6 @@
-"""A contract's rules for a column of values, as judge.py has them for one: true where a value keeps them.
+"""A contract's rules for a column of values, equal to judge.py's for one value: True if a value is valid.
 
-Enums and limits are Arrow's; patterns google-re2's, as there, of all values at once where that is the same.
+Arrow checks enums and limits. google-re2 checks patterns, as in judge.py, for all values at once if that is equivalent.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,11 +19,11 @@ Rule: TypeAlias = Callable[[Column], Column]  # a column → booleans without nu
 
 
 class NotInColumns(Exception):
-    """Only judge.py reads the type, or knows the rule."""
+    """Only judge.py supports the type or the rule."""
 
 
 def column_rules(field: Field) -> Iterator[Rule]:
-    """Those of a field. Raises NotInColumns."""
+    """Yield the rules of a field. Raises NotInColumns."""
     if field.required:
         yield pc.is_valid
     for rule in field.rules:

@@ -1,4 +1,4 @@
-"""One message that names its schema, against its contract: by the schema that was known when it was read."""
+"""Validation of a message that names its schema, by the schema that was known when it was read."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each fiel
 
 
 class FramedJudge(Judge):
-    """Judges the messages of a contract whose messages name their schemas."""
+    """Validates the messages of a contract whose messages name their schemas."""
 
     def __init__(self, contract: Contract, schemas: KnownSchemas) -> None:
         super().__init__(contract)
@@ -45,7 +45,7 @@ class FramedJudge(Judge):
         try:
             if isinstance(reader, NoRow):
                 return reader
-            indexes = named.message or b"" if schema.format == "protobuf" else b""  # nothing else has any in a header
+            indexes = named.message or b"" if schema.format == "protobuf" else b""  # only Protobuf has any in a header
             return self.ruled(reader(indexes + named.payload))
         except NotTheType as wrong:
             return NoRow(str(wrong))
@@ -57,7 +57,7 @@ class FramedJudge(Judge):
 
 
 def judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Judge:
-    """The judge of a contract's messages; `schemas` is asked only where they name any."""
+    """Return the validator of a contract's messages; `schemas` is only called if they name any."""
     if contract.wire.framed:
         return FramedJudge(contract, schemas())
     return Judge(contract) if contract.format == "json" else FramedJudge(contract, KnownSchemas())

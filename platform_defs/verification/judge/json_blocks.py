@@ -1,11 +1,11 @@
-"""Blocks of JSON messages, read into columns by msgspec: the same rows as judge.py's, which reads one at a time.
+"""Blocks of JSON messages, read into columns by msgspec, with the same rows as judge.py, which reads one at a time.
 
-A message is accepted here only if it is a row there, with the same values; any other is left to the judge. msgspec is
-strict about JSON and about types. What it would read otherwise than the judge is not given to it, or left out again:
+A message is accepted here only if it is a row there, with the same values; any other is left to judge.py. msgspec is
+strict about JSON and about types. Values that it reads differently are not passed to it, or are dropped afterwards:
 
-    bytes that are not UTF-8, an escaped NUL or surrogate, more than a hundred brackets, -0 where a double may be
+    bytes that are not UTF-8, an escaped NUL or surrogate, more than a hundred brackets, -0 if there may be a double
     a message with the same key twice: msgspec takes the last one
-    decimals: msgspec gives the number's text, and Arrow casts it only if it has digits and a point alone
+    decimals: msgspec returns the number's text, and Arrow casts it only if it has nothing but digits and a point
     timestamps as numbers: those outside the years 1 to 9999, and nanoseconds that are not whole microseconds
     texts (dates, times, uuids) that are not written as values.py requires
 
@@ -34,13 +34,13 @@ from platform_defs.verification.judge.column_rules import NotInColumns, Rule, co
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
-Column: TypeAlias = Any  # an Arrow array: what compute functions take and give is not typed in full
+Column: TypeAlias = Any  # an Arrow array: compute functions are not typed in full
 Places: TypeAlias = NDArray[np.int64]
 
-BLOCK = 1_000  # messages whose values are Python's objects at the same time
+BLOCK = 1_000  # messages whose values are Python objects at the same time
 _escaped = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])").search
 _minus_zero = re.compile(rb"-0[\s,}\]]").search
-_is_plain_key = re.compile(r"[^\x00-\x1f\"\\/]*").fullmatch  # written in one way only, but for \u
+_is_plain_key = re.compile(r"[^\x00-\x1f\"\\/]*").fullmatch  # has only one JSON form, except for \u
 _LONG_MONTHS, _SHORT_MONTHS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])", r"(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
 _LEAP_YEAR = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DAY = rf"(?:\d{{4}}-(?:{_LONG_MONTHS}|{_SHORT_MONTHS}|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP_YEAR}-02-29)"
@@ -51,9 +51,9 @@ _SPELT = {
     "time": rf"\A{_HOUR}:[0-5]\d(?:\.\d{{1,6}})?Z?\z",
     "uuid": r"\A[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z",
 }
-_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # in a second, by the unit of a timestamp
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # per second, by the unit of a timestamp
 _TEXT: tuple[Any, pa.DataType] = (str, pa.string())
-_READ: dict[str, tuple[Any, pa.DataType]] = {  # by `_kind`: what msgspec reads, and its column
+_READ: dict[str, tuple[Any, pa.DataType]] = {  # by `_kind`: msgspec's type, and the column's
     "string": _TEXT,
     "integer": (Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], pa.int64()),
     "double": (float, pa.float64()),
@@ -67,10 +67,10 @@ _MICROSECONDS = 86_400_000_000  # of a day
 
 
 class BlockReader:
-    """Reads the messages of one contract in blocks."""
+    """Reads one contract's messages in blocks."""
 
     def __init__(self, contract: Contract) -> None:
-        """Raises NotInColumns where only judge.py reads a type, or knows a rule."""
+        """Prepare the decoder. Raises NotInColumns if only judge.py supports a type or a rule."""
         self._fields = contract.fields
         self._message = _Object((), [(item.path, item) for item in contract.fields])
         self._decode = msgspec.json.Decoder(self._message.type).decode
@@ -81,14 +81,14 @@ class BlockReader:
 
     @classmethod
     def of(cls, contract: Contract) -> "BlockReader | None":
-        """The contract's reader; None where its messages are read one by one."""
+        """Return the contract's reader; None if its messages are read one by one."""
         try:
             return None if contract.format != "json" or contract.wire.framed else cls(contract)
         except NotInColumns:
             return None
 
     def read(self, values: Sequence[bytes | None]) -> tuple[pa.Table, Places]:
-        """A column for each field, in the contract's order, and the places among `values` that its rows are of. All
+        """Return a column for each field, in the contract's order, and the places of its rows among `values`. All
         others are for judge.py.
         """
         tables, places = [self._schema.empty_table()], [np.array([], np.int64)]
@@ -100,7 +100,7 @@ class BlockReader:
         return rows.filter(believed), np.concatenate(places)[believed.to_numpy(zero_copy_only=False)]
 
     def _block(self, values: Sequence[bytes | None]) -> tuple[pa.Table, Places]:
-        """The fields as msgspec reads them, and the places of the rows."""
+        """Return the fields as msgspec reads them, and the places of the rows."""
         plain = self._plain(values)
         texts, objects = [values[place] or b"" for place in plain], list[Any]()
         try:
@@ -123,7 +123,7 @@ class BlockReader:
             return None
 
     def _plain(self, values: Sequence[bytes | None]) -> Sequence[int]:
-        """The places of values that msgspec reads as the judge does if it accepts them."""
+        """Return the places of values that msgspec, if it accepts them, reads as judge.py does."""
         joined = b"\n".join(value or b"" for value in values)
         if max(len(value or b"") for value in values) <= 2 * MAX_DEPTH and self._is_plain(joined):
             return range(len(values))
@@ -139,10 +139,10 @@ class BlockReader:
         return True
 
     def _twice(self, texts: Sequence[bytes], read: "_Read") -> list[int]:
-        """The places of messages that may hold a key of the contract twice."""
+        """Return the places of messages that may have a key of the contract twice."""
         joined = b"\n".join(texts)
         if np.count_nonzero(np.frombuffer(joined, np.uint8) == ord('"')) == read.quotes:
-            return []  # no more than those of the keys and texts that were read
+            return []  # only the quotes of the keys and texts that were read
         doubtful = {n for n, text in enumerate(texts) if self._escapes(text)} if b"\\u" in joined else set[int]()
         for key, paths in self._message.keys.items():
             if doubtful or joined.count(key) > sum(int(read.there[path].sum()) for path in paths):
@@ -153,7 +153,7 @@ class BlockReader:
         return [place for place in doubtful if not _is_whole(texts[place])]
 
     def _rows(self, table: pa.Table) -> tuple[pa.Table, Column]:
-        """The fields' columns, and which rows are to be believed."""
+        """Return the fields' columns, and True for each row that is valid here."""
         believed: Column = pa.array(np.ones(table.num_rows, np.bool_))
         columns: dict[str, Column] = {}
         for item in self._fields:
@@ -167,14 +167,14 @@ class BlockReader:
 
 @dataclass
 class _Read:
-    """The values that msgspec has read of some messages."""
+    """The values that msgspec read from some messages."""
 
     columns: dict[MessagePath, Column] = field(default_factory=dict[MessagePath, Column])  # of the fields
     there: dict[MessagePath, NDArray[np.bool_]] = field(default_factory=dict[MessagePath, NDArray[np.bool_]])
     quotes: int = 0  # around the keys and texts that were read; all other text has more
 
     def found(self, path: MessagePath, values: list[Any]) -> list[Any]:
-        """The values at a path, None where there are none. Notes in which messages its key is."""
+        """Return the values at a path, None if missing. Record which messages have its key."""
         missing = values.count(UNSET)
         self.quotes += 2 * (len(values) - missing)
         self.there[path] = np.ones(len(values), np.bool_)
@@ -185,11 +185,11 @@ class _Read:
 
 
 class _Object:
-    """The message, or an object in it that holds fields."""
+    """The message, or an object in it that has fields."""
 
     def __init__(self, path: MessagePath, fields: Sequence[tuple[MessagePath, Field]]) -> None:
-        """`fields` are those in it, by their paths from here."""
-        self.keys = dict[bytes, list[MessagePath]]()  # of it and the objects in it, in quotes, and where each is
+        """Build msgspec's type. `fields` are those in the object, by their paths from here."""
+        self.keys = dict[bytes, list[MessagePath]]()  # of it and the objects in it, in quotes, and the place of each
         self._leaves, self._objects = list[tuple[str, MessagePath, str]](), list[tuple[str, _Object, MessagePath]]()
         inside = dict[str, list[tuple[MessagePath, Field]]]()
         for (key, *below), item in fields:
@@ -232,7 +232,7 @@ class _Object:
 
 
 def _kind(item: Field) -> str:
-    """The unit of a timestamp that is a number, or the type's kind: a key of _READ."""
+    """Return the unit of a timestamp that is a number, or the type's kind: a key of _READ."""
     return item.unit or item.type.kind
 
 
@@ -250,7 +250,7 @@ def _is_whole(text: bytes) -> bool:
 
 
 def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
-    """The column with the field's type, and which of its values are to be believed."""
+    """Return the column with the field's type, and True for each valid value."""
     if of.kind == "decimal":
         null = pc.or_kleene(pc.is_null(column), pc.equal(column, "null"))
         plain = pc.match_substring_regex(column, _plain_decimal(of.precision, of.scale))
@@ -269,7 +269,7 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
 
 
 def _moments(column: Column, item: Field) -> tuple[Column, Column]:
-    """Times since 1970, and which of them are to be believed: those of the years 1 to 9999, in whole microseconds."""
+    """Return times since 1970, and True for each valid one: in the years 1 to 9999, in whole microseconds."""
     ticks = _TICKS[item.unit or ""]
     numbers: Places = pc.fill_null(column, 0).to_numpy()
     seconds: Column = pa.array(numbers // ticks)  # rounded down, unlike Arrow's division
@@ -286,21 +286,23 @@ def _moments(column: Column, item: Field) -> tuple[Column, Column]:
 
 
 def _plain_decimal(precision: int, scale: int) -> str:
-    """A number, or a string of one, with no more digits on either side of the point than the type has."""
+    """Return a pattern for a number, or a string of one, with no more digits on either side of the point than the type
+    has.
+    """
     whole = rf"\d{{1,{precision - scale}}}" if precision > scale else "0"
     number = rf"-?{whole}(?:\.\d{{1,{scale}}})?" if scale else f"-?{whole}"
     return rf'\A(?:{number}|"{number}")\z'
 
 
 def _as_printed(times: Column) -> Column:
-    """Times as Postgres prints them: without Z, and without zeros behind the point."""
+    """Return times as Postgres prints them: without Z, and without trailing zeros."""
     bare = pc.utf8_rtrim(times, "Z")
     shortened = pc.utf8_rtrim(pc.utf8_rtrim(bare, "0"), ".")
     return pc.if_else(pc.match_substring(bare, "."), shortened, bare)
 
 
 def _in_years(typed: Column) -> Column:
-    """Whether dates and timestamps are of the years 1 to 9999 in UTC."""
+    """Return True for each date or timestamp in the years 1 to 9999 in UTC."""
     if pa.types.is_date(typed.type):
         days, one = typed.cast(pa.int32()), 1
     else:

@@ -1,6 +1,6 @@
-"""One message against its contract, in plain Python: either the values of a row, or why it is not a row.
+"""Validation of one message by its contract, in plain Python: the values of a row, or the reason why it is not a row.
 
-Written for verify alone and deliberately not shared with the engine, which reads whole blocks at once: where the two
+Written for verify alone and deliberately not shared with the engine, which reads whole blocks at once: if the two
 disagree about a message, one of them is wrong.
 """
 
@@ -14,21 +14,21 @@ from platform_defs.verification.formats.documents import Document, NotTheType, P
 from platform_defs.verification.formats.values import reader, since_1970
 from platform_defs.verification.judge.patterns import whole_match
 
-Row: TypeAlias = tuple[Any, ...]  # a value for each field (None where missing or null), in the contract's order
+Row: TypeAlias = tuple[Any, ...]  # a value for each field (None if missing or null), in the contract's order
 Breaks: TypeAlias = Callable[[Any], bool]
 Members: TypeAlias = Mapping[str, Document]
 
 
 @dataclass(frozen=True, slots=True)
 class NoRow:
-    """Why a message is not a row: a decode error, or the name of the first rule that it breaks."""
+    """The reason why a message is not a row: a decode error, or the name of the first rule that it breaks."""
 
     reason: str
-    skipped: bool = False  # whether the contract says that nothing at all becomes of it
+    skipped: bool = False  # the contract skips it: neither a row nor a dead letter is expected
 
 
 class Judge:
-    """Judges the messages of one contract."""
+    """Validates the messages of one contract."""
 
     def __init__(self, contract: Contract) -> None:
         self._objects = _taken_apart(contract.fields)
@@ -36,28 +36,30 @@ class Judge:
         self._fields = [JudgedField(item, numbers[item.path[:-1]]) for item in contract.fields]
 
     def value(self, value: bytes | None) -> Row | NoRow:
-        """The values of the row that a message becomes, or why it becomes none."""
+        """Return the values of the message's row, or the reason why it has none."""
         if value is None:
             return NoRow("NullValue")
         try:
             return self._row(self._members(parse(value)))
-        except NotTheType as wrong:  # a fault of decoding is named before any rule
+        except NotTheType as wrong:  # decode errors come before rules
             return NoRow(str(wrong))
 
     def at(self, partition: int, offset: int, value: bytes | None, header: bytes | None) -> Row | NoRow:  # noqa: ARG002
-        """The same for a message at its place in the topic, with the header that names its schema, if there is one.
+        """Return the same for a message at its place in the topic, with the header that names its schema, if there is
+        one.
+
         Bare JSON names none.
         """
         return self.value(value)
 
     def ruled(self, values: Sequence[Any]) -> Row | NoRow:
-        """The row of these values, one for each field, or the first rule that they break."""
+        """Return the row of these values, one for each field, or the first rule that they break."""
         found = (field.broken_rule(value) for field, value in zip(self._fields, values, strict=True))
         broken = next((rule for rule in found if rule), None)
         return NoRow(broken) if broken else tuple(values)
 
     def _members(self, message: Document) -> list[Members]:
-        """What each of the objects taken apart holds."""
+        """Return the members of each object in `_objects`."""
         if type(message) is not Pairs:
             raise NotTheType("NotAnObject")
         found = [_members_of(message, self._objects[0].keys)]
@@ -78,7 +80,7 @@ class Judge:
 
 
 def key_text(key: bytes | None) -> str | NoRow:
-    """A message key as an upsert table stores it, or why it cannot."""
+    """Return a message key as an upsert table stores it, or the reason why it cannot."""
     if key is None:
         return NoRow("MissingKey")
     try:
@@ -90,11 +92,11 @@ def key_text(key: bytes | None) -> str | NoRow:
 
 @dataclass(frozen=True)
 class _Object:
-    """An object that holds fields: the message itself first, then each nested object after its parent."""
+    """An object that has fields: the message itself first, then each nested object after its parent."""
 
     path: MessagePath
     parent: int
-    keys: frozenset[str]  # those that lead to fields; only they may not be repeated
+    keys: frozenset[str]  # keys that lead to fields; only they must not be repeated
 
 
 def _taken_apart(fields: tuple[Field, ...]) -> tuple[_Object, ...]:
@@ -107,7 +109,7 @@ def _taken_apart(fields: tuple[Field, ...]) -> tuple[_Object, ...]:
 
 
 def _members_of(document: Document, known: frozenset[str]) -> Members:
-    """An object's members by key; none where there is no object."""
+    """Return an object's members by key; none if there is no object."""
     if document is None:
         return {}
     if type(document) is not Pairs:
@@ -121,16 +123,16 @@ def _members_of(document: Document, known: frozenset[str]) -> Members:
 
 
 class JudgedField:
-    """How one field is found, read and held to its rules."""
+    """The reading and the rules of one field."""
 
     def __init__(self, field: Field, number: int) -> None:
-        self.object, self.key = number, field.path[-1]  # the place of its object among those taken apart
+        self.object, self.key = number, field.path[-1]  # the place of its object in `Judge._objects`
         self.read = since_1970(field.unit) if field.unit else reader(field.type)
         self._required = f"{field.name}_required" if field.required else None
         self._rules = [(rule.name, _breaks(rule)) for rule in field.rules if rule.kind != "required"]
 
     def broken_rule(self, value: Any) -> str | None:
-        """The name of the first rule that the field's value breaks."""
+        """Return the name of the first rule that the field's value breaks; None if it is valid."""
         if value is None:
             return self._required
         for name, breaks in self._rules:
@@ -140,7 +142,7 @@ class JudgedField:
 
 
 def _breaks(rule: RowRule) -> Breaks:
-    """Whether a value that is not null breaks `rule`."""
+    """Return a function that returns True if a value that is not null breaks `rule`."""
     wanted = rule.argument
     match rule.kind:
         case "enum":

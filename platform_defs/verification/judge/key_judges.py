@@ -1,4 +1,4 @@
-"""The key of one message of an upsert, as the text that decides the row: by verify's own readers."""
+"""The key of one message of an upsert, as the text that identifies the row: by verify's own readers."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from platform_defs.verification.formats.protobuf_wire import Wire
 from platform_defs.verification.judge.judge import NoRow, key_text
 from platform_defs.verification.judge.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
-Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` gives them
+Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` returns them
 _WRAPPED = "wrapped"
 
 
@@ -37,7 +37,9 @@ class KeyJudge:
     """Keys that are plain text."""
 
     def at(self, partition: int, offset: int, key: bytes | None, header: bytes | None) -> str | NoRow:  # noqa: ARG002
-        """A message key as an upsert table stores it, or why it cannot. `header` names its schema, if there is one."""
+        """Return a message key as an upsert table stores it, or the reason why it cannot. `header` names its schema, if
+        any.
+        """
         return key_text(key)
 
 
@@ -102,12 +104,12 @@ class FramedKeyJudge(KeyJudge):
 
 
 def key_judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> KeyJudge:
-    """The judge of an upsert's keys; `schemas` is asked only where they name any."""
+    """Return the validator of an upsert's keys; `schemas` is only called if they name any."""
     return KeyJudge() if contract.wire.key_format == "text" else FramedKeyJudge(contract, schemas())
 
 
 def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
-    """Of a record with nothing but the key, whose encoding is the key's own."""
+    """Return the reader of a record with only the key, which has the key's own encoding."""
     one = replace(
         contract,
         format="avro",
@@ -124,7 +126,7 @@ def _avro_reader(contract: Contract, schema: NamedSchema) -> AvroJudge | NoRow:
 
 
 def _protobuf(types: Types, named: Named) -> Document:
-    """The message that the key says it is; the first of the schema, where a header names no other."""
+    """Return the message type that the key names, decoded; the schema's first if a header names no other."""
     if not types:
         raise NotTheType("SchemaNotCompatible")
     if named.message == b"":
@@ -136,7 +138,7 @@ def _protobuf(types: Types, named: Named) -> Document:
 
 
 def _spelt(document: Document) -> str:
-    """The text of a key's value."""
+    """Return the text of a key's value."""
     if document is None:
         raise NotTheType("MissingKey")
     check_jsonb(document)
@@ -146,7 +148,7 @@ def _spelt(document: Document) -> str:
 
 
 def _in_one_spelling(document: Any) -> Any:
-    """Sorted by name; numbers by their value, those that JSON writes as strings with them."""
+    """Return the document sorted by name, with canonical numbers, also those that JSON writes as strings."""
     match document:
         case Pairs():
             return Pairs((name, _in_one_spelling(inner)) for name, inner in sorted(document, key=itemgetter(0)))

@@ -1,4 +1,4 @@
-"""The schemas that messages name, as verify knows them: those that the ledger says were known when each was read."""
+"""The schemas that messages name: the ones that the ledger recorded as known when each message was read."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from platform_defs.verification.judge.judge import NoRow
 
 @dataclass(frozen=True)
 class NamedSchema:
-    """A schema of the ledger: its text, and that of what it refers to."""
+    """A schema in the ledger: its text, and those of its references."""
 
     key: str
     format: str
@@ -22,7 +22,7 @@ class NamedSchema:
 
 @dataclass
 class _Range:
-    """Offsets [start, stop) that one task read, and the schemas that it knew."""
+    """Offsets [start, stop) read by one task, and the schemas that it knew."""
 
     start: int
     stop: int
@@ -31,19 +31,19 @@ class _Range:
 
 @dataclass
 class KnownSchemas:
-    """By partition, which schemas were known where."""
+    """The known schemas by partition and range."""
 
     ranges: dict[int, list[_Range]] = field(default_factory=dict[int, list[_Range]])
 
     def add(self, partition: int, start: int, stop: int, schema: NamedSchema) -> None:
-        """A schema that messages of a range name. Ranges come in ascending order."""
+        """Add a schema that messages of a range name. Ranges come in ascending order."""
         ranges = self.ranges.setdefault(partition, [])
         if not ranges or ranges[-1].start != start:
             ranges.append(_Range(start, stop, {}))
         ranges[-1].known[schema.key] = schema
 
     def at(self, partition: int, offset: int) -> Mapping[str, NamedSchema]:
-        """Those known where this message was read."""
+        """Return the schemas that were known when this message was read."""
         ranges = self.ranges.get(partition, [])
         place = bisect_right(ranges, offset, key=lambda item: item.start)
         return ranges[place - 1].known if place and offset < ranges[place - 1].stop else {}
@@ -51,7 +51,7 @@ class KnownSchemas:
 
 @dataclass(frozen=True)
 class Named:
-    """What a message says of itself: its schema, Protobuf's message indexes if a header has them, and the payload."""
+    """The parts of a framed message: its schema, Protobuf's message indexes if a header has them, and the payload."""
 
     key: str
     payload: bytes
@@ -61,7 +61,7 @@ class Named:
 def taken_apart(
     framing: Framing, value: bytes | None, header: bytes | None, *, protobuf: bool = False
 ) -> Named | NoRow:
-    """The schema that a message names, and its payload; or why it names none."""
+    """Return the schema that a message names, and its payload; or the reason why it names none."""
     if value is None:
         return NoRow("NullValue")
     if framing != "prefix" and header is not None:
@@ -87,9 +87,7 @@ def _by_header(value: bytes, header: bytes, *, protobuf: bool) -> Named | NoRow:
 
 
 def _only_indexes(written: bytes) -> bool:
-    """Return True if these are a count and as many numbers: zigzag varints of at most five bytes that are not
-    negative.
-    """
+    """Return True if these are a count and as many numbers: non-negative zigzag varints of at most five bytes."""
     ends = [place for place, byte in enumerate(written, 1) if byte < 128]
     starts = [0, *ends[:-1]]
     if not ends or ends[-1] != len(written):
@@ -100,5 +98,5 @@ def _only_indexes(written: bytes) -> bool:
 
 
 def last_header(headers: Sequence[tuple[str, bytes | None]], name: str) -> bytes | None:
-    """The value of the last header of that name."""
+    """Return the value of the last header of that name; None if there is none."""
     return next((value for found, value in reversed(headers) if found == name), None)

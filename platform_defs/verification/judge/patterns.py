@@ -1,6 +1,6 @@
 r"""A contract's regular expressions: RE2's dialect (https://github.com/google/re2/wiki/Syntax), over the whole value.
 
-Asked of google-re2, RE2's own Python binding, and not of the copy inside Arrow that the engine asks.
+They run in google-re2, RE2's own Python binding, and not in the copy inside Arrow that the engine uses.
 """
 
 import re
@@ -15,7 +15,7 @@ import re2 as _re2
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
 re2: Any = _re2  # it has no types
-REMEMBERED = 10_000  # texts of each pattern: account numbers, countries and the like come again and again
+REMEMBERED = 10_000  # texts of each pattern: account numbers, countries and the like repeat
 # A pattern that surely matches no NUL: no dot, no negated or named class, no flags, no escape but those of punctuation,
 # digits, word characters and spaces; classes of printable characters.
 _WITHOUT_NUL = re.compile(
@@ -25,7 +25,9 @@ _WITHOUT_NUL = re.compile(
 
 
 def whole_match(pattern: str) -> Callable[[str], bool]:
-    """Whether a whole text matches `pattern`. Raises re2.error where it is not a pattern of RE2's."""
+    """Return a function that returns True if a whole text matches `pattern`. Raises re2.error if it is not valid in
+    RE2.
+    """
     compiled = _compiled(pattern)
 
     @lru_cache(REMEMBERED)
@@ -36,10 +38,10 @@ def whole_match(pattern: str) -> Callable[[str], bool]:
 
 
 def whole_matches(pattern: str) -> Callable[[Any], Any]:
-    """The same of a column of texts without NUL: null where it is null.
+    """Return the same function for a column of texts without NUL: null for null.
 
-    All texts are asked for at once, each with a NUL behind it, where the pattern itself matches no NUL: what it matches
-    is then one text. Where that fails, or cannot be asked, each different text is.
+    If the pattern itself matches no NUL, all texts are matched at once, each followed by a NUL: every match is then one
+    text. If that fails, or is not possible, each distinct text is matched.
     """
     one = re2.Set.FullMatchSet(_options())
     one.Add(pattern.encode())
@@ -64,6 +66,6 @@ def _compiled(pattern: str) -> Any:
 
 def _options() -> Any:
     options = re2.Options()
-    options.never_capture = True  # only whether it matches is asked
+    options.never_capture = True  # only the match is needed, no groups
     options.log_errors = False
     return options

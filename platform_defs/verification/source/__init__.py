@@ -1,1 +1,1 @@
-"""What is compared: the topic, read by a plain consumer, and one snapshot of Postgres."""
+"""The sources of the comparison: the topic, read by a plain consumer, and one snapshot of Postgres."""

@@ -1,4 +1,4 @@
-"""Work that is done ahead of whoever takes its results, on other threads; never more than a few pieces of it."""
+"""Prefetch: work on other threads before its results are taken; never more than a few pieces."""
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 @contextmanager
 def threads_of(many: int) -> Generator[Executor]:
-    """So many threads; at the end what was not begun is dropped."""
+    """Run a pool of `many` threads; at the end work that has not started is dropped."""
     threads = ThreadPoolExecutor(many, "verify")
     try:
         yield threads
@@ -20,7 +20,7 @@ def threads_of(many: int) -> Generator[Executor]:
 
 
 def ahead(items: Iterable[T], many: int) -> Iterator[T]:
-    """The same items in their order, each made when `many` others are still to be taken before it."""
+    """Yield the items in order, each created while up to `many` earlier ones are still to be taken."""
     waiting = deque[T]()
     for item in items:
         waiting.append(item)
@@ -30,8 +30,8 @@ def ahead(items: Iterable[T], many: int) -> Iterator[T]:
 
 
 def read_ahead(items: Iterator[T], many: int) -> Generator[T]:
-    """The same items in their order, taken from `items` on a thread of their own, at most `many` too early. To be
-    closed, which closes `items`, if it can be.
+    """Yield the items in order, taken from `items` on a thread of their own, at most `many` in advance. Closing it
+    closes `items`, if that is a generator.
     """
     end: Any = object()
     waiting = deque["Future[Any]"]()

@@ -1,4 +1,4 @@
-"""Rows of a table as Arrow, over ADBC: their columns as SQL, and with the types that the contract gives them."""
+"""Rows of a table as Arrow, over ADBC: their columns as SQL, and with the contract's types."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,9 @@ def arrow_connection(url: str) -> Any:
 
 
 def as_typed(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordBatch:
-    """`batch` with the contract's types (ADBC gives numerics as text). Raises BadInput for what does not fit them."""
+    """Return `batch` with the contract's types (ADBC returns numerics as text). Raises BadInput if a value does not
+    fit.
+    """
     columns: list[pa.Array[Any]] = []
     for number, (name, kind) in enumerate(zip(schema.names, schema.types, strict=True)):
         try:
@@ -37,7 +39,7 @@ def names_of(names: Sequence[str]) -> sql.Composable:
 
 
 def selected(names: Sequence[str], as_text: AsText) -> sql.Composable:
-    """The columns `names` as they are read: some as text."""
+    """Return the columns `names` as they are selected: some as text."""
     read = [sql.SQL(read_as(as_text.get(name))).format(sql.Identifier(name)) for name in names]
     return sql.SQL(", ").join(read)
 

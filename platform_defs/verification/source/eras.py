@@ -1,11 +1,11 @@
-"""The contracts that have judged a pipeline's messages: each batch is compared by its own, not by the newest.
+"""The contract versions of a pipeline's messages: each batch is compared by its own, not by the newest.
 
-A batch names the digest of its contract, and under which application of it the batch was made: a contract can come into
-force more than once, and the table's columns can change in between. Columns are those that the table has now: of an
-older contract, those that are still there, under the names that they have got since. A column that was dropped is not
-compared, even where a later contract has one of its name. Of a batch from before applications were kept, a column is
-compared if no contract of the pipeline dropped or renamed one of its name. The columns of the contract in force that a
-batch's rows are not compared in are named (`Now.not_compared`).
+A batch names the digest of its contract, and the application of it under which it was written: a contract can come into
+force more than once, and the table's columns can change in between. Columns are the table's current ones: for an older
+contract, those that still exist, under their current names. A dropped column is not compared, even if a later contract
+has one of its name. For a batch from before applications were recorded, a column is compared if no contract of the
+pipeline dropped or renamed one of its name. Columns of the contract in force in which a batch's rows are not compared
+are listed (`Now.not_compared`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,12 +23,12 @@ from platform_defs.verification.formats.json_columns import is_textual
 from platform_defs.verification.source.pins import Pinned
 from resources.postgres.ledger.contract_ledger import ContractLedger
 
-Names = Mapping[str, str]  # of columns in the table as it is; without those that were dropped since
+Names = Mapping[str, str]  # current names of columns; without those that were dropped since
 
 
 @dataclass(frozen=True)
 class Step:
-    """A contract that was applied, and the columns that its row table lost then."""
+    """A contract that was applied, and the columns that its row table lost by that."""
 
     contract: Contract
     dropped: Sequence[str] = ()
@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Application:
-    """One application of a contract: what the columns that the row table had then are called now."""
+    """An application of a contract: the current names of the columns that the row table had then."""
 
     number: int
     digest: str
@@ -45,23 +45,25 @@ class Application:
 
 @dataclass(frozen=True)
 class Now:
-    """The columns of the rows of a batch, as the table has them now."""
+    """The current columns of a batch's rows."""
 
-    names: Names  # of the columns of its contract that are compared
-    left: set[str]  # which an older contract had left in the table: publish empties them in the rows of an upsert
-    retyped: Mapping[str, str]  # whose type has changed since, without a replay: what is wrong with each
+    names: Names  # of the compared columns of its contract
+    left: set[str]  # left in the table by an older contract: publish empties them in the rows of an upsert
+    retyped: Mapping[str, str]  # columns whose type has changed since, without a replay: the fault of each
     not_compared: set[str]  # of the contract in force: its message may have had a value for them
 
 
 @dataclass(frozen=True)
 class Eras:
-    """`in_force` is the newest; `contracts` are all of them by digest, and by None the first."""
+    """The contract versions of a pipeline. `in_force` is the newest; `contracts` are all of them by digest, and by None
+    the first.
+    """
 
     in_force: Contract
     contracts: Mapping[str | None, Contract]
-    types: Mapping[str, ColumnType]  # of the row table's columns: those of the newest, then what older ones left
+    types: Mapping[str, ColumnType]  # of the row table's columns: the newest contract's, then those left by older ones
     applications: Sequence[Application] = ()  # in order
-    # By digest (None: of batches that name no contract), the application of batches that name none, where it is known.
+    # By digest (None: batches without a contract), the application of batches that name none, if it is known.
     unnumbered: Mapping[str | None, int] = field(default_factory=dict[str | None, int])
     changed: Collection[str] = ()  # names of columns that some contract dropped, renamed or gave to a renamed one
     defaults: Collection[str] = ()  # columns that Postgres itself fills
@@ -73,11 +75,11 @@ class Eras:
 
     @property
     def as_text(self) -> Mapping[str, str]:
-        """Those of them that are read as text, and their types."""
+        """The columns that are read as text, and their types."""
         return {name: of.name for name, of in self.types.items() if is_textual(of)}
 
     def contract(self, digest: str | None) -> Contract:
-        """The one of this digest; the newest where the ledger has none of it."""
+        """Return the contract of this digest; the newest if the ledger does not have it."""
         return self.contracts.get(digest, self.in_force)
 
     def now(self, pinned: Pinned) -> Now:
@@ -117,15 +119,15 @@ def _holds(now: ColumnType, then: ColumnType) -> bool:
 
 
 def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:
-    """What the ledger has of the pipeline's contracts; `contract` alone where it has none. Of tables, those that
-    `contract` has. Raises BadInput where a document cannot be read.
+    """Return the pipeline's contracts in the ledger; `contract` alone if there are none. Only tables of `contract` are
+    included. Raises BadInput if a document cannot be read.
     """
     ledger = ContractLedger(connection, contract.pipeline)
     applied, in_force = ledger.every(), ledger.in_force()
     contracts = {item.digest: _of_tables(item.contract(contract.pipeline), contract) for item in applied}
     newest = contracts.get(in_force or "", contract)
     first = contracts[applied[0].digest] if applied else contract
-    # What kind of table there was before is what a replay has made again.
+    # Tables of another disposition were rebuilt by a replay.
     same = [c for c in contracts.values() if c.row_table.disposition == newest.row_table.disposition]
     shape = ledger.shapes(newest).get(newest.row_table.name, {})
     columns = _columns([newest, *same], shape)
@@ -159,8 +161,8 @@ def changed_names(steps: Iterable[Step]) -> set[str]:
 
 
 def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:
-    """What became of the columns that the table had by each contract in the `steps` after it: the first one first, the
-    one in force last. Those that a contract before it left in the table are among them.
+    """Return the current names of the columns that the table had under each contract in `steps`, oldest first, in force
+    last. Columns that an earlier contract left in the table are included.
     """
     there, found = set[str](), list[tuple[Contract, dict[str, str]]]()
     for step in steps:
@@ -174,15 +176,15 @@ def names_now(steps: Iterable[Step]) -> Sequence[tuple[Contract, Names]]:
 
 
 def _of_tables(contract: Contract, wanted: Contract) -> Contract:
-    """The contract with those of its tables that are wanted, reading the wanted topic."""
+    """Return the contract with only the wanted tables, reading the wanted topic."""
     names = {table.name for table in wanted.tables}
     kept = tuple(table for table in contract.accumulates if table.name in names)
     return replace(contract, topic=wanted.topic, tables=(contract.row_table, *kept), path=wanted.path)
 
 
 def _columns(contracts: Iterable[Contract], there: Mapping[str, Any]) -> list[Column]:
-    """The row table's columns: all of the first contract, and those of the others that the table still has as they
-    were.
+    """Return the row table's columns: all of the first contract, and those of the others that the table still has
+    unchanged.
     """
     newest, *others = contracts
     found = {column.name: column for column in newest.row_table.columns}

@@ -22,9 +22,9 @@ _log = logging.getLogger(READING)  # read by the process that outlives this one 
 
 PATIENCE = 30.0  # seconds without progress after which BrokerAway is raised
 POLL = 0.2  # seconds
-SILENT = {"log_level": 2}  # what librdkafka would log of a broker that is away is in the error raised
-MOST = 20_000  # messages taken from the consumer at once
-MAX_BYTES = 64 << 20  # of values and headers in a chunk; it ends where it has as many
+SILENT = {"log_level": 2}  # librdkafka's log about an unavailable broker is in the error raised
+MOST = 20_000  # messages per call of the consumer
+MAX_BYTES = 64 << 20  # of values and headers; a chunk ends when it has as many
 _HEADER = 200  # bytes that a header takes in Python
 
 
@@ -33,7 +33,7 @@ Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True)
 class Chunk:
-    """What the broker holds of [from_offset, until_offset) of a partition; offsets ascend and may leave gaps."""
+    """The messages in [from_offset, until_offset) of a partition; offsets ascend and may leave gaps."""
 
     partition: int
     from_offset: int
@@ -41,9 +41,9 @@ class Chunk:
     offsets: list[int]
     keys: list[bytes | None]
     values: list[bytes | None]
-    names: list[bytes | None]  # the headers that name the values' schemas, where they are wanted
+    names: list[bytes | None]  # the headers that name the values' schemas, if wanted
     key_names: list[bytes | None]  # and those that name the keys'
-    # Where a contract has fields of the message's metadata; otherwise empty.
+    # If a contract has fields of the message's metadata; otherwise empty.
     headers: list[Headers | None] = field(default_factory=list[Headers | None])  # None: the client cannot read them
     timestamps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # type, ms since the epoch
 
@@ -51,7 +51,7 @@ class Chunk:
         return len(self.offsets)
 
     def without(self, skips: Sequence[Span]) -> "Chunk":
-        """The same without the messages in `skips`: the log may still hold what was given up."""
+        """Return the chunk without the messages in `skips`: the log may still have skipped messages."""
         taken = within(skips, self.from_offset, self.until_offset)
         if not taken:
             return self
@@ -69,12 +69,14 @@ class Chunk:
 
 
 class Topic:
-    """Reads committed messages of one topic. To be closed."""
+    """A reader of committed messages of one topic. To be closed."""
 
     def __init__(
         self, options: Mapping[str, Any], topic: str, *, headers: bool = False, metadata: bool = False
     ) -> None:
-        """`headers`: read those that name schemas as well. `metadata`: read all headers, and timestamps."""
+        """Open a consumer. `headers`: read those that name schemas as well. `metadata`: read all headers, and
+        timestamps.
+        """
         self.topic, self._headers, self._metadata, self._options = topic, headers, metadata, options
         self._reading: Mapping[str, Any] = {
             **options,
@@ -94,11 +96,11 @@ class Topic:
         self._consumer.close()
 
     def topic_id(self) -> str:
-        """The topic's id now. Raises BadInput when there is no such topic, BrokerAway when no answer came."""
+        """Return the topic's current id. Raises BadInput if there is no such topic, BrokerAway if no answer came."""
         return _again()(self._topic_id)
 
     def _topic_id(self) -> str:
-        """By a new client: one that waits for a broker which has died goes on waiting."""
+        """Return the topic's id, by a new client: one that waits for a dead broker does not stop waiting."""
         admin: Any = AdminClient({**self._options, **SILENT})  # its futures have no types
         wanted = TopicCollection([self.topic])
         try:
@@ -107,7 +109,7 @@ class Topic:
             raise _refused(error.args[0], f"topic {self.topic}") from error
 
     def low(self, partition: int) -> int:
-        """The first offset that the broker still holds. Raises BrokerAway."""
+        """Return the first offset that the broker still has. Raises BrokerAway."""
         return _again()(self._low, partition)
 
     def _low(self, partition: int) -> int:
@@ -117,10 +119,10 @@ class Topic:
             raise _refused(error.args[0], f"partition {partition} of {self.topic}") from error
 
     def chunks(self, partition: int, start: int, until: int, largest: int) -> Iterator[Chunk]:
-        """[start, until) in consecutive chunks of about `largest` messages, or fewer where they are large.
+        """Yield [start, until) in consecutive chunks of about `largest` messages, or fewer if they are large.
 
-        Where the log ends before `until`, the last chunk goes up to `until` all the same: the rest has no messages.
-        Raises BrokerAway.
+        If the log ends before `until`, the last chunk still ends at `until`: the rest has no messages. Raises
+        BrokerAway.
         """
         if start >= until:
             return
@@ -151,7 +153,7 @@ class Topic:
         reached, size = start, 0
         while reached < until and len(found) < largest and size < MAX_BYTES:
             messages = self._next(partition, reached, min(MOST, until - reached))
-            # those left over from the partition before are not meant
+            # messages left over from the previous partition are ignored
             mine = [message for message in messages if message.partition() == partition]
             good = [message for message in mine if message.error() is None and message.offset() < until]
             if good:
@@ -161,7 +163,7 @@ class Topic:
         return replace(found, until_offset=reached)
 
     def _add(self, chunk: Chunk, messages: Sequence[Any]) -> int:
-        """Add messages to a chunk; how many bytes they have."""
+        """Add messages to a chunk. Return their bytes."""
         values: list[bytes | None] = [message.value() for message in messages]
         chunk.offsets.extend(message.offset() for message in messages)
         chunk.keys.extend(message.key() for message in messages)
@@ -178,7 +180,7 @@ class Topic:
         return size
 
     def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
-        """How far the log was read, by what is no message of the range."""
+        """Return the offset up to which the log was read, by errors and by messages behind the range."""
         for message in messages:
             if (error := message.error()) is not None:
                 reached = self._end(error, partition, reached, until)
@@ -187,8 +189,8 @@ class Topic:
         return reached
 
     def _next(self, partition: int, position: int, most: int) -> list[Any]:
-        """Up to `most` messages, at least one. Where there are none from `position` on for a while, a Follower looks
-        whether any are still to come: librdkafka skips what was aborted.
+        """Return up to `most` messages, at least one. If none arrive from `position` on for a while, a Follower checks
+        if any are still to come: librdkafka skips aborted messages.
         """
         since, fetched, place = time.monotonic(), position, f"partition {partition} of {self.topic}"
         while (silence := time.monotonic() - since) < PATIENCE:
@@ -206,18 +208,18 @@ class Topic:
         )
 
     def _end(self, error: KafkaError, partition: int, reached: int, until: int) -> int:
-        """`until`, where `error` says that the log ends here; `reached` for what is not about the log. Any other is
-        raised.
+        """Return `until` if `error` is the end of the log, `reached` if it is not about the log. Raise any
+        other error.
         """
         if error.code() == KafkaError._PARTITION_EOF:
             return until
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # of a group that nothing joins
+        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # for a group that no consumer joins
             return reached
         raise _refused(error, f"partition {partition} of {self.topic}")
 
 
 def _again() -> Retrying:
-    """Asks again, for PATIENCE seconds: the broker that was asked, or that leads, may have just died."""
+    """Return a policy that retries for PATIENCE seconds: the broker queried, or the leader, may have just died."""
     again, wait = retry_if_exception_type(BrokerAway), wait_exponential_jitter(multiplier=0.1, max=1.0)
     return Retrying(retry=again, stop=stop_after_delay(PATIENCE), wait=wait, reraise=True)
 

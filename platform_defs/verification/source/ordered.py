@@ -1,4 +1,4 @@
-"""Rows in the order of their messages, handed out as far as the topic has been read."""
+"""Rows in the order of their messages, consumed as far as the topic has been read."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -8,14 +8,14 @@ import pyarrow as pa
 
 
 class Ordered:
-    """Rows ordered by (_partition, _offset), handed out once, up to a place."""
+    """Rows ordered by (_partition, _offset), consumed once, up to a place."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         self._batches, self._schema = batches, schema
         self._held: list[pa.RecordBatch] = []
 
     def before(self, partition: int, offset: int) -> pa.Table:
-        """The rows not yet handed out whose (_partition, _offset) is below the place."""
+        """Return the unconsumed rows whose (_partition, _offset) is below the place."""
         taken: list[pa.RecordBatch] = []
         while (batch := self.next()) is not None:
             count = _count_before(batch, partition, offset)
@@ -26,13 +26,13 @@ class Ordered:
         return pa.Table.from_batches(taken, self._schema)
 
     def next(self) -> pa.RecordBatch | None:
-        """The next rows not yet handed out, in whatever number they come; None at the end."""
+        """Return the next unconsumed rows, in batches of any size; None at the end."""
         return self._held.pop() if self._held else next(self._batches, None)
 
 
 def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
-    """How many rows of `batch` are below the place."""
-    columns: Any = batch  # what its columns hold is not known to types
+    """Return the number of rows of `batch` below the place."""
+    columns: Any = batch  # the types do not know its columns
     partitions, offsets = columns["_partition"], columns["_offset"]
     return bisect_left(
         range(batch.num_rows),

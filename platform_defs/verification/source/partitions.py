@@ -1,4 +1,4 @@
-"""What the ledger knows of a partition: what was read of it, by which batches and contracts, and what never came."""
+"""The ledger's record of a partition: the ranges read, by which batches and contracts, and the gaps."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from platform_defs.verification.source.spans import ManySpans, Span, less, size,
 
 @dataclass(frozen=True)
 class CountedRange:
-    """Offsets [start, until) of one batch, and what the ledger counts of them."""
+    """Offsets [start, until) of one batch, and the ledger's counts."""
 
     start: int
     until: int
@@ -23,7 +23,7 @@ class CountedRange:
 
 @dataclass(frozen=True)
 class Undeclared:
-    """Spans that the ledger declares neither as gaps nor as skipped, and how many offsets it does."""
+    """Spans that the ledger records neither as gaps nor as skipped, and the number of offsets in recorded ones."""
 
     spans: list[Span]
     gaps: int
@@ -32,22 +32,22 @@ class Undeclared:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition as the ledger knows it: what was read of [start, next). Spans are of the log that exists now."""
+    """A partition in the ledger: [start, next) was read. Spans are in the log that exists now."""
 
     number: int
     topic_id: str
     start: int
     next: int
     covered: list[Span]  # by committed batches; an offset may be in two of them
-    gaps: ManySpans  # that the broker never delivered, according to the batches
-    skips: list[Span]  # that a person declared as skipped
+    gaps: ManySpans  # offsets that the broker never delivered, according to the batches
+    skips: list[Span]  # offsets that a user skipped
     counted: tuple[CountedRange, ...] = ()  # ascending
-    settled: ManySpans = field(default_factory=ManySpans)  # dead letters that were settled and pruned
-    forgotten: int = 0  # below it, what judged the messages is pruned
-    judged: tuple[Judged, ...] = ()  # by which contract, in ascending order; where none is named, by the one in force
+    settled: ManySpans = field(default_factory=ManySpans)  # dead letters that were resolved and pruned
+    forgotten: int = 0  # below it, the messages' contracts are pruned
+    judged: tuple[Judged, ...] = ()  # the contract of each range, ascending; if none is named, the one in force
 
     def by_contract(self, start: int, until: int) -> Iterator[Judged]:
-        """[start, until) in pieces, each with what judged it."""
+        """Yield [start, until) in pieces, each with its contract version."""
         for low, high, pinned in self.judged:
             if high <= start or low >= until:
                 continue
@@ -59,7 +59,7 @@ class Partition:
             yield start, until, Pinned()
 
     def undeclared(self, spans: list[Span]) -> Undeclared:
-        """Of ascending spans that were not delivered."""
+        """Return the unrecorded parts of ascending spans that were not delivered."""
         if not spans:
             return Undeclared([], 0, 0)
         start, until = spans[0][0], spans[-1][1]
@@ -73,7 +73,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A message that is not a row: where it was, which stage refused it and why, and its bytes."""
+    """A message that is not a row: its place, the stage that refused it, the reason, and its bytes."""
 
     partition: int
     offset: int
@@ -90,12 +90,12 @@ class ReadRange:
     until_offset: int
     batch_id: int
     pinned: Pinned
-    pruned: bool  # of several batches, of which the last one is named
+    pruned: bool  # it covers several batches, and names the last one
 
 
 @dataclass(frozen=True)
 class LostHistory:
-    """Rows of these offsets, in batches up to `until_batch`, came from a log that no longer exists."""
+    """Offsets whose rows, in batches up to `until_batch`, came from a log that no longer exists."""
 
     partition: int
     from_offset: int
@@ -104,7 +104,9 @@ class LostHistory:
 
 
 def gaps_of(gaps: pa.Table, lost: Sequence[LostHistory]) -> dict[int, ManySpans]:
-    """By partition, those of the log that exists now, of gaps (partition, batch, first offset, and the one behind)."""
+    """Return by partition the gaps in the log that exists now. `gaps`: partition, batch, first offset, and the one
+    after it.
+    """
     columns: Any = gaps.columns
     numbers, batches, starts, untils = (column.to_numpy() for column in columns)
     for item in lost:

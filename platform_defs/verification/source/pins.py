@@ -1,4 +1,4 @@
-"""Which contract and transform judged which offsets of a partition."""
+"""The contract and transform of each range of a partition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pinned:
-    """What judged the messages of a batch and made its rows, by digests; None where the ledger names none."""
+    """The contract and transform of a batch, by digests; None if the ledger names none."""
 
     contract: str | None = None
     transform: str | None = None  # empty: there was none
@@ -17,7 +17,7 @@ Judged = tuple[int, int, Pinned]  # from (included), until (excluded)
 
 
 def one_after_another(judged: Sequence[Judged]) -> tuple[Judged, ...]:
-    """In ascending order, pieces of one pin that touch as one; of pieces that overlap, the first has it."""
+    """Return the pieces in ascending order, adjacent equal ones merged; where pieces overlap, the first one wins."""
     found: list[Judged] = []
     for low, high, pinned in sorted(judged, key=lambda item: item[:2]):
         start = max(low, found[-1][1]) if found else low

@@ -1,4 +1,4 @@
-"""Postgres in one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
+"""Postgres at one moment: positions, batch ranges, tables and dead letters, all from one REPEATABLE READ snapshot."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -39,25 +39,26 @@ from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import connect, database_errors, queries, session_statement, session_url
 
 VERIFY = "tidegate verify"  # the name of its sessions
-_PRINTED = {  # how values are printed that digests and sums are made of, whatever a role has set
+_PRINTED = {  # the format of values in digests and sums, whatever a role has set
     "DateStyle": "ISO, MDY",
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
     "extra_float_digits": "1",
 }
+
 # Rows wait for the messages that they are compared with, and these for a transform: a server that cannot send for 30 s,
-# as other sessions are given, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
+# the limit of other sessions, has a slow client, not a dead one. In ms; about as long as TCP itself waits.
 _PATIENCE = {"tcp_user_timeout": "900000"}
-PORTION = 64 * 2**20  # characters of texts that are sorted at once: 256 MB at most, beside one text
-_AHEAD = 1  # batches of rows in memory, beside the one that is compared; 16 MB each
+PORTION = 64 * 2**20  # characters of texts sorted at once: 256 MB at most, besides one text
+_AHEAD = 1  # batches of rows in memory, besides the one compared; 16 MB each
 _GAPS = pa.schema([("partition", pa.int32()), *((name, pa.int64()) for name in ("batch_id", "start", "until"))])
-_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # how items of arrays are printed, whatever a role has set
+_AS_TEXT = ("bytea_output = hex", "extra_float_digits = 1")  # the format of arrays' items, whatever a role has set
 OWN: tuple[tuple[str, pa.DataType], ...] = (("_partition", pa.int32()), ("_offset", pa.int64()))  # on purpose not
-# contract/model/system_columns.py's: where the engine's idea of its columns changes, verify must say so
+# from contract/model/system_columns.py: if the engine changes its columns, verify must report it
 
 
 class Snapshot:
-    """What one transaction sees of the window. Streams are ordered by (partition, offset) and are read once."""
+    """The window as one transaction sees it. Streams are ordered by (partition, offset) and are read once."""
 
     def __init__(
         self, connection: psycopg.Connection[Any], url: str, contract: Contract, window: Window = WHOLE
@@ -74,7 +75,7 @@ class Snapshot:
         self._open.close()
 
     def rows(self, table: Table) -> Ordered:
-        """The row table's rows of the log that exists now: the columns of every contract that has judged them, [_key,]
+        """Return the row table's rows from the log that exists now: the columns of every contract version, [_key,]
         _partition, _offset.
         """
         key = [("_key", pa.string())] if table.disposition == "upsert" else []
@@ -85,7 +86,7 @@ class Snapshot:
         return Ordered(self._batches(query, schema, table.name, self.eras.as_text), schema)
 
     def rows_of_keys(self, table: Table, keys: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """An upsert's rows of these keys: the columns of `rows`, _batch_id."""
+        """Return an upsert's rows for these keys: the columns of `rows`, _batch_id."""
         schema = pa.schema([*self.eras.columns, ("_key", pa.string()), *OWN, ("_batch_id", pa.int64())])
         query = sql.SQL("SELECT {} FROM {} WHERE _key = ANY({}) AND {}").format(
             selected(schema.names, self.eras.as_text), table_of(table), sql.Literal(list(keys)), self._of_this_log()
@@ -93,15 +94,13 @@ class Snapshot:
         return self._batches(query, schema, table.name, self.eras.as_text)
 
     def accumulated(self, table: Table) -> Iterator[pa.RecordBatch]:
-        """An accumulate table's rows, in any order."""
+        """Return an accumulate table's rows, in any order."""
         schema = pa.schema(columns_of(table))
         query = sql.SQL("SELECT {} FROM {}").format(selected(schema.names, text_columns(table)), table_of(table))
         return self._batches(query, schema, table.name, text_columns(table))
 
     def rows_of_lost_history(self, table: Table) -> Iterator[pa.RecordBatch]:
-        """The row table's rows whose messages were in a log that no longer exists: contract columns, _partition,
-        _offset.
-        """
+        """Return the row table's rows from a log that no longer exists: contract columns, _partition, _offset."""
         schema = pa.schema([*columns_of(table), *OWN])
         query = sql.SQL("SELECT {} FROM {} WHERE NOT ({})").format(
             selected(schema.names, text_columns(table)), table_of(table), self._of_this_log()
@@ -109,7 +108,7 @@ class Snapshot:
         return self._batches(query, schema, table.name, text_columns(table)) if self.lost else iter(())
 
     def dead_letters(self) -> Iterator[DeadLetter]:
-        """The pipeline's dead letters of the log that exists now, ordered by (partition, offset)."""
+        """Return the pipeline's dead letters from the log that exists now, ordered by (partition, offset)."""
         ids = [item.topic_id for item in self.partitions.values()]
         query = sql.SQL(
             'SELECT partition, "offset", stage, error_class, value FROM tidegate.dead_letter '
@@ -121,7 +120,7 @@ class Snapshot:
         return (DeadLetter(*row) for row in cursor)
 
     def schemas(self) -> KnownSchemas:
-        """The schemas that messages name, by the ranges whose tasks knew them."""
+        """Return the schemas that messages name, by the ranges whose tasks knew them."""
         known, found = KnownSchemas(), dict[tuple[Any, ...], NamedSchema]()
         for *place, key, kind, document, references, encrypted in self._ask("verify_schemas"):
             listed = tuple((name, text) for name, text in references)
@@ -131,7 +130,7 @@ class Snapshot:
         return known
 
     def digest(self) -> str:
-        """A digest of every table's contents, the same however batches were cut."""
+        """Return a digest of every table's contents, independent of the batches."""
         whole = sha256()
         for table in self.contract.tables:
             own = [] if table.disposition == "accumulate" else [name for name, _ in OWN]
@@ -144,7 +143,7 @@ class Snapshot:
 
     @property
     def topic(self) -> str | None:
-        """The topic that was read, whatever the contract names by now; None before the first batch."""
+        """The topic that was read, even if the contract names another now; None before the first batch."""
         return next((name for _, name, *_ in self._ask("verify_positions")), None)
 
     def exists(self, table: Table) -> bool:
@@ -197,8 +196,8 @@ class Snapshot:
         )
 
     def _gaps(self) -> dict[int, ManySpans]:
-        """What the broker never delivered of the log that exists now, by partition. A topic of transactions has an
-        offset for the end of each: they are read as columns.
+        """Return by partition the offsets in the log that exists now which the broker never delivered. They are read as
+        columns: a topic with transactions has an offset for the end of each.
         """
         query = psycopg.ClientCursor(self._connection).mogrify(queries()["verify_gaps"], self._asked)
         batches = self._streamed(query, _GAPS, "tidegate.batch_range", {})
@@ -206,7 +205,7 @@ class Snapshot:
         return gaps_of(columns, self.lost)
 
     def _lost_of(self, partition: int, batch_id: int) -> list[Span]:
-        """What a batch committed of a log that no longer exists."""
+        """Return the spans that a batch committed from a log that no longer exists."""
         return [
             (item.from_offset, item.until_offset)
             for item in self.lost
@@ -214,7 +213,7 @@ class Snapshot:
         ]
 
     def _of_this_log(self) -> sql.Composable:
-        """A condition on rows: their messages were in the log that exists now."""
+        """Return a condition on rows: their messages were in the log that exists now."""
         clauses = [
             sql.SQL("NOT (_partition = {} AND _offset >= {} AND _offset < {} AND _batch_id <= {})").format(
                 item.partition, item.from_offset, item.until_offset, item.until_batch
@@ -224,14 +223,14 @@ class Snapshot:
         return sql.SQL(" AND ").join(clauses) if clauses else sql.SQL("true")
 
     def of_batches(self) -> sql.Composable:
-        """A condition on rows: they are of the window's batches."""
+        """Return a condition on rows: they are of the window's batches."""
         if self.window.whole:
             return sql.SQL("true")
         until = FOREVER if self.window.last else self.window.until
         return sql.SQL("_batch_id > {} AND _batch_id <= {}").format(sql.Literal(self.window.after), sql.Literal(until))
 
     def _of_offsets(self) -> sql.Composable:
-        """A condition on dead letters: they are in the window; above its end, too, where nothing is after it."""
+        """Return a condition on dead letters: they are in the window, or above its end if it is the last one."""
         if self.window.whole:
             return sql.SQL("true")
         parts = [
@@ -245,25 +244,25 @@ class Snapshot:
         return sql.SQL("({})").format(sql.SQL(" OR ").join(parts))
 
     def left_after(self, batch: int) -> int:
-        """How many messages the batches after this one have read."""
+        """Return the number of messages that the batches after this one have read."""
         asked = {"pipeline": self.contract.pipeline, "after": batch}
         (messages,) = self._connection.execute(queries()["verify_left"], asked).fetchone() or (0,)
         return messages
 
     def indexed_by_batch(self, table: Table) -> bool:
-        """Return True if rows of some batches are found without reading all of them."""
+        """Return True if an index finds the rows of some batches without reading the whole table."""
         (found,) = self._connection.execute(queries()["indexed_by_batch"], {"table": table.name}).fetchone() or (False,)
         return found
 
     def ask(self, query: sql.Composed) -> tuple[Any, ...]:
-        """The one row of a query of aggregates."""
+        """Return the one row of a query of aggregates."""
         return self._connection.execute(query).fetchone() or ()
 
     def in_order(self, table: Table, column: str, texts: Sequence[str]) -> list[str]:
-        """The texts, distinct, as Postgres sorts them by the collation of a column of the table.
+        """Return the distinct texts as Postgres sorts them by the collation of a column of the table.
 
-        They are parameters: no view of running statements shows them. Of more than PORTION characters,
-        each part between two of the texts is sorted by itself: Postgres takes no array above 1 GB.
+        They are parameters: no view of running statements shows them. If there are more than PORTION characters, each
+        part between two of the texts is sorted by itself: Postgres accepts no array above 1 GB.
         """
         of_column = sql.SQL(
             "(SELECT {} FROM {} WHERE false UNION ALL SELECT unnest(%s::text[])) AS texts (text)"
@@ -283,12 +282,12 @@ class Snapshot:
             found: list[tuple[int, str]] = self._connection.execute(query, [edges, portion]).fetchall()
             for place, text in found:
                 parts[place].append(text)
-        if len(texts) in map(len, parts):  # a collation for which they are all equal
+        if len(texts) in map(len, parts):  # they are all equal in the collation
             return ordered(texts)
         return [text for part in parts for text in self.in_order(table, column, part)]
 
     def _batches(self, query: sql.Composed, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
-        """The rows of a query in this snapshot, over a connection of its own, open until they are read."""
+        """Return the rows of a query in this snapshot, over a connection of its own, open until they are read."""
         return self._streamed(query.as_string(self._connection), schema, table, as_text)
 
     def _streamed(self, query: str, schema: pa.Schema, table: str, as_text: AsText) -> Iterator[pa.RecordBatch]:
@@ -318,7 +317,7 @@ class Snapshot:
 
 
 def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
-    """Cut into lists of at least PORTION characters each, but the last one."""
+    """Yield lists of at least PORTION characters each, except the last one."""
     portion, characters = list[str](), 0
     for text in texts:
         portion.append(text)
@@ -334,9 +333,9 @@ def _portions(texts: Sequence[str]) -> Iterator[list[str]]:
 def take_snapshot(
     url: str, contract: Contract, choose: Callable[[psycopg.Connection[Any]], Window] = lambda _: WHOLE
 ) -> Generator[Snapshot]:
-    """Open the one transaction in which everything is read; `choose` says of which batches, asked in it.
+    """Open the one transaction in which everything is read; `choose` returns the window, and may query in it.
 
-    Raises LedgerMissing, LedgerOutdated or LedgerTooNew where this version of Tidegate cannot read the ledger.
+    Raises LedgerMissing, LedgerOutdated or LedgerTooNew if this version of Tidegate cannot read the ledger.
     """
     with database_errors(), closing(connect(url, VERIFY, {**_PRINTED, **_PATIENCE})) as connection:
         require_current(connection)

@@ -1,4 +1,4 @@
-"""Sets of offsets as spans [from, until), and how committed spans cover a partition."""
+"""Sets of offsets as spans [from, until), and the coverage of a partition by committed spans."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ Offsets: TypeAlias = NDArray[np.int64]
 
 
 def spelt(partition: int, span: Span) -> str:
-    """As OffsetRange spells itself: partition 3 [10, 20)."""
+    """Return the span as OffsetRange formats itself: partition 3 [10, 20)."""
     return f"partition {partition} [{span[0]}, {span[1]})"
 
 
 def united(spans: Iterable[Span]) -> list[Span]:
-    """The same offsets in ascending spans that neither overlap nor touch."""
+    """Return the same offsets in ascending spans that neither overlap nor touch."""
     result: list[Span] = []
     for start, until in sorted(span for span in spans if span[0] < span[1]):
         if result and start <= result[-1][1]:
@@ -28,7 +28,7 @@ def united(spans: Iterable[Span]) -> list[Span]:
 
 
 def less(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
-    """`spans` without what `taken` holds."""
+    """Return `spans` without the offsets in `taken`."""
     holes, passed = united(taken), 0
     result: list[Span] = []
     for start, until in united(spans):
@@ -46,27 +46,27 @@ def less(spans: Iterable[Span], taken: Iterable[Span]) -> list[Span]:
 
 
 def within(spans: Iterable[Span], start: int, until: int) -> list[Span]:
-    """The part of `spans` in [start, until)."""
+    """Return the part of `spans` in [start, until)."""
     return united((max(low, start), min(high, until)) for low, high in spans)
 
 
 def size(spans: Iterable[Span]) -> int:
-    """How many offsets `spans`, which do not overlap, hold."""
+    """Return the number of offsets in `spans`, which do not overlap."""
     return sum(until - start for start, until in spans)
 
 
 def missing(offsets: Iterable[int], start: int, until: int) -> list[Span]:
-    """The part of [start, until) that is not among `offsets` (ascending, all inside)."""
+    """Return the part of [start, until) that is not in `offsets` (ascending, all inside)."""
     places = np.fromiter((start - 1, *offsets, until), np.int64)
     jumps = np.flatnonzero(np.diff(places) > 1)
     return list(zip((places[jumps] + 1).tolist(), places[jumps + 1].tolist(), strict=True))
 
 
 class ManySpans:
-    """Ascending spans that neither overlap nor touch, however many, without an object for each."""
+    """Ascending spans that neither overlap nor touch, in arrays, so that there may be many."""
 
     def __init__(self, starts: Sequence[int] | Offsets = (), untils: Sequence[int] | Offsets = ()) -> None:
-        """Of spans in any order, that may overlap."""
+        """Build from spans in any order, which may overlap."""
         lows, highs = np.asarray(starts, np.int64), np.asarray(untils, np.int64)
         some = lows < highs
         lows, highs = lows[some], highs[some]
@@ -85,7 +85,7 @@ class ManySpans:
         return zip(self._starts.tolist(), self._untils.tolist(), strict=True)
 
     def within(self, start: int, until: int) -> list[Span]:
-        """The part in [start, until)."""
+        """Return the part in [start, until)."""
         if start >= until:
             return []
         low = np.searchsorted(self._untils, start, side="right")
@@ -96,7 +96,9 @@ class ManySpans:
 
 @dataclass(frozen=True)
 class Tiling:
-    """How committed ranges and skips cover [start, next). All three are empty where each offset is covered once."""
+    """The coverage of [start, next) by committed ranges and skips. All three are empty if each offset is
+    covered once.
+    """
 
     holes: list[Span]  # not committed
     twice: list[Span]  # committed more than once
@@ -104,7 +106,7 @@ class Tiling:
 
 
 def tiling(covered: Iterable[Span], start: int, until: int) -> Tiling:
-    """How `covered` covers [start, until)."""
+    """Return the coverage of [start, until) by `covered`."""
     twice: list[Span] = []
     reached = None
     for low, high in sorted(covered := list(covered)):

@@ -1,7 +1,7 @@
-"""Which batches are compared in one snapshot: all of them, or those that come after what was compared before.
+"""The batches that are compared in one snapshot: all of them, or those after the last check.
 
-Pure: what the ledger says goes in. A checkpoint is void where something else than a new batch may have changed what was
-compared; the next window then begins at the first message.
+Pure: the caller reads the ledger. A checkpoint is void if anything but a new batch may have changed the compared data;
+the next window then starts at the first message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.verified import Basis, Checkpoint
 
 FOREVER = 2**63 - 1
-VOID = {  # by what the checkpoint was made under and no longer holds; the first that applies is named
+VOID = {  # by the part of the basis that has changed; the first that applies is named
     "log": "the topic is another one, or was created again",
     "settlement": "a settlement moved positions, or gave offsets up",
     "replay": "a replay has put other rows in place",
@@ -33,17 +33,17 @@ class Window:
 
     after: int = 0
     until: int = FOREVER
-    starts: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition; else at the start
-    last: bool = True  # whether no batch had been committed after it
+    starts: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition; default: the partition's start
+    last: bool = True  # no batch has been committed after it
 
     @property
     def whole(self) -> bool:
-        """True if it is everything: rows and dead letters of whatever batch and offset."""
+        """True if it is everything: rows and dead letters of any batch and offset."""
         return self == Window()
 
     def of(self, part: "Partition") -> "Partition":
-        """What it is about of a partition whose ranges are those of its batches. What is pruned was put together, so it
-        may begin before the window.
+        """Return the part of a partition in the window, for a partition whose ranges are those of the window's batches.
+        Pruned ranges are merged, so they may begin before the window.
         """
         if self.whole:
             return part
@@ -60,11 +60,11 @@ WHOLE = Window()
 def next_window(
     checkpoint: "Checkpoint", batches: Sequence[tuple[int, int]], most: int, *, more: bool = False, pruned: int = 0
 ) -> Window:
-    """The window after the checkpoint: batches (id, messages) in their order, until they have `most` messages.
+    """Return the window after the checkpoint: batches (id, messages) in their order, until they have `most` messages.
 
-    It has one batch at least, however large. `more`: whether there are others after `batches`. `pruned`: the last batch
-    that is pruned, before all of `batches`. What is left of pruned batches is put together, around those that were
-    kept: all that come after the checkpoint are in this window. The log has next to none of their messages.
+    It has at least one batch, however large. `more`: there are others after `batches`. `pruned`: the last pruned batch,
+    before all of `batches`. Ranges of pruned batches are merged around the remaining ones: all that come after the
+    checkpoint are in this window. The log has next to none of their messages.
     """
     taken, messages = 0, 0
     for _, count in batches:
@@ -77,7 +77,9 @@ def next_window(
 
 
 def why_void(checkpoint: "Checkpoint", now: "Basis", positions: Mapping[int, int]) -> str | None:
-    """Why the checkpoint no longer holds; None where it does. `positions`: by partition, the offset to be read next."""
+    """Return the reason why the checkpoint is void; None if it is valid. `positions`: by partition, the next offset to
+    read.
+    """
     differs = (said for name, said in VOID.items() if checkpoint.basis.get(name) != now.get(name))
     if (said := next(differs, None)) is not None:
         return said
