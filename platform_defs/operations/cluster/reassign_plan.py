@@ -29,7 +29,8 @@ def plan(look: Look, wanted: Wanted) -> Reassignment:
     brokers.
     """
     seen = look.observe()
-    held = {name: items for name, items in by_topic(seen.partitions).items() if name in _chosen(seen, wanted)}
+    chosen = _chosen(seen, wanted)
+    held = {name: items for name, items in by_topic(seen.partitions).items() if name in chosen}
     racks = _racks(seen, wanted)
     ids = look.partitions.topic_ids(list(held))
     sizes, _ = look.sizes([broker.id for broker in seen.brokers if broker.answers])

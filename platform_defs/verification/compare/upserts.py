@@ -91,11 +91,12 @@ class UpsertComparison:
         self.findings.count("messages", len(messages))
         self.findings.count("unverifiable", len(settled))
         keyed, places = judging.result(), places_of(np.array(messages.offsets, np.int64), sorted(dead))
-        for place in sorted({*keyed.others, *places.values()}):
+        with_dead_letter = set(places.values())
+        for place in sorted(with_dead_letter.union(keyed.others)):
             if (offset := messages.offsets[place]) in settled:
                 continue
             self._dead_letter(part, offset, messages.values[place], keyed.others.get(place), dead.get(offset, []))
-        others = [messages.offsets[n] for n, row in keyed.others.items() if row.skipped and n not in places.values()]
+        others = [messages.offsets[n] for n, row in keyed.others.items() if row.skipped and n not in with_dead_letter]
         skipped.add(messages.offsets, sorted(others))
         for key, found in keyed.newest:
             self._note(key, found)
