@@ -1,8 +1,7 @@
 """The domains: a folder each, with `<name>.odcs.yaml` for each pipeline and, if wanted, `<name>.py` beside it.
 
-To add a pipeline, add a file: nothing is registered anywhere. How they are found and read is in
-platform_defs/contract/reader/catalogue.py; these are its functions, for this folder or the one that TIDEGATE_CONTRACTS
-names.
+To add a pipeline, add a file: nothing is registered anywhere. platform_defs/contract/reader/catalogue.py finds and
+reads them; these are its functions, for this folder or the one that TIDEGATE_CONTRACTS names.
 """
 
 from __future__ import annotations
@@ -21,27 +20,29 @@ if TYPE_CHECKING:
 
 
 def read_contracts(folder: Path | None = None) -> Contracts:
-    """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
+    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
     return catalogue.read_contracts(folder or _chosen())
 
 
 def find_all(folder: Path | None = None) -> Catalogue:
-    """The pipelines of every domain, their transforms imported."""
+    """Return the pipelines of every domain, their transforms imported."""
     return catalogue.find_all(folder or _chosen())
 
 
 def find_pipelines(folder: Path | None = None) -> list[Pipeline]:
-    """The pipelines that can run."""
+    """Return the pipelines that can run."""
     return catalogue.find_pipelines(folder or _chosen())
 
 
 def find_contract(name: str, folder: Path | None = None) -> Contract:
-    """The contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
     return catalogue.find_contract(name, folder or _chosen())
 
 
 def find_pipeline(name: str, folder: Path | None = None) -> Pipeline:
-    """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
+    """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
+    transform.
+    """
     return catalogue.find_pipeline(name, folder or _chosen())
 
 

@@ -1,6 +1,7 @@
-"""How many of a pipeline's latest messages became dead letters: what the contract's limit is judged on.
+"""The dead letters among a pipeline's latest messages: the contract's limit applies to these counts.
 
-Batch by batch would not do: in batches of ten no batch ever has a thousand dead letters, however bad the topic is.
+Counting batch by batch is not enough: in batches of ten no batch ever has a thousand dead letters, however bad the
+topic is.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Recent:
     slots: tuple[Counted, ...] = ()
 
     def latest(self, size: float) -> Counted:
-        """The latest `size` messages, at least the newest slot. The oldest slot counts in part, as if all of it were
-        alike.
+        """Return the latest `size` messages, at least the newest slot. The oldest slot counts in part, as if it were
+        uniform.
         """
         newer = sum(self.slots[1:], Counted())
         for oldest in self.slots[:1]:
@@ -39,7 +40,9 @@ class Recent:
         return newer
 
     def plus(self, batch: Counted, size: float) -> Recent:
-        """With `batch` as the newest, and without the slots that the latest `size` messages do not need."""
+        """Return the counts with `batch` as the newest, and without the slots that the latest `size` messages do not
+        need.
+        """
         slots = [*self.slots]
         if slots and slots[-1].messages * SLOTS < size:
             slots[-1] += batch
@@ -51,7 +54,7 @@ class Recent:
         return Recent(tuple(slots))
 
     def to_json(self) -> list[list[int]]:
-        """As the ledger keeps it: messages and dead letters of each slot."""
+        """Return the counts as the ledger keeps them: messages and dead letters of each slot."""
         return [[slot.messages, slot.dead_letters] for slot in self.slots]
 
     @classmethod

@@ -35,7 +35,7 @@ def compose(
     spark: SparkResource | None = None,
     written: Sequence[dg.AssetsDefinition] = (),
 ) -> dg.Definitions:
-    """Topics, tables, checks, jobs, sensors and the schedule of these pipelines, and what shows the broken ones.
+    """Return topics, tables, checks, jobs, sensors and the schedule of these pipelines, and assets for the broken ones.
 
     `spark`: a session to share; without it each run has its own. `written`: topics that Dagster writes
     (orchestration/written_topics.py).
@@ -66,17 +66,17 @@ def compose(
             "run_session": RunSession(),
             "kafka_producer": KafkaProducerResource(),
         },
-        executor=dg.in_process_executor,  # one Spark session a run
+        executor=dg.in_process_executor,  # one Spark session per run
     )
 
 
 def _digest(pipelines: Sequence[Pipeline]) -> str:
-    """Of what a run does: the pipelines, and the code that reads them. A run that began with others ends its turns."""
+    """Return a digest of the pipelines and the code that reads them. A run that began with another ends its turns."""
     return digest_of((definitions_digest(pipelines), same_install.here()))
 
 
 def load(written: Sequence[dg.AssetsDefinition] = ()) -> dg.Definitions:
-    """Everything under assets/. What cannot be used is a warning here and a red check in Dagster; the rest runs.
+    """Load everything under assets/. A broken contract is a warning here and a red check in Dagster; the rest runs.
 
     `written`: topics that Dagster writes, in a module of your own that workspace.yaml then names.
     """
@@ -101,10 +101,10 @@ def _warn(item: BrokenContract) -> None:
 def composable(
     pipelines: Sequence[Pipeline], beside: Sequence[Pipeline] = ()
 ) -> tuple[tuple[Pipeline, ...], tuple[BrokenContract, ...]]:
-    """The pipelines that Dagster takes together, and those that it refuses, each with what it says.
+    """Return the pipelines that Dagster accepts together, and those that it refuses, each with its message.
 
-    A contract may be sound and Dagster refuse it, alone or beside another. Found by halves, and only where all
-    together are refused.
+    Dagster may refuse a sound contract, alone or beside another. They are found by halves, and only if all together are
+    refused.
     """
     if not pipelines:
         return (), ()

@@ -1,8 +1,8 @@
-"""Columns of a message's metadata that a transform's DataFrame has where the transform names them.
+"""Metadata columns that a transform's DataFrame has if the transform names them.
 
 They have the types of Spark's own Kafka source
 (https://spark.apache.org/docs/latest/streaming/structured-streaming-kafka-integration.html). Other transforms do not
-get them: they would cost time, and change what `*` means.
+get them: they would cost time, and change the meaning of `*`.
 """
 
 import inspect
@@ -21,8 +21,8 @@ OFFERED: Mapping[str, pa.DataType] = {
 
 
 def named_columns(pipeline: Pipeline) -> tuple[str, ...]:
-    """Return the columns of OFFERED that the transform's file, or a file that it imports from the project, names: as a
-    whole word, in any case, since Spark resolves names so. None without a transform.
+    """Return the columns of OFFERED that the transform's file, or a file that it imports from the project, names as a
+    whole word, in any case: so Spark resolves names. None without a transform.
     """
     if pipeline.transform is None:
         return ()

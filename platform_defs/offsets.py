@@ -1,7 +1,7 @@
-"""Offsets: where a pipeline is, what the broker holds, and the pure decision of what to read next.
+"""Offsets: a pipeline's positions, the broker's log, and the pure decision of what to read next.
 
-No connection is opened here. `judge` compares what the ledger and the broker say, and raises Halt where reading
-would lose or repeat messages; `next_ranges` makes OffsetRanges of them; engine/plan/planning.py puts the two together.
+No connection is opened here. `judge` compares the ledger's and the broker's state, and raises Halt if reading would
+lose or repeat messages; `next_ranges` makes OffsetRanges from them; engine/plan/planning.py combines the two.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,10 +42,10 @@ class OffsetRange:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a pipeline is in a partition: the next offset to read, never the last one read.
+    """The position of a pipeline in a partition: the next offset to read, never the last one read.
 
     `leader_epoch` is that of a leader whose log reached `next_offset` (KIP-320). It is not the last message's: control
-    records and gaps may lie between, of later epochs.
+    records and gaps of later epochs may be between.
     """
 
     partition: int
@@ -54,31 +54,31 @@ class Position:
     next_offset: int
     leader_epoch: int | None = None
     seen_end: int | None = None  # the end to be reached before partitions added later are read (`old_before_new`)
-    topic: str | None = None  # that it is in; None: the one that is asked about
+    topic: str | None = None  # of the position; None: the requested topic
 
 
 @dataclass(frozen=True)
 class PartitionView:
-    """What the broker holds of a partition: the low watermark and the last stable offset (READ_COMMITTED end)."""
+    """The broker's state of a partition: the low watermark and the last stable offset (READ_COMMITTED end)."""
 
     low: int
     end: int
-    leader_epoch: int | None = None  # of who gave `end`. Grows with each new leader: without one no log is ever cut
-    high: int | None = None  # the high watermark where it is known: beyond `end` lie transactions that are still open
+    leader_epoch: int | None = None  # of the leader of `end`; grows with each new one, and only a new one cuts a log
+    high: int | None = None  # the high watermark if known: transactions beyond `end` are still open
 
     def unread(self, next_offset: int | None) -> int:
-        """Offsets from `next_offset`, or without one from the low watermark, up to the last stable offset."""
+        """Return the offsets from `next_offset`, or else from the low watermark, up to the last stable offset."""
         return max(0, self.end - (self.low if next_offset is None else next_offset))
 
     @property
     def written(self) -> int:
-        """The end of all that was written, whether its transaction has ended or not."""
+        """The end of all that was written, including open transactions."""
         return self.end if self.high is None else max(self.high, self.end)
 
 
 @dataclass(frozen=True)
 class TopicView:
-    """A topic as the broker described it in one moment."""
+    """A topic as the broker described it at one moment."""
 
     topic: str
     cluster_id: str
@@ -89,8 +89,8 @@ class TopicView:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A message that seems to make its batch fail: where it is, why, and since when (of Unix, by the database's clock;
-    None until the ledger knows of it).
+    """A message that seems to make its batch fail: its place, its error, and since when (Unix time, by the database's
+    clock; None until it is in the ledger).
     """
 
     partition: int
@@ -105,7 +105,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Rest:
-    """What is left of a batch that was cut, a range for each partition: the next batches, of about so many messages."""
+    """The rest of a batch that was split, a range for each partition: the next batches, of about so many messages."""
 
     messages: int
     ranges: tuple[OffsetRange, ...]
@@ -121,11 +121,11 @@ class PendingBatch:
     ranges: tuple[OffsetRange, ...]
     dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
     checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
-    set_aside: str | None = None  # by a person: why every message of it is to be a dead letter
-    suspects: tuple[Suspect, ...] = ()  # what the last try that got so far found
+    set_aside: str | None = None  # by a person: why every message of it becomes a dead letter
+    suspects: tuple[Suspect, ...] = ()  # found by the last try that got so far
     recent: Recent = field(default=NONE_YET, compare=False)  # the messages before it; kept in a column of its own
     without_schemas: bool = False  # by a person: messages whose schema the registry does not give become dead letters
-    rest: Rest | None = None  # of a batch that a person has cut: read once this part has committed
+    rest: Rest | None = None  # of a batch that a person has split: read once this part has committed
 
     @property
     def end_epochs(self) -> dict[int, int | None]:
@@ -156,17 +156,19 @@ class PendingBatch:
 
     @property
     def judged_by_a_person(self) -> bool:
-        """True if a person has decided that its dead letters are to be kept, however many there are."""
+        """True if a person has decided to keep its dead letters, however many there are."""
         return self.dead_letters_accepted or self.set_aside is not None
 
     def position(self, item: OffsetRange) -> Position:
-        """Where reading starts that reads `item` of this batch."""
+        """Return the position from which `item` of this batch is read."""
         log = self.cluster_id, self.topic_id
         return Position(item.partition, *log, item.from_offset, item.leader_epoch, topic=item.topic)
 
 
 def nth_offset(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
-    """The offset at place `number` (from 0) of `ranges`, in their order, as a range of its own. Raises IndexError."""
+    """Return the offset at place `number` (from 0) of `ranges`, in their order, as a range of its own. Raises
+    IndexError.
+    """
     for item in ranges:
         if number < len(item):
             offset = item.from_offset + number
@@ -176,8 +178,8 @@ def nth_offset(ranges: Sequence[OffsetRange], number: int) -> OffsetRange:
 
 
 def whole_spans(ranges: Sequence[OffsetRange]) -> list[PartitionSpan]:
-    """What `ranges` are of each partition, from the first offset to the last. Raises Retryable where one is missing in
-    between, or in two ranges: nothing is to be committed then.
+    """Return the span of `ranges` in each partition, from the first offset to the last. Raises Retryable if an offset
+    is missing in between, or in two ranges: then nothing may be committed.
     """
     spans: dict[int, PartitionSpan] = {}
     for item in sorted(ranges):
@@ -191,14 +193,16 @@ def whole_spans(ranges: Sequence[OffsetRange]) -> list[PartitionSpan]:
 
 
 def lag(positions: Sequence[Position], view: TopicView) -> dict[int, int]:
-    """Unread offsets by partition, up to the last stable offset; a partition without a position counts from its low."""
+    """Return unread offsets by partition, up to the last stable offset; a partition without a position counts from its
+    low.
+    """
     known = {item.partition: item.next_offset for item in positions}
     return {p: held.unread(known.get(p)) for p, held in sorted(view.partitions.items())}
 
 
 def outdated(read: Sequence[Position], view: TopicView) -> str | None:
-    """What shows that `view` is a stale answer, if something does: within one topic id Kafka takes no partition away,
-    and no leader epoch goes back (KIP-320).
+    """Return why `view` is a stale answer; None if it is not. Within one topic id Kafka removes no partition, and no
+    leader epoch goes back (KIP-320).
     """
     same_log = [at for at in read if (at.cluster_id, at.topic_id) == (view.cluster_id, view.topic_id)]
     for at in same_log:
@@ -212,9 +216,9 @@ def outdated(read: Sequence[Position], view: TopicView) -> str | None:
 
 
 def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
-    """Raise Halt where continuing from `positions` would lose or repeat messages; do nothing otherwise.
+    """Raise Halt if continuing from `positions` would lose or repeat messages; do nothing otherwise.
 
-    Raises BrokerAway where `view` is stale: it says nothing about the log of now.
+    Raises BrokerAway if `view` is stale: it does not show the current log.
     """
     _is_the_log(pipeline, positions, view)
     lows = {number: held.low for number, held in view.partitions.items()}
@@ -230,9 +234,9 @@ def judge(pipeline: str, positions: Sequence[Position], view: TopicView) -> None
 
 
 def still_there(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
-    """Raise Halt where the log is not the one that was `read`, or ends below; BrokerAway where `view` is stale.
+    """Raise Halt if the log is not the one that was `read`, or ends below; BrokerAway if `view` is stale.
 
-    What has been read is not needed any more: the log may begin anywhere.
+    The messages that were read are not needed any more: the log may begin anywhere.
     """
     _is_the_log(pipeline, read, view)
     _is_not_cut(pipeline, read, view)
@@ -241,10 +245,11 @@ def still_there(pipeline: str, read: Sequence[Position], view: TopicView) -> Non
 def next_ranges(
     positions: Sequence[Position], view: TopicView, *, batch_messages: int, tasks: int
 ) -> tuple[OffsetRange, ...]:
-    """The next batch: at most `batch_messages` offsets, shared among the partitions by their lag, in split ranges.
+    """Return the next batch: at most `batch_messages` offsets, shared among the partitions by their lag, in split
+    ranges.
 
-    A range is split so that about `tasks` of equal size come out of a large batch; a small one stays whole, since a
-    task costs more than a few thousand messages. Empty when everything is read. `judge` has been asked before.
+    A large batch is split into about `tasks` ranges of equal size; a small one stays whole, since a task costs more
+    than a few thousand messages. Empty if everything is read. Call `judge` before.
     """
     behind = {p: n for p, n in lag(positions, view).items() if n}
     at = {item.partition: item for item in positions}
@@ -263,7 +268,7 @@ RANGES_WORTH_A_TASK = 64
 
 
 def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
-    """`whole` in consecutive parts of nearly equal size, none larger than `largest` offsets.
+    """Return `whole` in consecutive parts of nearly equal size, none larger than `largest` offsets.
 
     Only the first part keeps the leader epoch: it belongs to the offset at which `whole` starts.
     """
@@ -276,20 +281,20 @@ def split(whole: OffsetRange, largest: int) -> list[OffsetRange]:
 
 
 def tasks_for(ranges: Sequence[OffsetRange]) -> int:
-    """How many tasks read these ranges. Small ones share a task, which costs as much CPU as thousands of messages; but
-    each takes 10 ms to begin, which tasks spend at the same time.
+    """Return how many tasks read these ranges. Small ranges share a task, which costs as much CPU as thousands of
+    messages; but each range takes 10 ms to begin, which tasks spend at the same time.
     """
     messages = sum(map(len, ranges))
     return min(len(ranges), max(-(-messages // MESSAGES_WORTH_A_TASK), -(-len(ranges) // RANGES_WORTH_A_TASK)))
 
 
 def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[OffsetRange, ...]:
-    """`ranges`, with the epoch of the leader that has shown their ends, and marked where it is a new one.
+    """Return `ranges`, with the epoch of the leader that reported their ends, and marked if it is a new one.
 
-    All that such a leader's log held was written in its epoch or before, and whoever cuts that log leads in a later
-    one. So this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or
-    gaps. If the log is truncated between the plan and the end of the read, and a message shows it, the batch is planned
-    again before anything is published (`read_up_to`, engine/commit/publish.py). Otherwise the next batch halts.
+    All of such a leader's log was written in its epoch or before, and a leader that cuts that log has a later one. So
+    this epoch, kept with the position, shows a cut below it, whatever is there: messages, control records or gaps. If
+    the log is truncated between the plan and the end of the read, and a message shows it, the batch is planned again
+    before anything is published (`read_up_to`, engine/commit/publish.py). Otherwise the next batch halts.
     """
     now = {item.partition: view.partitions[item.partition].leader_epoch for item in ranges}
     return tuple(
@@ -303,9 +308,9 @@ def mark_new_leaders(ranges: Sequence[OffsetRange], view: TopicView) -> tuple[Of
 
 
 def still_readable(pipeline: str, pending: PendingBatch, view: TopicView) -> None:
-    """Raise Halt unless the log still is the one that `pending` was planned on and still holds its ranges.
+    """Raise Halt unless the log is still the one that `pending` was planned on and still has its ranges.
 
-    Asked when a pending batch is taken up again.
+    Called when a pending batch is taken up again.
     """
     first = {item.partition: item for item in sorted(pending.ranges, reverse=True)}
     judge(pipeline, [pending.position(item) for item in first.values()], view)
@@ -355,5 +360,5 @@ def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> 
 
 
 def spell(ranges: Iterable[PartitionSpan | OffsetRange]) -> str:
-    """Ranges as people write them: partition 0 [5, 9), partition 1 [0, 3)."""
+    """Return ranges as text: partition 0 [5, 9), partition 1 [0, 3)."""
     return ", ".join(map(str, ranges))

@@ -1,7 +1,7 @@
 """A Spark session for one call of a transform: views, functions and options that no other call has.
 
-A run has one Spark, and turns of several pipelines at once. What a transform registers or sets in a session that they
-share changes the rows of the others, and its own rows in a later batch, so that these would depend on where batches are
+A run has one Spark, and turns of several pipelines at once. In a shared session, views and options of one transform
+would change the rows of the others, and its own rows in a later batch, so that rows would depend on where batches are
 cut.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-# Options of Spark that decide what a transform makes of a message, or where Arrow batches end.
+# Options of Spark that decide a transform's rows for a message, or where Arrow batches end.
 OPTIONS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -35,7 +35,7 @@ def follow_threads() -> None:
 
 @contextmanager
 def own_session(spark: SparkSession) -> Generator[SparkSession]:
-    """A new session of the same Spark, with OPTIONS: in the block, the one that this thread gets wherever it asks.
+    """Open a new session of the same Spark, with OPTIONS: in the block, this thread gets it from every PySpark call.
 
     Needs `follow_threads`. It is gone once nothing refers to it and to its DataFrames.
     """

@@ -1,4 +1,4 @@
-"""A batch whose offsets are fixed, cut into smaller ones: the same offsets, in the same order in each partition."""
+"""A batch whose offsets are fixed, split into smaller ones: the same offsets, in the same order in each partition."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -10,10 +10,10 @@ TASKS = 4  # a large part is split into about so many ranges, as any batch (engi
 
 
 def recut(pending: PendingBatch, messages: int) -> PendingBatch:
-    """`pending` with about so many offsets, and the others as its rest. What a person decided about it holds for each
-    part; what its last try found is found again.
+    """Return `pending` with about so many offsets, and the others as its rest. A person's decision about it applies to
+    each part; suspects of its last try are found again.
 
-    The first range of each partition keeps its leader epoch, as it begins where the partition's position is.
+    The first range of each partition keeps its leader epoch, as it begins at the partition's position.
     """
     ranges = [*pending.ranges, *(pending.rest.ranges if pending.rest else ())]
     first, rest = _cut(_joined(ranges), messages)
@@ -21,14 +21,14 @@ def recut(pending: PendingBatch, messages: int) -> PendingBatch:
 
 
 def next_part(pending: PendingBatch) -> PendingBatch | None:
-    """What is pending once `pending` has committed; its batch id is still to be given."""
+    """Return the batch that is pending once `pending` has committed; the caller assigns its batch id."""
     if pending.rest is None:
         return None
     return recut(replace(pending, ranges=()), pending.rest.messages)
 
 
 def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position]) -> tuple[OffsetRange, ...]:
-    """`ranges`, those that begin at a position with its leader epoch: a part that was cut off had none yet."""
+    """Return `ranges`; those that begin at a position get its leader epoch: a later part of a split has none yet."""
     epochs = {(at.partition, at.next_offset): at.leader_epoch for at in positions}
     return tuple(
         replace(item, leader_epoch=epochs.get((item.partition, item.from_offset)))
@@ -39,13 +39,13 @@ def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position])
 
 
 def _joined(ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-    """A range for each partition. Raises Retryable where they do not continue each other."""
+    """Return a range for each partition. Raises Retryable if they do not continue each other."""
     first = {item.partition: item for item in sorted(ranges, reverse=True)}
     return [replace(first[span.partition], until_offset=span.until_offset) for span in whole_spans(ranges)]
 
 
 def _cut(wholes: Sequence[OffsetRange], messages: int) -> tuple[tuple[OffsetRange, ...], tuple[OffsetRange, ...]]:
-    """About so many offsets, shared among the partitions by what is left of each, and the others."""
+    """Return about so many offsets, shared among the partitions by the length of each, and the others."""
     total = sum(map(len, wholes))
     first: list[OffsetRange] = []
     rest: list[OffsetRange] = []

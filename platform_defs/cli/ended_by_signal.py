@@ -29,8 +29,8 @@ _PDEATHSIG = 1  # of prctl(2)
 
 def continue_in_a_child(arguments: Sequence[str]) -> None:
     """Return in a child process. The parent waits for it, and exits with its exit code or, after it has reported what
-    the child was reading, with 128 + the signal's number. The child has its own process group, so that a signal of the
-    terminal reaches it once: forwarded. So are Ctrl-Z and what continues the command after it.
+    the child was reading, with 128 + the signal's number. The child has its own process group, so that a signal from
+    the terminal reaches it once: forwarded. So are Ctrl-Z and the signal that continues the command after it.
     """
     note = TemporaryFile()  # noqa: SIM115  # open until both processes end
     child = os.fork()

@@ -1,9 +1,9 @@
 """The entry point of `tidegate`: composes the commands and turns errors into one sentence.
 
-A command is in a module of its own, whose `app` (typer.Typer) holds one command, or several under the module's name.
-It is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and
-`tidegate stack status` do not wait for what another command imports. For the same reason a module imports contracts,
-clients, Spark and Dagster inside its commands (tests/unit/cli/test_cli_imports.py).
+A command is in a module of its own, whose `app` (typer.Typer) has one command, or several under the module's name. It
+is listed in COMMANDS with its line in `tidegate --help`, and imported when it is called: the help and `tidegate stack
+status` do not wait for what another command imports. For the same reason a module imports contracts, clients, Spark and
+Dagster inside its commands (tests/unit/cli/test_cli_imports.py).
 """
 
 import importlib
@@ -62,7 +62,7 @@ INTERRUPTED = 130  # the exit code
 
 
 def load(name: str) -> Any:
-    """The command `name`, imported. Any: typer keeps its click's types private."""
+    """Return the command `name`, imported. Any: typer keeps its click's types private."""
     module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name}")
     command = typer.main.get_command(module.app)
     command.name = name
@@ -70,7 +70,7 @@ def load(name: str) -> Any:
 
 
 class Commands(TyperGroup):
-    """The commands of COMMANDS: for the help by name and sentence alone, imported where one is called."""
+    """The commands of COMMANDS: the help needs only name and sentence; a command is imported when it is called."""
 
     @override
     def list_commands(self, ctx: Any) -> list[str]:
@@ -126,7 +126,7 @@ def main() -> None:
         stopped = interrupted.is_set() and isinstance(error, InternalError)  # confluent-kafka raised in its place
         print_error("interrupted" if stopped else str(error))
         sys.exit(INTERRUPTED if interrupted.is_set() else error.exit_code)
-    except Exception as error:  # whatever a client raised in the place of an interrupt, or while it was tidied up
+    except Exception as error:  # any error that a client raised in place of an interrupt, or during clean-up
         if not interrupted.is_set():
             raise
         print_error(f"interrupted, and then: {type(error).__name__}: {error}")
@@ -134,8 +134,9 @@ def main() -> None:
 
 
 def _interrupted() -> Event:
-    """Is set by Ctrl-C, unless a command or Spark takes the signal for itself. confluent-kafka's C code may raise an
-    error of its own in its place, such as a ValueError about the option that it was reading.
+    """Return an event that Ctrl-C sets, unless a command or Spark handles the signal itself. confluent-kafka's C code
+    may raise an error of its own in place of KeyboardInterrupt, such as a ValueError about the option that it was
+    reading.
     """
     came = Event()
 

@@ -1,7 +1,7 @@
-"""How every command answers: for a person through rich, for a program as one JSON document on stdout.
+"""The output of every command: for a person through rich, for a program as one JSON document on stdout.
 
-Progress and errors go to stderr, so that stdout holds the answer alone. Whatever a person is shown may quote a message:
-it passes `harmless`, and nothing in it is taken for rich's markup.
+Progress and errors go to stderr, so that stdout has the answer alone. Text for a person may quote a message: it passes
+`harmless`, and none of it is interpreted as rich's markup.
 """
 
 import json
@@ -28,15 +28,15 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
 
 
-UNLIMITED = 100_000  # columns of what is no terminal
+UNLIMITED = 100_000  # columns if stdout is no terminal
 
-# What hides or reorders text: marks and overrides of direction, separators that some terminals alone take for one.
+# Characters that hide or reorder text: direction marks and overrides, separators that only some terminals honour.
 _HIDDEN = frozenset("\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2028\u2029\u2066\u2067\u2068\u2069\ufeff")
 
 
 def harmless(text: str) -> str:
-    """`text` as a terminal may get it: without escape sequences and other controls (C0, C1, DEL), without what
-    reorders it, without half a surrogate pair. Each of these is shown as \\x1b or \\u202e; line ends and tabs stay.
+    """Return `text` safe for a terminal: without escape sequences and other controls (C0, C1, DEL), without characters
+    that reorder it, without half a surrogate pair. Each of these is shown as \\x1b or \\u202e; line ends and tabs stay.
     """
     return "".join(_shown(one) for one in text) if not text.isascii() or not text.isprintable() else text
 
@@ -57,7 +57,7 @@ def print_json(document: Any) -> None:
 
 
 def print_json_line(document: Mapping[str, Any]) -> None:
-    """Print one JSON document on a line of its own, at once: of a command that prints one for each event."""
+    """Print one JSON document on a line of its own, at once: for a command that prints one for each event."""
     print(json.dumps(document, default=str), flush=True)  # noqa: T201 the answer itself
 
 
@@ -67,7 +67,7 @@ def print_line(text: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text to stdout as it is, a schema, say, which may go into a file; `harmless` where that is a terminal."""
+    """Print a text to stdout as it is, a schema, say, which may go into a file; `harmless` on a terminal."""
     shown = harmless(text) if sys.stdout.isatty() else text
     print(shown.removesuffix("\n"))  # noqa: T201 the answer itself
 
@@ -83,8 +83,8 @@ def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> 
 def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[Any]], title: str | None = None, *, dense: bool = False
 ) -> None:
-    """Print a table for a person to stdout; None is shown as a dash. Nothing is cut: a terminal folds long cells, and
-    elsewhere lines are as long as they need to be. `dense`: one space between columns, not two.
+    """Print a table for a person to stdout; None is shown as a dash. Nothing is truncated: a terminal folds long cells,
+    and elsewhere lines have any length. `dense`: one space between columns, not two.
     """
     table = Table(
         title=title, title_justify="left", box=None, pad_edge=False, collapse_padding=dense, header_style="bold"
@@ -101,7 +101,7 @@ def print_fields(fields: Mapping[str, Any]) -> None:
     """Print names and values under one another."""
     width = max(map(len, fields), default=0)
     for name, value in fields.items():
-        lines = "-" if value is None else str(value).replace("\n", "\n" + " " * (width + 2))  # none passes for a field
+        lines = "-" if value is None else str(value).replace("\n", "\n" + " " * (width + 2))  # none looks like a field
         print_line(f"{name:<{width}}  {lines}")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # a command imports only the clients of what it asks
+if TYPE_CHECKING:  # a command imports only the clients that it uses
     from resources.endpoints import Endpoints
     from resources.kafka.admin.broker import KafkaBroker
     from resources.postgres.ledger.ledger import Ledger
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # a command imports only the clients of what it asks
 
 @dataclass(frozen=True)
 class Outside:
-    """The systems at `endpoints`, each opened when it is first asked for."""
+    """The systems at `endpoints`, each opened at its first use."""
 
     endpoints: Endpoints
 
@@ -32,7 +32,7 @@ class Outside:
 
 
 def outside() -> Outside:
-    """Raises BadInput where the embedded stack is needed and is not running."""
+    """Return the systems. Raises BadInput if the embedded stack is needed and is not running."""
     from resources.endpoints import connection
 
     return Outside(connection())

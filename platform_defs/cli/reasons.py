@@ -1,5 +1,5 @@
-"""`--reason` and `--expect`: what changes a pipeline for good is recorded with the reason, the user and the time, and
-is what was shown before.
+"""`--reason` and `--expect`: a lasting change of a pipeline is recorded with the reason, the user and the time, and
+must equal the change that was shown before.
 """
 
 from typing import Annotated
@@ -22,7 +22,9 @@ ExpectOption = Annotated[
 
 
 def required_reason(execute: bool, reason: str | None) -> str:
-    """`reason` as it is recorded; empty without --execute, which refuses to do anything without one."""
+    """Return `reason` as it is recorded; empty without --execute. Raises typer.BadParameter for --execute without a
+    reason.
+    """
     given = (reason or "").strip()
     if execute and not given:
         raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
@@ -30,7 +32,7 @@ def required_reason(execute: bool, reason: str | None) -> str:
 
 
 def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str, command: str) -> None:
-    """Raise BadInput where --expect was given, and the pipeline no longer is as `command` showed it then."""
+    """Raise BadInput if --expect was given, and the pipeline is no longer as `command` showed it."""
     if expect is not None and expect != fingerprint:
         raise BadInput(
             f"{pipeline} is no longer as it was shown (its fingerprint is {fingerprint} now, not {expect}); nothing "

@@ -88,13 +88,13 @@ class Clock:
 
 
 def drain(pipeline: Pipeline, outside: RunContext, budget: Budget | None = None) -> Generator[Published]:
-    """Run batch after batch: each is yielded once it has committed. Ends when everything is read, or `budget` is spent.
+    """Run batch after batch, and yield each once it has committed, until everything is read or `budget` is spent.
 
-    What stops it is raised, and recorded first: a Halt halts the pipeline in the ledger, anything else backs it off; a
-    batch that fails again and again, though no system is away, halts it too. A run that lost the pipeline to another
-    raises Fenced, whatever error that led to, except OutcomeUnknown: what it says of the last batch would be lost. An
-    unexpected exception becomes an InternalError. Where anything is classified, no error has a cause: a traceback would
-    show its text.
+    What stops it is recorded in the ledger, then raised: a Halt halts the pipeline, any other error backs it off. A
+    batch that fails repeatedly while no system is away halts it too. A run that lost the pipeline to another raises
+    Fenced, whatever error that led to, except OutcomeUnknown: its report on the last batch would be lost. An unexpected
+    exception becomes an InternalError. If anything is classified, no error has a cause: a traceback would show its
+    text.
     """
     hides = classified(pipeline.contract).any
     try:
@@ -131,8 +131,8 @@ def _drain(pipeline: Pipeline, outside: RunContext, budget: Budget, *, hides: bo
 
 
 def _next_batches(pipeline: Pipeline, outside: RunContext, ahead: Prefetch) -> Iterator[Published]:
-    """The next batch; of a pipeline that publishes directly, a batch for each range that its task could publish, and
-    one of what those left.
+    """Yield the next batch. For a pipeline that publishes directly: a batch for each range that its task could publish,
+    then one for the ranges that are left.
     """
     if pipeline.contract.publication == "direct":
         pending = plan_batch(pipeline.contract, outside)
@@ -150,7 +150,7 @@ def _next_batches(pipeline: Pipeline, outside: RunContext, ahead: Prefetch) -> I
 
 
 def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = None) -> Published | None:
-    """The next batch of `pipeline`, whole, or None when there is nothing to read. In the eight steps."""
+    """Run the next batch of `pipeline`, whole, in the eight steps. Return None if there is nothing to read."""
     clock, ahead = Clock(), ahead or Prefetch(pipeline, outside)
     pending = plan_batch(pipeline.contract, outside, guess=ahead.guess)
     if pending is None:
@@ -159,7 +159,7 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
     crash_points.reach("after_plan")
     excluded: dict[MessagePlace, Refusal] = {}
     last = ""
-    for _ in range(MAX_ATTEMPTS):  # once, and once more for each search that finds messages to be left out
+    for _ in range(MAX_ATTEMPTS):  # once, and once more for each search that finds messages to exclude
         try:
             return _attempt(pipeline, outside, pending, excluded, clock, ahead)
         except Excluded as found:
@@ -176,8 +176,8 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
 def plan_batch(
     contract: Contract, outside: RunContext, tasks: int = TASKS, guess: SpeculativeBatch | None = None
 ) -> PendingBatch | None:
-    """Step 1: the pending batch if one is left, or a new one fixed in the ledger: the `guess`, where that is the next
-    one. Raises Halt.
+    """Step 1: return the pending batch if there is one, or else fix a new one in the ledger: the `guess`, if that is
+    the next one. Raises Halt.
     """
     ledger = outside.ledger
     positions = ledger.positions()
@@ -204,7 +204,7 @@ def _attempt(
     clock: Clock,
     ahead: Prefetch,
 ) -> Published:
-    """Steps 2 to 7 for a planned batch; meanwhile, from 6 on, steps 2 to 5 for the one that comes next."""
+    """Steps 2 to 7 for a planned batch; from 6 on, steps 2 to 5 for the next one at the same time."""
     contract, ledger = pipeline.contract, outside.ledger
     schemas = as_decided(outside.schemas, pending)
     work, results = ahead.take(pending) or (_work(contract, outside, pending, excluded, schemas), None)
@@ -235,7 +235,7 @@ def _work(
     excluded: Mapping[MessagePlace, Refusal],
     schemas: Schemas | None,
 ) -> TaskWork:
-    """What the tasks of one try do, which leave it in a staging area of its own."""
+    """Return the work of the tasks of one try, with a staging area of its own."""
     area, aside = outside.ledger.open_staging(pending), _set_aside(pending)
     return TaskWork(
         contract=contract,
@@ -250,23 +250,21 @@ def _work(
 
 
 def _set_aside(pending: PendingBatch) -> Refusal | None:
-    """The reason that every message of the batch is refused for, where a person decided so."""
+    """Return the reason to refuse every message of the batch, if a person set it aside."""
     return None if pending.set_aside is None else Refusal("publish", "SetAside", pending.set_aside)
 
 
 def _stage(
     pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, results: Results | None
 ) -> Staged:
-    """Steps 2 to 5; `results` are those of a job that was done ahead. A transform or COPY that fails leads to the
-    message on which it does.
-    """
+    """Steps 2 to 5; `results` are from a prefetched job. If a transform or COPY fails, find the message at fault."""
     spark = outside.spark()  # its start is not the batch's time
     try:
         with outside.limit.within(spark, pipeline, pending):
             return stage(spark, outside.ledger, pipeline, pending, work, results)
     except LogTruncated as cut:
         asked = sorted({item.partition for item in pending.ranges if item.new_leader})
-        if not asked:  # no new leader was asked about, so this is not the broker's answer
+        if not asked:  # no range has a new leader, so the broker did not report this
             raise
         raise Halt(pipeline.name, LogCut(partitions=tuple(asked), error=str(cut)), str(cut)) from cut
     except (TransformFailed, RowRefused) as failure:
@@ -280,7 +278,7 @@ def _stage(
 def _poison(
     pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork, failure: Failure
 ) -> Excluded:
-    """The message that makes the batch fail in the transform or in COPY, to be left out."""
+    """Return the message that makes the batch fail in the transform or in COPY, to be excluded."""
     area = outside.ledger.open_staging(pending)
     within = partial(outside.limit.within, outside.spark(), pipeline, pending)
     trials = Bisection(
@@ -304,11 +302,13 @@ def _poison(
 
 
 def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork) -> None:
-    """Step 4 again: publish nothing of a transform whose rows depend on which messages are read together.
+    """Step 4 again: publish nothing if the transform's rows depend on which messages are read together.
 
-    Compares it once for each contract, transform and version of Spark, which the ledger records; with each batch until
-    two messages of a sample have rows. A batch of one offset is not compared: its rows cannot depend on another.
-    Raises BadInput and TransformFailed as `compare` does, and TransformChanged where Python workers may have run other
+    The comparison runs once for each contract, transform and version of Spark, which the ledger records; it is repeated
+    with each batch until two messages of a sample have rows. A batch of one offset is not compared: its rows cannot
+    depend on another.
+
+    Raises BadInput and TransformFailed as `compare` does, and TransformChanged if Python workers may have run other
     code.
     """
     if (file := changed_source(pipeline)) is not None:
@@ -324,8 +324,8 @@ def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBa
 
 
 def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
-    """Step 6: the results of every check. Raises GateFailed; Halt above the contract's limit of dead letters, and where
-    a gate stays red.
+    """Step 6: return the result of every check. Raises GateFailed; raises Halt above the contract's limit of dead
+    letters, and if a gate stays red.
     """
     faults = outside.ledger.faults(staged) if staged.dead_letters else []
     break_circuit(contract, staged, faults)
@@ -337,23 +337,23 @@ def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[Chec
 
 
 def _judge_rules(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
-    """The contract's batch rules on what publish would write. Some fail on an empty table: no rows, no rules."""
+    """Evaluate the contract's batch rules on what publish would write. No rows, no rules: some fail without rows."""
     view = outside.ledger.audit_view(staged) if contract.batch_rules else None
     if view is None:
         return []
     try:
         found = outside.auditor.judge(contract.batch_rules, view)
     except BadInput:
-        outside.ledger.ping()  # raises where Postgres went away meanwhile: then no rule is to blame
+        outside.ledger.ping()  # raises if Postgres went away meanwhile: then no rule is to blame
         with audit.unquoted(contract):
-            found = outside.auditor.judge(contract.batch_rules, view)  # nor where only the auditor's connection did
+            found = outside.auditor.judge(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
 
 
 def _publish(
     contract: Contract, outside: RunContext, staged: Staged, record: BatchRecord
 ) -> tuple[TopicView, RowChanges | None]:
-    """Step 7; see `publish`. A row that the table rejects leads to its message."""
+    """Step 7; see `publish`. If the table rejects a row, find its message."""
     try:
         return publish(outside.ledger, outside.broker, contract, staged, record)
     except RowRefused as refusal:
@@ -368,7 +368,7 @@ def _published(
     view: TopicView,
     changes: RowChanges | None,
 ) -> Published:
-    """What step 8 reports of it. `digest`: of the contract that judged it."""
+    """Return the report of step 8. `digest`: of the contract that the batch was checked against."""
     return Published(
         batch_id=staged.pending.batch_id,
         pipeline=contract.pipeline,

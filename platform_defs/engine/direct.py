@@ -1,8 +1,8 @@
 """Direct publication, from the driver: each range of a plan becomes a batch of its own, in one transaction of its task.
 
-A batch is what commits together. Here that is a range, so nothing else of the ledger is different: the range has a
-batch's row, checks, dead letters, lineage. What is pending is the plan, which each range leaves as it commits. Whether
-it did, the ledger says, whatever became of its task's answer. docs/decisions/0033-direct-publication.md says why.
+A batch is what commits together. Here that is a range, so nothing else in the ledger is different: the range has a
+batch's row, checks, dead letters, lineage. The plan is pending, and each range leaves it as it commits. The ledger
+decides whether it did, not the result of its task. docs/decisions/0033-direct-publication.md has the reasons.
 """
 
 import logging
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
-    """Return True if the ranges of `pending` may be published by their tasks. What a person has decided about a batch,
-    or suspects in it, is a matter of the whole; and ranges of one partition would have to wait for each other.
+    """Return True if the ranges of `pending` may be published by their tasks. A person's decision about a batch, or a
+    suspected message, concerns the whole batch; and ranges of one partition would have to wait for each other.
     """
     plain = PendingBatch(pending.batch_id, pending.cluster_id, pending.topic_id, pending.ranges)
     partitions = {item.partition for item in pending.ranges}
@@ -42,9 +42,9 @@ def goes_direct(pipeline: Pipeline, pending: PendingBatch) -> bool:
 
 
 def publish_directly(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> Iterator[Published]:
-    """The ranges of `pending` that could be published, each a batch; those that could not are pending still.
+    """Yield a batch for each range of `pending` that was published; the others stay pending.
 
-    Raises what the job failed with, once it has given those that were published.
+    Raises the job's failure after these.
     """
     spark = outside.spark()
     direct, work = prepare(pipeline, outside, pending)
@@ -62,7 +62,7 @@ def publish_directly(pipeline: Pipeline, outside: RunContext, pending: PendingBa
 
 
 def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
-    """Not started yet. Raises SparkAway where Spark ends meanwhile."""
+    """Return the job, not started. Raises SparkAway if Spark ends meanwhile."""
     try:
         return range_numbers(spark, work, work.ranges).mapInArrow(bound(partial(publish_ranges, direct), work), LEFT)
     except (Py4JError, OSError) as error:
@@ -70,7 +70,7 @@ def _job(spark: SparkSession, direct: Direct, work: TaskWork) -> DataFrame:
 
 
 def _published(outside: RunContext, direct: Direct, failure: TidegateError | None) -> Sequence[Published]:
-    """What the ledger has of the try; nothing where it is away after a `failure`: a later run reports it."""
+    """Return the published batches of the try; none if the ledger is away after a `failure`: reported later."""
     try:
         return outside.ledger.published_directly(direct.area)
     except TidegateError:
@@ -80,7 +80,7 @@ def _published(outside: RunContext, direct: Direct, failure: TidegateError | Non
 
 
 def prepare(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> tuple[Direct, TaskWork]:
-    """What the tasks of a try need: a staging area for what they prove, and batch ids for the ranges."""
+    """Return the inputs of a try's tasks: a staging area for their proofs, and batch ids for the ranges."""
     contract, ledger = pipeline.contract, outside.ledger
     staging = ledger.open_staging(pending)
     direct = Direct(ledger.open_direct(pending, staging.staging_id), outside.broker, outside.lineage)
@@ -89,11 +89,11 @@ def prepare(pipeline: Pipeline, outside: RunContext, pending: PendingBatch) -> t
 
 
 def _seen(outside: RunContext, plan: PendingBatch, published: Sequence[Published]) -> Iterator[Published]:
-    """The batches of a plan, with the topic as it is now. Unless they are all of it, something follows the last one:
-    the batch of those that are left, or the error that has left them, which whoever is given these has to hear.
+    """Yield the batches of a plan, with the topic as it is now. Unless they are the whole plan, the last one is
+    followed by another batch or an error, and the caller must know that.
     """
     view: TopicView | None = None
-    with suppress(TidegateError):  # they have been published, whether the broker answers or not
+    with suppress(TidegateError):  # they are published, even if the broker does not answer
         view = describe(outside.broker, plan.ranges[0].topic, []) if published else None
     last = published[-1] if len(published) == len(plan.ranges) else None
     for batch in published:

@@ -1,4 +1,4 @@
-"""What each of the eight steps will do for a planned batch, in sentences: `tidegate plan --explain`.
+"""The eight steps of a planned batch, in sentences: `tidegate plan --explain`.
 
 Taken from the same contract, plan and publishing steps that the batch runs with.
 """
@@ -19,7 +19,7 @@ from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
 
 @dataclass(frozen=True)
 class ExplainedStep:
-    """One of the eight steps of a batch (engine/batch.py), and what it will do."""
+    """One of the eight steps of a batch (engine/batch.py), with its effects."""
 
     step: int
     name: str
@@ -27,7 +27,7 @@ class ExplainedStep:
 
 
 def explain(pipeline: Pipeline, plan: BatchPlan) -> list[ExplainedStep]:
-    """The eight steps for the batch that `plan` describes, which has ranges."""
+    """Return the eight steps for the batch that `plan` describes, which has ranges."""
     batch = _Batch(pipeline, plan)
     steps = {
         "plan": batch.planned(),
@@ -43,7 +43,7 @@ def explain(pipeline: Pipeline, plan: BatchPlan) -> list[ExplainedStep]:
 
 
 def how(table: Table) -> str:
-    """How a table is written."""
+    """Return how rows are written to the table."""
     if table.disposition == "accumulate":
         sums = ", ".join(f"{item.column} = {item.function}({item.source or '*'})" for item in table.aggregates)
         return f"{sums} by {', '.join(table.group_by)}, merged into the rows that are there"
@@ -54,7 +54,7 @@ def how(table: Table) -> str:
 
 
 def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
-    """When dead letters halt the pipeline."""
+    """Return the condition under which dead letters halt the pipeline."""
     if pending is not None and pending.set_aside is not None:
         return "the whole batch, set aside with tidegate ack"
     if pending is not None and pending.dead_letters_accepted:

@@ -1,6 +1,6 @@
-"""What ended a run is recorded in the ledger: a halt as one, anything else as a pause before the next run.
+"""Records what ended a run in the ledger: a Halt as one, any other error as a pause before the next run.
 
-Nothing is tried again without end, unless a system is away: platform_defs/errors/error_policy.py has the limit.
+Retries are limited, unless a system is away: platform_defs/errors/error_policy.py has the limit.
 """
 
 from platform_defs.engine.ports.pauses import LONG, SHORT, SUSPECTED, Counts, Pause
@@ -25,7 +25,7 @@ SESSION_ENDED = "57P01"  # admin_shutdown: by pg_terminate_backend, or since the
 
 
 def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -> None:
-    """Let the ledger know what ended a run. Raises Fenced where another run took over, and Halt `keeps_failing`."""
+    """Record in the ledger what ended a run. Raises Fenced if another run took over, and Halt `keeps_failing`."""
     outcome_unknown = isinstance(error, OutcomeUnknown)
     if not outcome_unknown and ledger.fenced():  # its sessions were ended and its staging swept: that is why it failed
         raise Fenced.taken_over(pipeline) from error
@@ -35,32 +35,33 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
     verdict = error_policy.of_error(error)
     tries = _back_off(ledger, error, verdict)
     if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
-        said = printable(str(error))  # it may quote a message, and the ledger holds no NUL
+        said = printable(str(error))  # it may quote a message, and Postgres stores no NUL
         halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, said), _keeps_failing(tries, said))
         ledger.halt(halt.detail)
         raise halt from error
 
 
 def _back_off(ledger: PipelineLease, error: TidegateError, verdict: Verdict) -> int:
-    """How often in a row the pending batch has failed; 0 while Postgres cannot record it."""
+    """Back off, and return how often in a row the pending batch has failed; 0 if Postgres cannot record it."""
     try:
         return ledger.back_off(str(error), _pause(error), counts=_counts(error, verdict))
-    except TidegateError:  # Postgres cannot be asked: it is `error` that matters
+    except TidegateError:  # Postgres is away: `error` is what matters
         return 0
 
 
 def _counts(error: TidegateError, verdict: Verdict) -> Counts:
-    """Whether this failure brings the batch nearer to a halt.
+    """Return whether this failure counts towards the limit that halts the pipeline.
 
-    A system's absence does not, for however long it lasts or comes back: not Kafka's, and of Postgres neither a server
-    that was stopped or failed over, nor a way to it that was cut, nor a lack of connections or room. But one row may
-    make its backend crash (a trigger, an extension, a value too large for its memory), with which Postgres ends every
-    session and recovers within seconds; or make a function end the session that it runs in. So a lost session counts
-    where it went with a crash of a server that goes on, and one that was ended by command where the server went on.
-    Neither says whose fault it was. That it comes again, ten times in a row with no commit in between, the last times
-    with no other batch at work (orchestration/scheduler/turns.py), does: a batch that is innocent of the crashes
-    commits as soon as one of its tries falls between two of them. Where recovery takes longer than this run waits, the
-    next one counts the failure as it takes the pipeline over (resources/postgres/batch/take_over.py).
+    A system's absence does not count, however long or often: neither Kafka's, nor a Postgres server that was stopped or
+    failed over, a network that was cut, or a lack of connections or space. But one row may crash its backend (a
+    trigger, an extension, a value too large for its memory), and then Postgres ends every session and recovers within
+    seconds; or it may make a function end its own session. So a lost session counts if it ended with a crash of a
+    server that goes on, and a session that was ended by command counts if the server went on.
+
+    Neither proves whose fault it was. Ten failures in a row do, with no commit in between, the last ones with no other
+    batch running (orchestration/scheduler/turns.py): a batch that does not cause the crashes commits as soon as one of
+    its tries falls between two of them. If recovery takes longer than this run waits, the next run counts the failure
+    as it takes the pipeline over (resources/postgres/batch/take_over.py).
     """
     if verdict is Verdict.DENIED:  # whatever the batch holds: it goes on once the right is granted
         return Counts.NEVER

@@ -1,11 +1,12 @@
 """The next batch, staged while this one is audited and published: Spark's tasks use the cores that Postgres leaves.
 
-What is staged so is a guess. The ledger knows one pending batch, as without it, and of the guess a try in staging.
-Once the batch before has committed, the next one is planned from the ledger and judged; where that comes to just what
-was guessed, the try is the batch's first one, and else it is thrown away. docs/decisions/0034-staged-ahead.md says why.
+It is speculative. The ledger knows one pending batch, as without it, and of the speculative batch only a try in
+staging. Once the batch before has committed, the next one is planned from the ledger. If the plan equals the
+speculative batch, the try becomes the batch's first one; otherwise it is deleted. docs/decisions/0034-staged-ahead.md
+has the reasons.
 
-A thread waits for the Spark job, and does nothing else: on the run's session the publishing transaction may be open,
-so whatever Postgres is asked, the run itself asks.
+A thread waits for the Spark job, and does nothing else: the publishing transaction may be open on the run's session, so
+only the run itself queries Postgres.
 """
 
 import logging
@@ -28,16 +29,14 @@ from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import TidegateError
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, TopicView
 
-MIN_SHARE = (
-    2  # a guess is worth its job from such a part of a full batch: what arrives slowly is not cut into more batches
-)
+MIN_SHARE = 2  # prefetch pays from this part of a full batch on: a slow topic is not cut into more batches
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class SpeculativeBatch:
-    """A batch that will be the next one if nothing comes in between. It has an id, and nothing of it is in the ledger.
+    """A batch that will be the next one if nothing comes in between. It has an id, but is not in the ledger.
 
     `positions`: all of the pipeline's, as the batch before will leave them.
     """
@@ -46,7 +45,7 @@ class SpeculativeBatch:
     positions: tuple[Position, ...]
 
     def is_next(self, plan: BatchPlan) -> bool:
-        """Return True if `plan`, made from the ledger and the broker as they are now, may read just this."""
+        """Return True if `plan`, made from the ledger and the broker as they are now, may read exactly this batch."""
         log = self.batch.cluster_id, self.batch.topic_id
         return (
             plan.pending is None
@@ -59,15 +58,13 @@ class SpeculativeBatch:
 
 
 def _is_led_as_before(item: OffsetRange, view: TopicView) -> bool:
-    """Return True if the leader that the guess was made from still leads, and its log still reaches the end of the
-    range.
-    """
+    """Return True if the leader at the time of planning still leads, and its log still reaches the end of the range."""
     held = view.partitions[item.partition]
     return held.leader_epoch == item.end_epoch and held.end >= item.until_offset
 
 
 def may_leave_more(contract: Contract, batch: PendingBatch) -> bool:
-    """Return True if there may be a batch to guess after this one. Of what was cut, the next part is known."""
+    """Return True if a batch may follow this one and can be prefetched. The next part of a split batch is known."""
     full = is_full(batch.ranges, contract.limits.batch_messages)
     return full and batch.rest is None and contract.publication != "direct"
 
@@ -75,8 +72,8 @@ def may_leave_more(contract: Contract, batch: PendingBatch) -> bool:
 def plan_after(
     contract: Contract, before: PendingBatch, positions: Sequence[Position], view: TopicView
 ) -> BatchPlan | None:
-    """What to read after `before` has committed, `positions` being those of now; None where that is not worth a guess,
-    or not plain. Raises what `decide` raises.
+    """Return what to read after `before` has committed, given the current `positions`; None if that is not worth a
+    prefetch, or not plain. Raises what `decide` raises.
     """
     plan = decide(contract, left_by(before, positions), None, view)
     plain = plan.halt is None and not plan.added and plan.ranges
@@ -84,7 +81,7 @@ def plan_after(
 
 
 def left_by(batch: PendingBatch, positions: Sequence[Position]) -> list[Position]:
-    """`positions` as `batch` leaves them when it commits (`move_positions` in
+    """Return `positions` as `batch` leaves them when it commits (`move_positions` in
     resources/postgres/sql/queries/pipelines.sql).
     """
     ends = {item.partition: item for item in sorted(batch.ranges)}
@@ -102,7 +99,7 @@ def _never() -> bool:
 
 @dataclass(frozen=True)
 class Begun:
-    """A guess that is being staged, or that has been."""
+    """A speculative batch that is being staged, or that has been."""
 
     guess: SpeculativeBatch
     work: TaskWork
@@ -112,9 +109,9 @@ class Begun:
 
 
 class Prefetch:
-    """At most one guess. A context manager: nothing of it is left behind, however the run ends.
+    """At most one speculative batch. A context manager: it leaves nothing behind, however the run ends.
 
-    `goes_on`: whether the run will take another batch after the one that it is at.
+    `goes_on`: returns True if the run will take another batch after the current one.
     """
 
     def __init__(self, pipeline: Pipeline, outside: RunContext, goes_on: Callable[[], bool] = _never) -> None:
@@ -140,8 +137,8 @@ class Prefetch:
         return self._begun.work.area.staging_id if self._begun else None
 
     def begin(self, before: PendingBatch) -> None:
-        """Stage what comes after `before`, if it is worth it. `before` is staged: no Spark job of it is to come, or
-        `drop` is called first. Nothing that stands in the way is raised: the batch meets it when it is planned.
+        """Stage the batch after `before`, if it is worth it. `before` is staged: it starts no Spark job any more, or
+        `drop` is called first. Raises nothing: the batch meets any error when it is planned.
         """
         if self._failed or not self._goes_on():
             return
@@ -165,7 +162,7 @@ class Prefetch:
         return self._stage(SpeculativeBatch(batch, plan.positions))
 
     def _stage(self, guess: SpeculativeBatch) -> Begun:
-        """The transform is called here and now: it may not be made for two threads."""
+        """Stage it. The transform is called in this thread: it may not be thread-safe."""
         outside, batch = self._outside, guess.batch
         area, cluster = outside.ledger.open_staging(batch), batch.cluster_id
         work = TaskWork(
@@ -181,8 +178,8 @@ class Prefetch:
             return run(frame, work)
 
     def take(self, batch: PendingBatch) -> tuple[TaskWork, Results] | None:
-        """The first try at `batch`, where it is the one that was guessed; it is waited for. None where it is to be
-        staged: then nothing is left of a guess, and what failed in it, `batch` will meet.
+        """Wait for and return the first try at `batch`, if it is the speculative one. None if it is to be staged: then
+        the speculative batch is deleted, and `batch` will meet any error it had.
         """
         begun = self._begun
         if begun is None or begun.guess.batch.batch_id != batch.batch_id:
@@ -198,8 +195,8 @@ class Prefetch:
         return begun.work, results
 
     def drop(self) -> None:
-        """Throw the guess away, if there is one: its Spark job is cancelled, and what it staged deleted. Where Postgres
-        cannot be asked, or a task is still at it, the next sweep does so.
+        """Delete the speculative batch, if there is one: cancel its Spark job and delete what it staged. If Postgres is
+        away, or a task is still writing, the next sweep does so.
         """
         begun, self._begun = self._begun, None
         if begun is None:
@@ -211,7 +208,7 @@ class Prefetch:
             self._outside.ledger.discard(begun.work.area.staging_id)
 
     def _give_up(self, error: Exception) -> None:
-        """No further guess in this run: batches that cannot be staged are not staged twice."""
+        """Prefetch no more in this run: batches that cannot be staged are not staged twice."""
         _log.info("%s: nothing more is staged ahead: %s", self._pipeline.name, type(error).__name__)
         self._failed = True
         self.drop()

@@ -1,4 +1,4 @@
-"""Everything outside that a batch touches."""
+"""The external systems that a batch uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,5 +21,5 @@ class RunContext:
     spark: Callable[[], SparkSession]  # started only when there is something to read
     lineage: LineageEvents
     auditor: Auditor
-    schemas: Schemas | None = None  # where messages name theirs
+    schemas: Schemas | None = None  # if messages name theirs
     limit: JobLimit = field(default_factory=JobLimit)

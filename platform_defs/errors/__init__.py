@@ -8,17 +8,17 @@ TidegateError
 │   ├── TransformChanged     a file that the transform imports has changed; the next run, with it, reads the batch again
 │   ├── BrokerAway           Kafka did not answer within the limit
 │   ├── RegistryAway         the schema registry did not answer within the limit
-│   ├── LedgerAway           Postgres did not answer within the limit, or cannot do what it is asked just now
+│   ├── LedgerAway           Postgres did not answer within the limit, or cannot serve the request at the moment
 │   ├── SparkAway            Spark lost the job: an executor, the session or its files are gone
-│   ├── OffsetsUnavailable   the broker does not have the offsets asked for; the next run finds out why
-│   ├── MessageUnreadable    the log holds something that the Kafka client cannot read
+│   ├── OffsetsUnavailable   the broker does not have the requested offsets; the next run finds out why
+│   ├── MessageUnreadable    the log has something that the Kafka client cannot read
 │   ├── LogTruncated         the log was truncated, then appended to; the pipeline halts or the batch is planned again
-│   ├── MessageMisplaced     the Kafka client handed out a message that is not of the range; it is read again
+│   ├── MessageMisplaced     the Kafka client returned a message outside the range; it is read again
 │   ├── StagingLost          staged rows or coverage are missing or disagree; the same ranges are read again
 │   ├── NotReproduced        a failure could not be reproduced; the same ranges are read again
 │   ├── MessagesSuspected    some messages fail in the transform; dead letters if they still do after a while
 │   ├── TransactionAborted   a producer's transaction was aborted, and none of it is read; it can be sent again
-│   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; look again
+│   ├── ChangedMeanwhile     what a person was shown, or what this depends on, has changed; review it again
 │   └── OutcomeUnknown       the connection died in COMMIT and its outcome could not be read; the ledger has it
 ├── RowRefused               a table rejects a row; the message becomes a dead letter of stage `publish`
 ├── TransformFailed          a Spark job fails in the transform; the message at fault becomes a dead letter
@@ -29,23 +29,23 @@ TidegateError
 │   └── BatchTooSlow         its Spark job was still running after the time limit, and was cancelled
 ├── NotDelivered             Kafka did not acknowledge a message; the error says whether it may be in the log
 ├── UnsentLost               messages that were not delivered could not be kept, neither in Postgres nor in a file
-├── ProducerBroken           a producer cannot go on; a new one settles what it left open
+├── ProducerBroken           a producer cannot go on; a new one resolves what it left open
 │   └── ProducerFenced       a newer producer with the same transactional.id took over
 ├── InternalError            a mistake of Tidegate's own; nothing was lost, and it is tried again after a back-off
 ├── Halt                     continuing would lose or repeat data: a person decides (platform_defs/errors/halts.py)
 └── BadInput                 a user's contract, transform, setting or argument cannot be used
     ├── SeveralMistakes      a file has more than one mistake; it lists all of them
-    ├── AccessDenied         a system does not let this user in, or does not let it do what was asked
+    ├── AccessDenied         a system rejects this user's login, or denies it a right
     ├── TopicMissing         Kafka has no topic of the contract's name
-    ├── SchemasNotGiven      messages name schemas that the registry does not give, although it is there
+    ├── SchemasNotGiven      messages name schemas that the registry does not return, although it is up
     ├── OtherCluster         a task reached another cluster than the one that the batch was planned on
     ├── OtherInstall         a task runs on a machine with another installation of Tidegate
     ├── LedgerMissing        the database has no ledger yet
     ├── LedgerOutdated       the ledger is older than this version of Tidegate; `tidegate migrate`
     └── LedgerTooNew         the ledger is newer than this version of Tidegate; upgrade it
 
-`str(error)` is a sentence for people; what a program may want of it is in attributes. All of them can be pickled, and
-`to_json` and `from_json` carry them from a Spark task to the driver. What follows from each:
+`str(error)` is a sentence for people; its data for programs is in attributes. All of them can be pickled, and
+`to_json` and `from_json` carry them from a Spark task to the driver. The consequence of each:
 platform_defs/errors/error_policy.py.
 """
 
@@ -148,7 +148,7 @@ __all__ = [
 
 
 def from_json(stored: Mapping[str, Any]) -> TidegateError:
-    """The error that `to_json` wrote. One that this version does not know becomes an InternalError."""
+    """Return the error that `to_json` wrote. One that this version does not know becomes an InternalError."""
     kind = globals().get(stored["class"])
     if isinstance(kind, type) and issubclass(kind, TidegateError):
         return restore(kind, tuple(stored["args"]), stored["attributes"])

@@ -11,7 +11,7 @@ from platform_defs.errors.root import TidegateError
 
 @dataclass(frozen=True)
 class Mistake:
-    """What is wrong (`problem`), and where: a file, a line counted from 1, a field."""
+    """A mistake (`problem`) and its place: a file, a line counted from 1, a field."""
 
     problem: str
     file: str | None = None
@@ -25,7 +25,7 @@ class Mistake:
 
 
 class BadInput(TidegateError):
-    """Something a user wrote cannot be used. Says where, what, and what would be right.
+    """Something a user wrote cannot be used. Names the place, the mistake, and what would be right.
 
     `problem` is the message without the place, which is `file`, `line` and `field`.
     """
@@ -38,7 +38,7 @@ class BadInput(TidegateError):
 
     @property
     def mistakes(self) -> tuple[Mistake, ...]:
-        """The mistake; of SeveralMistakes, all of them."""
+        """The mistake; for SeveralMistakes, all of them."""
         return (Mistake(self.problem, self.file, self.line, self.field),)
 
 
@@ -49,7 +49,7 @@ class SeveralMistakes(BadInput):
         found = sorted(mistakes, key=lambda one: one.line or 0)
         super().__init__(found[0].problem, file=found[0].file, line=found[0].line, field=found[0].field)
         self.args = ("\n".join(map(str, found)),)
-        self.several: list[dict[str, Any]] = [vars(one) for one in found]  # as JSON can hold it
+        self.several: list[dict[str, Any]] = [vars(one) for one in found]  # as JSON
 
     @property
     @override
@@ -58,9 +58,9 @@ class SeveralMistakes(BadInput):
 
 
 class AccessDenied(BadInput):
-    """A system does not let this user in, or does not let it do what was asked. Tried again until somebody allows it.
+    """A system rejects this user's login, or denies it a right. Tried again until access is granted.
 
-    `grants`: the commands that do, where they are known.
+    `grants`: the commands that grant it, if known.
     """
 
     def __init__(self, message: str, *, grants: Sequence[str] = (), field: str | None = None) -> None:

@@ -12,7 +12,7 @@ class RowRefused(TidegateError):
     """Postgres refuses a row: it violates a type, a limit or a constraint, or a trigger raises. The engine finds the
     message that it came from.
 
-    `error_class` is what psycopg calls the SQLSTATE, such as NotNullViolation.
+    `error_class` is psycopg's name for the SQLSTATE, such as NotNullViolation.
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None, error_class: str = "RowRefused") -> None:
@@ -21,10 +21,9 @@ class RowRefused(TidegateError):
 
 
 class TransformFailed(TidegateError):
-    """The Spark job fails in the transform, every time that Spark tries it. The engine finds the message on which it
-    does.
+    """The Spark job fails in the transform, every time that Spark tries it. The engine finds the message at fault.
 
-    `of_data`: Spark itself says that a value is at fault, and nothing that the transform calls can be.
+    `of_data`: Spark itself reports that a value is at fault, and nothing that the transform calls can be.
     """
 
     def __init__(self, message: str, *, of_data: bool = False) -> None:
@@ -37,9 +36,9 @@ class BatchRejected(TidegateError):
 
 
 class GateFailed(BatchRejected):
-    """A blocking check of a batch failed. Offsets stay; the pending ranges are judged again on the next try.
+    """A blocking check of a batch failed. Offsets stay; the pending ranges are checked again on the next try.
 
-    `results` holds every check result of the batch, passed and failed (`contract.model.CheckResult`).
+    `results` has every check result of the batch, passed and failed (`contract.model.CheckResult`).
     """
 
     def __init__(self, message: str, results: Sequence[Any] = ()) -> None:
@@ -117,9 +116,9 @@ class BatchTooSlow(BatchRejected):
 
 
 class InternalError(TidegateError):
-    """A mistake of Tidegate's own: what it did not expect. Nothing was published; it is tried again after a back-off.
+    """A bug in Tidegate: an error that it did not expect. Nothing was published; it is tried again after a back-off.
 
-    `place` is where it happened, `sqlstate` Postgres' code if it was Postgres that objected.
+    `place` is where it happened, `sqlstate` Postgres' code if Postgres raised the error.
     """
 
     def __init__(self, message: str, *, place: str = "", sqlstate: str | None = None) -> None:
@@ -147,10 +146,10 @@ class InternalError(TidegateError):
 
 
 class Halt(TidegateError):
-    """The pipeline stops until a person settles it.
+    """The pipeline stops until a person resolves it.
 
-    `code` names the kind of halt and `detail` holds exactly what it is about (platform_defs/errors/halts.py), `reason`
-    says what was seen, `command` shows how to settle it.
+    `code` names the kind of halt, `detail` is its exact data (platform_defs/errors/halts.py), `reason` is what was
+    found, `command` shows how to resolve it.
     """
 
     def __init__(self, pipeline: str, detail: HaltDetail, message: str) -> None:
@@ -161,6 +160,6 @@ class Halt(TidegateError):
 
     @classmethod
     def remembered(cls, pipeline: str, code: str, stored: Mapping[str, Any] | None) -> "Halt":
-        """A halt as the ledger keeps it: its code and its detail, as JSON."""
+        """Return a halt as the ledger keeps it: its code and its detail, as JSON."""
         detail = read_detail(code, stored)
         return cls(pipeline, detail, detail.seen)

@@ -1,8 +1,8 @@
-"""What every error means: the one table. docs/reference/verdicts.md shows it.
+"""The policy for every error: the one table. docs/reference/verdicts.md shows it.
 
 Postgres' errors are looked up by SQLSTATE, Kafka's by the name of their code, the registry's by HTTP status, Spark's by
-error condition, SQLSTATE or Java class. Whoever meets an error raises what the table says; `of_error` says it of our
-own. No text is ever judged.
+error condition, SQLSTATE or Java class. Code that meets an error raises the class in the table; `of_error` classifies
+our own errors. No text is ever interpreted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,14 +15,14 @@ from platform_defs.errors import TidegateError
 
 
 class Verdict(StrEnum):
-    """What follows from an error. Each failure of a run backs its pipeline off, whatever the verdict."""
+    """The consequence of an error. Each failure of a run backs its pipeline off, whatever the class."""
 
     AWAY = "system away"  # tried again for as long as the system is away, busy or full
     RETRY = "retry"  # tried again, TRIES times in a row; then the pipeline halts
     REFUSED_ROW = "refused row"  # the message is found and becomes a dead letter
     SUSPECT = "suspect message"  # the same, if it still fails after a while, and another message passes
-    DENIED = "access denied"  # a password or a right is to be set; tried again until it is
-    BAD_INPUT = "bad input"  # a contract, table, setting or right is to be corrected; tried again like `retry`
+    DENIED = "access denied"  # a password or a right must be set; tried again until it is
+    BAD_INPUT = "bad input"  # a contract, table, setting or right must be corrected; tried again like `retry`
     HALT = "halt"  # a person decides, at once
     BUG = "bug"  # a mistake of Tidegate's own; tried again like `retry`
 
@@ -33,12 +33,14 @@ AWAY, RETRY, BUG = Verdict.AWAY, Verdict.RETRY, Verdict.BUG
 REFUSED, SUSPECT, BAD, HALT = Verdict.REFUSED_ROW, Verdict.SUSPECT, Verdict.BAD_INPUT, Verdict.HALT
 DENIED = Verdict.DENIED
 
-Place = Literal["ledger", "staging", "table"]  # whose statement failed: the ledger's, COPY's, or one that writes rows
+Place = Literal["ledger", "staging", "table"]  # of the failed statement: the ledger's, COPY's, or one that writes rows
 
 
 @dataclass(frozen=True)
 class ErrorRule:
-    """What some codes mean. `staging` and `table`: where rows of messages are written, if it differs there."""
+    """The policy for some codes. `staging` and `table`: for statements that write rows of messages, if it differs
+    there.
+    """
 
     codes: tuple[str, ...]
     verdict: Verdict
@@ -47,14 +49,14 @@ class ErrorRule:
     table: Verdict | None = None
 
     def at(self, place: Place) -> Verdict:
-        """The verdict on a statement at `place`."""
+        """Return the policy for a statement at `place`."""
         if place == "ledger" or (found := self.staging if place == "staging" else self.table) is None:
             return self.verdict
         return found
 
 
 def _rows(codes: str, why: str) -> ErrorRule:
-    """A fault of data where rows are written; of the ledger's own statements, a bug."""
+    """Return a rule for a fault of data when rows are written; for the ledger's own statements, a bug."""
     return ErrorRule(tuple(codes.split()), BUG, why, staging=REFUSED, table=REFUSED)
 
 
@@ -63,7 +65,7 @@ def _same(codes: str, verdict: Verdict, why: str) -> ErrorRule:
 
 
 def _setup(codes: str, why: str) -> ErrorRule:
-    """A table that is not what the contract says; of statements on what is our own, a bug."""
+    """Return a rule for a table that differs from the contract; for statements on our own tables, a bug."""
     return ErrorRule(tuple(codes.split()), BUG, why, table=BAD)
 
 
@@ -199,7 +201,7 @@ KAFKA: Sequence[ErrorRule] = (
     ),
 )
 
-# By HTTP status of the schema registry's answer, or `none` where there was none that could be read.
+# By HTTP status of the schema registry's answer, or `none` if there was none that could be read.
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 REGISTRY: Sequence[ErrorRule] = (
     _same(
@@ -267,7 +269,7 @@ SPARK: Sequence[ErrorRule] = (
     ),
 )
 
-# Of our own errors. An error of Postgres that is tried again keeps its SQLSTATE, and that decides.
+# By our own errors. An error from Postgres that is tried again keeps its SQLSTATE, which decides.
 OWN: Mapping[type[TidegateError], Verdict] = {
     errors.Retryable: RETRY,
     errors.Fenced: AWAY,
@@ -292,9 +294,7 @@ OWN: Mapping[type[TidegateError], Verdict] = {
 
 @dataclass(frozen=True)
 class JavaCause:
-    """One exception of a failed Spark job: its Java class, and Spark's error condition and SQLSTATE, where it has
-    them.
-    """
+    """One exception of a failed Spark job: its Java class, and Spark's error condition and SQLSTATE, if it has them."""
 
     java_class: str
     condition: str | None = None
@@ -302,7 +302,7 @@ class JavaCause:
 
     @property
     def keys(self) -> Iterable[str]:
-        """By what the table may list it, the most telling first."""
+        """The keys under which the table may list it, the most specific first."""
         yield from (key for key in (self.condition, self.java_class, (self.sqlstate or "")[:2]) if key)
         yield self.java_class.rpartition(".")[0]  # its package
 
@@ -316,7 +316,7 @@ _REGISTRY = _by_code(REGISTRY)
 
 
 def of_sqlstate(code: str | None, place: Place = "ledger") -> Verdict:
-    """The verdict on an error of Postgres. One without a code comes from a connection that is not there."""
+    """Return the policy for an error from Postgres. An error without a code is a lost connection."""
     if code is None:
         return AWAY
     ruling = _SQLSTATES.get(code) or _SQLSTATES.get(code[:2])
@@ -324,26 +324,26 @@ def of_sqlstate(code: str | None, place: Place = "ledger") -> Verdict:
 
 
 def of_kafka(name: str) -> Verdict:
-    """The verdict on an error of Kafka, by `KafkaError.name()`. One that a newer broker has is tried again."""
+    """Return the policy for an error from Kafka, by `KafkaError.name()`. A code of a newer broker is retried."""
     ruling = _KAFKA.get(name)
     return ruling.verdict if ruling else RETRY
 
 
 def of_registry(status: int | None) -> Verdict:
-    """The verdict on an answer of the schema registry that has no schema. One of another status is waited for."""
+    """Return the policy for a registry response without a schema. An unlisted status counts as away."""
     ruling = _REGISTRY.get("none" if status is None else str(status))
     return ruling.verdict if ruling else AWAY
 
 
 def of_spark(causes: Sequence[JavaCause]) -> Verdict:
-    """The verdict on a failed job, by its exception and the causes of that, the outermost first."""
+    """Return the policy for a failed job, by its exception and the causes of that, the outermost first."""
     listed = [_SPARK[key] for cause in causes for key in cause.keys if key in _SPARK]
     telling = [ruling for ruling in listed if _ABORTED not in ruling.codes]
     return (telling or listed)[0].verdict if listed else RETRY
 
 
 def of_error(error: TidegateError) -> Verdict:
-    """The verdict on an error of our own."""
+    """Return the policy for an error of our own."""
     if isinstance(error, errors.LedgerAway):
         return of_sqlstate(error.sqlstate)
     return next(OWN[kind] for kind in type(error).__mro__ if kind in OWN)

@@ -1,8 +1,8 @@
-"""Why a pipeline halts: one dataclass for each halt code, holding exactly what the halt is about.
+"""The reasons why a pipeline halts: one dataclass for each halt code, with the exact data of the halt.
 
-`to_json` gives what the ledger keeps in `tidegate.pipeline.halt_detail`, `read_detail` reads it back. Ledgers written
-by other versions stay readable: a key that is missing gets its default, one that is not known is ignored, and a code
-that is not known becomes an `UnknownHalt`. What settles each code: docs/how-to/halts.md.
+`to_json` returns what the ledger keeps in `tidegate.pipeline.halt_detail`, `read_detail` reads it back. Ledgers written
+by other versions stay readable: a missing key gets its default, an unknown key is ignored, and an unknown code becomes
+an `UnknownHalt`. How to resolve each code: docs/how-to/halts.md.
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ class PartitionSpan:
 
     @property
     def offsets(self) -> int:
-        """How many offsets it has."""
+        """The number of its offsets."""
         return self.until_offset - self.from_offset
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class TopicChanged:
 
 @dataclass(frozen=True)
 class RetentionPassed:
-    """Messages were deleted before they were read: which offsets."""
+    """Messages were deleted before they were read: their offsets."""
 
     code: ClassVar[HaltCode] = "retention_passed"
     seen: ClassVar[str] = "messages were deleted before they were read."
@@ -115,8 +115,8 @@ class RetentionPassed:
 
 @dataclass(frozen=True)
 class LogCut:
-    """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, since it was
-    appended to: the `partitions` that were asked about, and the `error` that the broker's answer led to.
+    """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, after it was
+    appended to: the `partitions` with a new leader, and the broker's `error`.
     """
 
     code: ClassVar[HaltCode] = "log_truncated"
@@ -139,7 +139,7 @@ class LogCut:
 @dataclass(frozen=True)
 class PartitionMissing:
     """Partitions that were read and that the broker no longer has. No longer raised: within one topic id no partition
-    ever goes, so an answer without one is stale. Ledgers of older versions may hold it.
+    is ever removed, so an answer without one is stale. Ledgers of older versions may have it.
     """
 
     code: ClassVar[HaltCode] = "partition_missing"
@@ -157,7 +157,7 @@ class PartitionMissing:
 
 @dataclass(frozen=True)
 class TooManyDeadLetters:
-    """A batch with which there are more dead letters than the contract allows, in it or among the latest messages."""
+    """A batch that raises the number of dead letters above the contract's limit, in it or among the latest messages."""
 
     code: ClassVar[HaltCode] = "too_many_dead_letters"
     seen: ClassVar[str] = (
@@ -169,8 +169,8 @@ class TooManyDeadLetters:
     dead_letters: int = 0
     by_reason: Mapping[str, int] = field(default_factory=dict[str, int])  # dead letters by error class
     samples: tuple[Json, ...] = ()  # partition, offset, field, message, stage, error_class
-    latest_messages: int | None = None  # this batch's and those of the batches before it that are judged with it
-    latest_dead_letters: int | None = None  # of these; None in a ledger from before they were judged
+    latest_messages: int | None = None  # in this batch and the batches before it that count with it
+    latest_dead_letters: int | None = None  # of these; None in a ledger from before they counted
 
     def to_json(self) -> dict[str, Any]:
         known = {name: value for name, value in asdict(self).items() if value is not None}
@@ -186,8 +186,8 @@ class TooManyDeadLetters:
 
 @dataclass(frozen=True)
 class GateRed:
-    """A batch that fails blocking checks each time it is judged. Remembered from the first time (`red_gate`); a halt
-    once it has been tried often enough.
+    """A batch that fails blocking checks on each try. Recorded from the first time (`red_gate`); a halt after enough
+    tries.
     """
 
     code: ClassVar[HaltCode] = "gate_red"
@@ -201,7 +201,7 @@ class GateRed:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the checks that failed, as a decision to publish the batch anyway names them."""
+        """The names of the failed checks, as in a decision to publish the batch anyway."""
         return tuple(check["check"] for check in self.checks)
 
     def to_json(self) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class GateRed:
 
 @dataclass(frozen=True)
 class AccumulateRefused:
-    """The sums of a batch break a constraint of their table: what Postgres answered."""
+    """The sums of a batch violate a constraint of their table: Postgres' error."""
 
     code: ClassVar[HaltCode] = "accumulate_refused"
     seen: ClassVar[str] = (
@@ -223,7 +223,7 @@ class AccumulateRefused:
     )
 
     error: str = ""
-    quotes_nothing: bool = False  # values were classified when it was recorded, so that the error quotes none
+    quotes_nothing: bool = False  # values were classified when it was recorded, so the error quotes none
 
     def to_json(self) -> dict[str, Any]:
         return _unless_false(asdict(self), "quotes_nothing")
@@ -235,7 +235,7 @@ class AccumulateRefused:
 
 @dataclass(frozen=True)
 class KeepsFailing:
-    """A batch that failed again and again though no system was away: how often, and the last error."""
+    """A batch that failed repeatedly though no system was away: the number of failures, and the last error."""
 
     code: ClassVar[HaltCode] = "keeps_failing"
     seen: ClassVar[str] = "the same batch failed again and again; nothing from this batch was published."
@@ -243,7 +243,7 @@ class KeepsFailing:
     tries: int = 0
     error_class: str = ""
     error: str = ""
-    quotes_nothing: bool = False  # values were classified when it was recorded, so that the error quotes none
+    quotes_nothing: bool = False  # values were classified when it was recorded, so the error quotes none
 
     def to_json(self) -> dict[str, Any]:
         return _unless_false(asdict(self), "quotes_nothing")
@@ -318,13 +318,13 @@ DETAILS: Mapping[str, type[KnownHalt]] = {
 
 
 def read_detail(code: str, stored: Json | None) -> HaltDetail:
-    """The detail of a halt as the ledger keeps it (`halt_code`, `halt_detail`)."""
+    """Return the detail of a halt as the ledger keeps it (`halt_code`, `halt_detail`)."""
     kind = DETAILS.get(code)
     return kind.from_json(stored or {}) if kind else UnknownHalt(code, stored or {})
 
 
 def _unless_false(detail: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the detail without this key where it is False, as in ledgers of older versions."""
+    """Return the detail without this key if it is False, as in ledgers of older versions."""
     return {key: value for key, value in detail.items() if key != name or value}
 
 

@@ -6,14 +6,14 @@ from platform_defs.errors.retryable import Retryable
 from platform_defs.errors.root import TidegateError
 from platform_defs.errors.words import plural
 
-Outcome = Literal["poison", "not_written", "unknown"]  # producing/outcomes.py says of which code
+Outcome = Literal["poison", "not_written", "unknown"]  # by code: producing/outcomes.py
 
 
 class NotDelivered(TidegateError):
     """Kafka did not acknowledge a message.
 
-    `code` is librdkafka's, `reason` its name. `outcome` says what became of the message: `poison` (no broker takes
-    it), `not_written`, or `unknown` (it may be in the log).
+    `code` is librdkafka's, `reason` its name. `outcome` is the fate of the message: `poison` (no broker accepts it),
+    `not_written`, or `unknown` (it may be in the log).
     """
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: Outcome = "unknown") -> None:
@@ -23,10 +23,9 @@ class NotDelivered(TidegateError):
 
 
 class TransactionAborted(Retryable):
-    """A transaction of a producer was aborted: nobody who reads committed messages sees any of it. It can be sent
-    again.
+    """A transaction of a producer was aborted: readers of committed messages see none of it. It can be sent again.
 
-    `code`, `reason`, `outcome`: of what failed in it, as NotDelivered has them; a poison fails again.
+    `code`, `reason`, `outcome`: of the failure in it, as in NotDelivered; `poison` fails again.
     """
 
     def __init__(self, message: str, *, code: int = 0, reason: str = "", outcome: Outcome = "unknown") -> None:
@@ -37,7 +36,7 @@ class TransactionAborted(Retryable):
 
 class ProducerBroken(TidegateError):
     """A producer cannot go on: close it and make a new one. Whether the transaction that it was in has been committed
-    is unknown until a new producer with the same transactional.id has started: only then ask the log.
+    is unknown until a new producer with the same transactional.id has started: only then read the log.
     """
 
 

@@ -1,15 +1,15 @@
-"""What the schema registry does not give: it is away, or it refuses, or has not, what messages name."""
+"""Schemas that the schema registry does not return: it is away, refuses them, or does not have them."""
 
 from platform_defs.errors.bad_input import BadInput
 from platform_defs.errors.retryable import Retryable
 
 
 class RegistryAway(Retryable):
-    """The schema registry was asked and gave no answer that it could give: refused, too late, 401, 5xx, or HTML.
+    """The schema registry returned no usable answer: refused, too late, 401, 5xx, or HTML.
 
-    `registry` is where it was asked, without a password; `status` the HTTP status of the last answer, if there was one;
-    `seen` what was asked for and answered; `refused` whether that answer was about the one schema, as 403 is, and not
-    about the registry's own state, as 503 or silence is.
+    `registry` is its address, without a password; `status` the HTTP status of the last answer, if there was one; `seen`
+    the request and its answer; `refused` is True if that answer was about the one schema, as 403 is, and not about the
+    registry's own state, as 503 or silence is.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class RegistryAway(Retryable):
         )
 
     def of_batch(self) -> "RegistryAway":
-        """The same, with what it means for the batch that is being read."""
+        """Return the same error, with the consequence for the batch that is being read."""
         return self._with("Nothing was published and nothing became a dead letter; the batch will be read again")
 
     def of_replay(self) -> "RegistryAway":
-        """The same, with what it means for the replay: a schema may have been registered since its messages became dead
-        letters, so that a person decides to do without it.
+        """Return the same error, with the consequence for the replay: a schema may have been registered since its
+        messages became dead letters, so a person decides whether to do without it.
         """
         return self._with(
             "Nothing was changed. Replay again once it answers, or without a registry (TIDEGATE_REGISTRY_URL not set, "
@@ -71,13 +71,15 @@ class RegistryAway(Retryable):
 
 
 class SchemasNotGiven(BadInput):
-    """Messages name schemas that the registry does not give, although it is there. Unlike its absence, this is the
-    messages' doing: ten tries halt the pipeline.
+    """Messages name schemas that the registry does not return, although it is up. Unlike its absence, the messages
+    cause this: ten tries halt the pipeline.
     """
 
     @classmethod
     def unknown(cls, pipeline: str, batch_id: int, messages: str, said: str) -> "SchemasNotGiven":
-        """None of a batch's schemas is known, and nothing says that this is the right registry."""
+        """Return the error for a batch none of whose schemas is known, from a registry that is not known to be the
+        right one.
+        """
         return cls._of(
             pipeline,
             f"{messages} of batch {batch_id} name a schema, and the registry has none of these ({said}). Is this the "
@@ -87,7 +89,7 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def refused(cls, pipeline: str, reason: str) -> "SchemasNotGiven":
-        """The registry refuses one schema while it answers for others."""
+        """Return the error for a registry that refuses one schema while it answers for others."""
         return cls._of(
             pipeline,
             f"{reason}. It answers for other schemas: give its user access to this one, repair it there, or delete it "
@@ -96,7 +98,9 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def none_in_use(cls, pipeline: str, registry: str) -> "SchemasNotGiven":
-        """The registry gives new schemas and none of those in use: it may be another one, or was emptied."""
+        """Return the error for a registry that returns new schemas and none of those in use: it may be another one, or
+        was emptied.
+        """
         return cls._of(
             pipeline,
             f"the schema registry at {registry} gives a new schema, and none of those in use, so that it may be "
@@ -106,8 +110,8 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def too_many(cls, pipeline: str, ids: int, seconds: float | None = None) -> "SchemasNotGiven":
-        """More ids than are asked for, nearly all of them garbage; or than there is time for: `seconds` is what it took
-        to be answered that there are no `ids` such schemas.
+        """Return the error for more ids than may be looked up, nearly all of them garbage; or than there is time for:
+        `seconds` is how long the registry took to report that there are no `ids` such schemas.
         """
         took = f" ({seconds:.0f} s went by until it had said so)" if seconds is not None else ""
         return cls._of(

@@ -86,7 +86,7 @@ class PipelineHeld(Retryable):
 
 
 class RunStopped(Retryable):
-    """The run was stopped, and with it the Spark job of its batch. That is no failure, and nothing counts it."""
+    """The run was stopped, and with it the Spark job of its batch. This is no failure, and is not counted."""
 
     def __init__(self, message: str, *, pipeline: str | None = None, batch_id: int | None = None) -> None:
         super().__init__(message)
@@ -125,7 +125,7 @@ class BrokerAway(Retryable):
 
 class LedgerAway(Retryable):
     """Postgres could not be reached within the limit, or refused for a reason that may pass
-    (platform_defs/errors/error_policy.py says for which SQLSTATE).
+    (platform_defs/errors/error_policy.py lists the SQLSTATEs).
     """
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
@@ -146,7 +146,7 @@ class SparkAway(Retryable):
 
 
 class OffsetsUnavailable(Retryable):
-    """The broker does not have the offsets asked for, or no longer has the topic or partition.
+    """The broker does not have the requested offsets, or no longer has the topic or partition.
 
     A task cannot tell retention, truncation and deletion apart: the next run asks the broker, and halts if need be.
     """
@@ -168,7 +168,7 @@ class OffsetsUnavailable(Retryable):
 
 
 class MessageUnreadable(Retryable):
-    """The log holds something that the Kafka client cannot read: it is damaged, or packed in an unknown way."""
+    """The log has something that the Kafka client cannot read: it is damaged, or packed in an unknown way."""
 
     @classmethod
     def at(cls, topic: str, partition: int, offset: int, reason: str) -> "MessageUnreadable":
@@ -182,13 +182,15 @@ class LogTruncated(Retryable):
     """The log was truncated below the position or within a planned batch and then appended to, as the broker's or the
     messages' leader epochs show (KIP-320).
 
-    Raised in tasks, which know no pipeline: the batch makes a Halt of what the broker says. Raised before a batch is
-    published: it is planned again, and the new leader is asked.
+    Raised in tasks, which know no pipeline: the batch turns the broker's answer into a Halt. Raised before a batch is
+    published: it is planned again, with the new leader's log.
     """
 
     @classmethod
     def since_planned(cls, span: object, planned: int, found: int) -> "LogTruncated":
-        """`planned` is the leader epoch in which the end of the batch was seen, `found` that of a message below it."""
+        """Return the error. `planned` is the leader epoch in which the end of the batch was seen, `found` that of a
+        message below it.
+        """
         return cls(
             f"{span} was planned at leader epoch {planned} but contains messages of leader epoch {found}: an unclean "
             "leader election truncated the log after the batch was planned. Nothing was published. The batch will be "
@@ -197,7 +199,7 @@ class LogTruncated(Retryable):
 
 
 class MessageMisplaced(Retryable):
-    """The Kafka client handed out what is not of the range that was asked for: nothing of it is kept."""
+    """The Kafka client returned a message outside the requested range: none of it is kept."""
 
     def __init__(self, message: str, *, topic: str | None = None, partition: int | None = None) -> None:
         super().__init__(message)
@@ -205,7 +207,7 @@ class MessageMisplaced(Retryable):
 
     @classmethod
     def between(cls, wanted: Any, found: object) -> "MessageMisplaced":
-        """`wanted` is the OffsetRange that was being read, `found` says what came."""
+        """Return the error. `wanted` is the OffsetRange that was being read, `found` describes what came."""
         return cls(
             f"while {wanted.topic} {wanted} was read, the Kafka client handed out {found}. Nothing of it is kept; the "
             "batch will be read again",
@@ -215,7 +217,7 @@ class MessageMisplaced(Retryable):
 
 
 class StagingLost(Retryable):
-    """What is in staging is not what the tasks reported (a restart of Postgres may empty unlogged tables)."""
+    """The contents of staging differ from what the tasks reported (a restart of Postgres may empty unlogged tables)."""
 
     def __init__(self, message: str, *, reported: int | None = None, found: int | None = None) -> None:
         super().__init__(message)
@@ -276,7 +278,7 @@ class StagingLost(Retryable):
 
 
 class NotReproduced(Retryable):
-    """A batch failed, and the message at fault could not be found since the failure did not occur again."""
+    """A batch failed, and the message at fault could not be found because the failure did not occur again."""
 
     @classmethod
     def in_transform(cls, reason: str) -> "NotReproduced":
@@ -297,10 +299,10 @@ class NotReproduced(Retryable):
 
 
 class MessagesSuspected(Retryable):
-    """The transform fails on some messages of a batch, and on others it does not. What it calls may be away for these:
-    they become dead letters only if they still fail after a while.
+    """The transform fails on some messages of a batch and not on others. What it calls may be away for these: they
+    become dead letters only if they still fail after a while.
 
-    `messages` is how many there are.
+    `messages` is their number.
     """
 
     def __init__(self, message: str, *, pipeline: str | None = None, messages: int = 0) -> None:
@@ -309,7 +311,7 @@ class MessagesSuspected(Retryable):
 
     @classmethod
     def of_batch(cls, pipeline: str, batch_id: int, messages: int, first: str, seconds: float) -> "MessagesSuspected":
-        """`first` says where the first one is, and why it fails; `seconds` is how long they have to fail."""
+        """Return the error. `first` names the first one, and why it fails; `seconds` is how long they have to fail."""
         return cls(
             f"{pipeline}: {plural(messages, 'message')} of batch {batch_id} cannot be transformed while others can. "
             f"The first: {first}. Nothing was published: what the transform calls may be away for these. Those that "
@@ -320,7 +322,7 @@ class MessagesSuspected(Retryable):
 
 
 class ChangedMeanwhile(Retryable):
-    """What a person was shown, or what a settlement or replay builds on, is no longer so. Nothing was changed."""
+    """The data that a person was shown, or that a settlement or replay builds on, has changed. Nothing was changed."""
 
     def __init__(self, message: str, *, pipeline: str | None = None) -> None:
         super().__init__(message)
@@ -328,7 +330,7 @@ class ChangedMeanwhile(Retryable):
 
 
 class OutcomeUnknown(Retryable):
-    """COMMIT was sent and neither success nor failure could be established. Never read as 'did not happen'."""
+    """COMMIT was sent and neither success nor failure could be established. Never treated as 'did not happen'."""
 
     def __init__(self, message: str, *, batch_id: int | None = None) -> None:
         super().__init__(message)

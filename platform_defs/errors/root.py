@@ -1,4 +1,4 @@
-"""The root of the tree, and how an error crosses a process boundary."""
+"""The root of the tree, and its form across a process boundary."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,16 +10,16 @@ class TidegateError(Exception):
     exit_code = 1  # of the command that ends with it
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as type, arguments and attributes, whatever the signature of `__init__`."""
+        """Pickle as type, arguments and attributes, whatever the signature of `__init__`."""
         return restore, (type(self), self.args, dict(vars(self)))
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON, for `from_json`. An attribute that JSON does not know becomes its text."""
+        """Return it as JSON, for `from_json`. An attribute that JSON does not know becomes its text."""
         return {"class": type(self).__name__, "args": list(self.args), "attributes": dict(vars(self))}
 
 
 def restore(kind: type[TidegateError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> TidegateError:
-    """An error of this kind as it was, without its `__init__`."""
+    """Return an error of this kind as it was, without its `__init__`."""
     error = kind.__new__(kind, *args)
     vars(error).update(attributes)
     return error

@@ -2,7 +2,7 @@
 
 
 def plural(count: int, noun: str, many: str = "") -> str:
-    """The number with its noun: "1 row", "2 rows", "1,000 rows"; `many` names a plural that does not end in s."""
+    """Return the number with its noun: "1 row", "2 rows", "1,000 rows"; `many` is a plural that does not end in s."""
     return f"{count:,} {noun_for(count, noun, many)}"
 
 
@@ -15,5 +15,5 @@ def span(milliseconds: int) -> str:
 
 
 def noun_for(count: int, noun: str, many: str = "") -> str:
-    """The noun alone, where the sentence does not name the number: "partition 3", "partitions 3 and 4"."""
+    """Return the noun alone, if the sentence does not name the number: "partition 3", "partitions 3 and 4"."""
     return noun if count == 1 else many or f"{noun}s"

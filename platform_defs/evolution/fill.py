@@ -1,4 +1,4 @@
-"""`--fill channel=unknown`: the value that rows get which were there before the column was."""
+"""`--fill channel=unknown`: the value of a new column for rows that existed before it."""
 
 import json
 from collections.abc import Iterable
@@ -16,7 +16,9 @@ _READ = {"integer": int, "double": float, "boolean": json.loads, "json": json.lo
 
 
 def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
-    """By column, the value as a literal of SQL. Raises BadInput for what is not column=value, or not of its type."""
+    """Return by column the value as an SQL literal. Raises BadInput for a text that is not column=value, or not of its
+    type.
+    """
     types = {column.name: column.type for table in contract.tables for column in table.columns}
     found = dict[str, str]()
     for text in given:
@@ -30,7 +32,7 @@ def fills(contract: Contract, given: Iterable[str]) -> dict[str, str]:
 
 
 def _written(name: str, value: str, of: ColumnType) -> str:
-    """The value as Postgres reads it."""
+    """Return the value as Postgres reads it."""
     try:
         read = contract_value(_READ.get(of.kind, str)(value), of)
     except ValueError as wrong:

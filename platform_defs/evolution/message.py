@@ -1,4 +1,4 @@
-"""The message's fields, before and after: what becomes of the messages that producers send."""
+"""The message's fields, before and after: the effect on the messages that producers send."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +18,7 @@ _OTHER_RECORDS: Mapping[OtherRecords, str] = {
 
 
 def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
-    """Each field that is new, gone, or read in another way; its row rules."""
+    """Yield each field that is new, gone, or read in another way, and changes of its row rules."""
     before = {item.name: item for item in old.message_fields}
     after = {item.name: item for item in new.message_fields}
     renamed = _renamed(before, after)
@@ -34,7 +34,7 @@ def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
 
 
 def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
-    """How messages name their schema, and which of them are meant. Of one format: another says it all."""
+    """Yield changes in how messages name their schema and which are read; for a new format, only in ids and keys."""
     was, now = old.wire, new.wire
     yield from _meant_otherwise(old, new)
     if old.format != new.format:
@@ -65,7 +65,7 @@ def _of_records(contract: Contract) -> str:
 
 
 def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
-    """What ids and keys mean, whatever the formats."""
+    """Yield changes in the meaning of ids and keys, whatever the formats."""
     was, now = old.wire, new.wire
     before, after = context_of(was.subject), context_of(now.subject)
     if was.framed and now.framed and before != after:
@@ -83,7 +83,9 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
-    """Return True if every value of a message that the old type takes is one of the new type, and means the same."""
+    """Return True if every message value that the old type accepts is also valid for the new type, with the same
+    meaning.
+    """
     if old.item and new.item:
         return old.item == new.item or widens(old.item, new.item)
     if old.kind == new.kind == "decimal":
@@ -92,7 +94,7 @@ def widens(old: ColumnType, new: ColumnType) -> bool:
 
 
 def _renamed(before: Mapping[str, Field], after: Mapping[str, Field]) -> dict[str, str]:
-    """By its new name, the old name of a field that reads the same of the message: the same number, or the same key.
+    """Return, by its new name, the old name of a field that reads the same part of the message: the same number or key.
 
     A number may be used again while the old field is still there, under another number.
     """
@@ -143,7 +145,7 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
 
 
 def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
-    """By another key, alias or number."""
+    """Yield changes of the key, the aliases or the number of a field."""
     before, after = (old.path, *old.aliases), (new.path, *new.aliases)
     by_number = bool(new.number) and new.number == old.number  # instead of the last name of each path
     if new.number != old.number:

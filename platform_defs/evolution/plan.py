@@ -1,7 +1,7 @@
 """From one contract to the next: every change with its class, and the statements that the tables need.
 
-`tidegate contract diff` shows a ChangePlan, `tidegate contract apply` carries it out, a run asks it whether it may go
-on, and `tidegate contract check` asks it whether the version fits: there is this one builder.
+`tidegate contract diff` shows a ChangePlan, `tidegate contract apply` executes it, a run reads from it whether it may
+go on, and `tidegate contract check` whether the version fits. This is the only builder.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,22 +20,22 @@ from platform_defs.evolution.versions import version_mistake
 
 @dataclass(frozen=True)
 class ChangePlan:
-    """What a changed contract means for its pipeline."""
+    """The consequences of a changed contract for its pipeline."""
 
     old: Contract  # the one that is applied
     new: Contract
     changes: tuple[Change, ...]
-    statements: tuple[Statement, ...]  # what the tables need, as they are
+    statements: tuple[Statement, ...]  # the statements that the current tables need
     declassify: bool = False  # a person allows values to be shown that were classified
 
     @property
     def bump(self) -> Bump:
-        """How much higher the version has to be."""
+        """The increase of the version that the changes require."""
         return max((change.bump for change in self.changes), key=ORDER.index, default=Bump.NONE)
 
     @property
     def judges_otherwise(self) -> bool:
-        """True if messages are judged in another way, or the version is another one."""
+        """True if messages are decoded or checked differently, or the version differs."""
         return contract_digest(self.old) != contract_digest(self.new)
 
     @property
@@ -45,27 +45,27 @@ class ChangePlan:
 
     @property
     def needs_replay(self) -> bool:
-        """True if existing rows must be made again before they are what the contract says."""
+        """True if existing rows must be rebuilt before they match the contract."""
         return any(change.kind is ChangeClass.REPLAY for change in self.changes)
 
     @property
     def found_otherwise(self) -> tuple[Change, ...]:
-        """What must not be applied to rows in place though no table is altered: their keys are other ones."""
+        """The changes that must not be applied to rows in place though no table is altered: their keys differ."""
         return tuple(item for item in self.changes if item.kind is ChangeClass.REPLAY and item.table is None)
 
     @property
     def declassified(self) -> tuple[Change, ...]:
-        """Fields and columns whose values would be shown from now on."""
+        """The fields and columns whose values would be shown from now on."""
         return tuple(item for item in self.changes if item.kind is ChangeClass.DECLASSIFIES)
 
     @property
     def version_mistake(self) -> str | None:
-        """Why the contract's version does not fit what has changed; None where it does."""
+        """The reason why the contract's version does not fit the changes; None if it does."""
         return version_mistake(self.old.version, self.new.version, self.bump)
 
     @property
     def refusals(self) -> tuple[str, ...]:
-        """Why this cannot be applied, each with what to do; none where it can."""
+        """The reasons why this cannot be applied, each with a remedy; none if it can."""
         found = [f"{c.what}: {c.sentence}" for c in self.changes if c.kind is ChangeClass.NEW_PIPELINE]
         found += [item.refused for item in self.statements if item.refused]
         if not self.declassify:
@@ -81,10 +81,10 @@ def plan(
     given: Given | None = None,
     of_writers: Iterable[Change] = (),
 ) -> ChangePlan:
-    """From `old` to `new`, over tables of these shapes; over those of `old` where none are given.
+    """Return the changes from `old` to `new`, over tables of these shapes, or over those of `old` by default.
 
-    A table that is not there needs no statement: the pipeline's first run creates it. `of_writers`: changes for
-    messages of the schemas in use (formats/writer_fit.py).
+    A missing table needs no statement: the pipeline's first run creates it. `of_writers`: changes for messages of the
+    schemas in use (formats/writer_fit.py).
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
     changes = tuple(_there_already(item) if _has(there, item) else item for item in _changes(old, new))
@@ -103,7 +103,7 @@ def plan(
 
 
 def _both_there(old: Contract, new: Contract, shapes: Shapes) -> Iterable[Statement]:
-    """Columns to be renamed whose new name the table has already: an earlier contract left it there."""
+    """Return refused renames of columns whose new name the table has already, from an earlier contract."""
     before = {table.name: table for table in _in_place(old, new)}
     for table in new.tables:
         shape, was = shapes.get(table.name, {}), before.get(table.name)
@@ -122,7 +122,7 @@ def _both_there(old: Contract, new: Contract, shapes: Shapes) -> Iterable[Statem
 
 
 def unused(given: Given, found: ChangePlan) -> str | None:
-    """What a person has decided about a column that needs no such decision; None where all of it is used."""
+    """Return the mistake in a person's decision about a column that needs none; None if all decisions are used."""
     used = {(item.kind, item.column) for item in found.statements}
     for name in given.fill:
         if ("fill", name) not in used:
@@ -141,7 +141,7 @@ def _has(there: Shapes, change: Change) -> bool:
 
 
 def _there_already(added: Change) -> Change:
-    """What follows instead where the table has the column."""
+    """Return the change with its effect if the table has the column."""
     keeps = "the table has the column already, and existing rows keep what they have in it"
     if added.kind is ChangeClass.VALUE:
         return replace(added, kind=ChangeClass.CHECKED, sentence=f"{keeps}; they are {CHECKED}")
@@ -149,7 +149,7 @@ def _there_already(added: Change) -> Change:
 
 
 def _in_place(old: Contract, new: Contract) -> Iterable[Table]:
-    """The tables of `old`, the row table under the name that it has in `new`."""
+    """Return the tables of `old`, the row table under the name that it has in `new`."""
     return (replace(old.row_table, name=new.row_table.name), *old.accumulates)
 
 
@@ -192,7 +192,7 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
 
 
 def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
-    """Fields and columns whose values were hidden and are shown from now on, also under another name."""
+    """Yield fields and columns whose values were hidden and are shown from now on, also under another name."""
     before, after = classified(old), classified(new)
     sentence = "errors, samples, logs and commands show its values from now on, including those of messages read before"
     hidden = {path for item in old.message_fields if item.name in before.fields for path in (item.path, *item.aliases)}
@@ -209,7 +209,7 @@ def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
 
 
 def _same_tables(old: Contract, new: Contract) -> Iterable[tuple[Table, Table]]:
-    """The accumulates of `new` that `old` has as well, each with what it was."""
+    """Return the accumulates of `new` that `old` has as well, each with its old definition."""
     before = {table.name: table for table in old.accumulates}
     return ((table, before[table.name]) for table in new.accumulates if table.name in before)
 
@@ -220,7 +220,7 @@ def _of_registry(contract: Contract) -> tuple[str, str]:
 
 
 def _words(contract: Contract) -> Mapping[str, object]:
-    """What no message is judged by, of each part that has a name."""
+    """Return what affects no message, for each part that has a name."""
     whole = {"": (contract.description, contract.limits, contract.evolution, *_of_registry(contract))}
     fields = {item.name: (item.description, item.classification) for item in contract.message_fields}
     tables = {

@@ -1,4 +1,4 @@
-"""What a contract's columns were called before, and which columns of earlier contracts a table still has."""
+"""The former names of a contract's columns, and the columns of earlier contracts that a table still has."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -6,10 +6,10 @@ from platform_defs.contract.model.contract import Column, Contract
 
 
 def renames(columns: Sequence[Column], there: Collection[str]) -> Mapping[str, str]:
-    """New names by old ones, in an order in which they can be given: `there` are the names that the table has.
+    """Return new names by old ones, in an order in which they can be applied. `there`: the names that the table has.
 
-    A column whose name the table has is renamed only once another rename has freed that name: what it was called
-    before may be written in the contract for as long as one likes.
+    A column whose name the table has is renamed only once another rename has freed that name: a contract may keep a
+    former name for any length of time.
     """
     taken, old_names, found = {*there}, {*there}, dict[str, str]()
     while (
@@ -22,7 +22,7 @@ def renames(columns: Sequence[Column], there: Collection[str]) -> Mapping[str, s
 
 
 def left_columns(contracts: Iterable[tuple[Contract, Collection[str]]]) -> set[str]:
-    """The columns that the row table has from earlier contracts, and that the last one does not have.
+    """Return the columns that the row table has from earlier contracts, and that the last one does not have.
 
     Each contract comes with the columns that were dropped when it was applied, the first one first.
     """
@@ -33,11 +33,11 @@ def left_columns(contracts: Iterable[tuple[Contract, Collection[str]]]) -> set[s
 
 
 def repeated(applied: Iterable[tuple[int, str, Contract, Collection[str]]], again: str) -> list[int]:
-    """Return the numbers of the applications of the contract `again`, a digest, that the log can lose once it is
-    applied again: each changed no column of the row table, and neither did any after it.
+    """Return the numbers of the applications of the contract `again`, a digest, that can be deleted from the log once
+    it is applied again: each changed no column of the row table, and neither did any after it.
 
-    `applied`: number, digest, contract and dropped columns of each application by which the row table was of the kind
-    that it is by that contract, in order.
+    `applied`: number, digest, contract and dropped columns of each application under which the row table had the
+    disposition of that contract, in order.
     """
     there, found = set[str](), list[int]()
     for number, digest, contract, dropped in applied:

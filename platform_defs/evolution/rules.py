@@ -1,4 +1,4 @@
-"""Row rules of one field, before and after: which of them let less through, and which more."""
+"""The row rules of one field, before and after: which of them let fewer messages through, and which more."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ _UPPER = ("maximum", "max_length")
 
 
 def rule_changes(old: Field, new: Field) -> Iterator[Change]:
-    """The rules besides `required`, which decides the column as well."""
+    """Yield changes of the rules besides `required`, which also affects the column."""
     before = {rule.kind: rule for rule in old.rules if rule.kind != "required"}
     after = {rule.kind: rule for rule in new.rules if rule.kind != "required"}
     for rule in before.values():

@@ -1,7 +1,7 @@
-"""The statements that make a table that is there what a contract says, and why some of them cannot be run in place.
+"""The statements that change an existing table to match a contract, and why some of them cannot run in place.
 
-Nothing here asks Postgres: what the table is like is handed in, and what is needed comes out. What is shown is what
-runs: `Statement.sql` is both.
+Nothing here queries Postgres: the shape of the table is passed in, and the statements come out. `Statement.sql` is both
+shown and run.
 """
 
 import re
@@ -28,33 +28,33 @@ class ColumnShape:
 
 
 TableShape = Mapping[str, ColumnShape]  # by the column's name
-Shapes = Mapping[str, TableShape]  # by schema.table; a table that is not there is missing
-# Of ADD COLUMN, `fill` is one that gives existing rows a value; `undefault` takes the default away that did so.
+Shapes = Mapping[str, TableShape]  # by schema.table, for existing tables
+# `fill` is an ADD COLUMN that gives existing rows a value; `undefault` removes the default that did so.
 Kind = Literal["add", "fill", "undefault", "drop", "rename", "retype", "demand", "relax", "uncheck"]
 
 
 @dataclass(frozen=True)
 class Given:
-    """What a person has decided, and what a replay makes of the tables."""
+    """A person's decisions, and whether a replay has emptied the tables."""
 
-    fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, what old rows get: a literal of SQL
+    fill: Mapping[str, str] = field(default_factory=dict[str, str])  # by column, the value for old rows: an SQL literal
     drop: frozenset[str] = frozenset()  # columns that the contract no longer has, to be dropped
-    breaking: bool = False  # what reads the tables may break
+    breaking: bool = False  # readers of the tables may break
     declassify: bool = False  # values that were classified may be shown
-    emptied: bool = False  # no table has a row when the statements run: a replay puts all rows in place again
+    emptied: bool = False  # no table has a row when the statements run: a replay inserts all rows again
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement. `refused` says why it cannot be run in place, and what to do; empty where it can."""
+    """One statement. `refused` is why it cannot be run in place, and what to do; empty if it can."""
 
     kind: Kind
     table: str
     column: str
-    action: str  # what follows ALTER TABLE and the table's name
+    action: str  # the text after ALTER TABLE and the table's name
     refused: str = ""
-    checks_rows: bool = False  # it fails where a row has NULL in the column
-    optional: bool = False  # the table can be filled without it: only a change of the contract says that it is wanted
+    checks_rows: bool = False  # it fails if a row has NULL in the column
+    optional: bool = False  # the table can be filled without it: run only if the contract has changed
 
     @property
     def sql(self) -> str:
@@ -63,12 +63,12 @@ class Statement:
 
 
 def shape_of(table: Table) -> TableShape:
-    """What Tidegate creates for the table: Tidegate's own columns left out."""
+    """Return the shape that Tidegate creates for the table, without Tidegate's own columns."""
     return {column.name: ColumnShape(column.type.postgres, column.required) for column in table.columns}
 
 
 def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statement]:
-    """From `shape` to `table`, in the order in which they run."""
+    """Yield the statements from `shape` to `table`, in the order in which they run."""
     shape = dict(shape)
     for old, new in renames(table.columns, shape).items():  # first: a new column may take a name that one frees
         yield _rename(table, old, new, given)
@@ -94,12 +94,12 @@ def nullable(table: Table, shape: TableShape) -> list[str]:
 
 
 def quoted(name: str) -> str:
-    """A name as Postgres takes it, whatever it is; of schema.table each part."""
+    """Quote a name, whatever it is, for Postgres; for schema.table each part."""
     return ".".join('"{}"'.format(part.replace('"', '""')) for part in name.split("."))
 
 
 def literal(text: str) -> str:
-    """A value as a literal of SQL: of any type, by its text."""
+    """Return a value as an SQL literal: of any type, by its text."""
     return "'{}'".format(text.replace("'", "''"))
 
 
@@ -132,7 +132,7 @@ def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
         )
         yield Statement("add", table.name, column.name, f"{added} NOT NULL", why)
         return
-    # A constant default is stored once, and no row is rewritten. It goes again: a message must bring its value.
+    # A constant default is stored once, and no row is rewritten. It is dropped again: messages bring their own values.
     yield Statement("fill", table.name, column.name, f"{added} DEFAULT {value} NOT NULL")
     yield Statement("undefault", table.name, column.name, f"{_of(column.name)} DROP DEFAULT")
 
@@ -155,7 +155,7 @@ def _rename(table: Table, old: str, new: str, given: Given) -> Statement:
 
 
 def _only_more_digits(old: str, new: str) -> bool:
-    """Return True if Postgres changes numeric(18,2) to this type without looking at a row: more digits, and the same
+    """Return True if Postgres changes numeric(18,2) to this type without reading a row: more digits, and the same
     scale.
     """
     before, after = _digits(old), _digits(new)
@@ -163,8 +163,8 @@ def _only_more_digits(old: str, new: str) -> bool:
 
 
 def _digits(postgres: str) -> tuple[int, int] | None:
-    """Precision and scale."""
-    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres writes every row of one again
+    """Return precision and scale; None for any other type."""
+    found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres rewrites every row of one
     return (int(found[1]), int(found[2])) if found else None
 
 

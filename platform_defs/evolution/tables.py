@@ -1,4 +1,4 @@
-"""The tables of two contracts: what becomes of existing rows, and of what reads them."""
+"""The tables of two contracts: the effect on existing rows, and on readers."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _MADE_AGAIN = "existing rows must be made again from their messages"
 
 
 def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
-    """Each table that is new, gone or filled in another way; its columns; its batch rules."""
+    """Yield each table that is new, gone or filled in another way, and changes of its columns and batch rules."""
     if old.row_table.name != new.row_table.name:
         yield _moved(old.row_table, new.row_table)
     before = {table.name: table for table in old.accumulates} | {new.row_table.name: old.row_table}
@@ -97,5 +97,5 @@ def _demanded(column: Column, table: Table) -> Change:
 
 
 def _gates(table: Table) -> dict[str, object]:
-    """What the batch rules ask, by name."""
+    """Return the settings of the batch rules, by name."""
     return {rule.name: (rule.expectation, rule.arguments, rule.severity) for rule in table.batch_rules}

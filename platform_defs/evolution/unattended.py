@@ -1,8 +1,8 @@
-"""Which changed contract a run takes by itself, and which a person has to apply.
+"""Decides which changed contracts a run applies by itself, and which need a person.
 
-By default a run takes every change for which the tables need no statement. If the contract says `evolution: additive`
-it takes what is free, with its statements, and nothing else. The rest is for `tidegate contract apply`, which a person
-runs; rows that have other keys now are for a replay.
+By default a run applies every change for which the tables need no statement. With `evolution: additive` in the contract
+it applies free changes, with their statements, and nothing else. The rest is for `tidegate contract apply`, which a
+person runs; rows that have other keys now are for a replay.
 """
 
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from platform_defs.errors.words import plural
 from platform_defs.evolution.changes import ChangeClass
 from platform_defs.evolution.plan import ChangePlan
 
-_UNATTENDED = (ChangeClass.WORDS, ChangeClass.FREE, ChangeClass.NEW_PIPELINE)  # of the last, its halt decides
+_UNATTENDED = (ChangeClass.WORDS, ChangeClass.FREE, ChangeClass.NEW_PIPELINE)  # the halt of the last decides
 
 
 def refuse_version(found: ChangePlan, applied_by: str, *, by_command: bool) -> None:
-    """Raise BadInput where the version does not fit the change, and versions count: once a person has applied one
-    (`by_command`), or where runs alter tables by themselves.
+    """Raise BadInput if the version does not fit the change, and versions count: once a person has applied one
+    (`by_command`), or if runs alter tables by themselves.
     """
     if (by_command or found.new.evolution == "additive") and found.version_mistake:
         by = f"(applied: {found.old.version}, by {applied_by})"
@@ -25,7 +25,7 @@ def refuse_version(found: ChangePlan, applied_by: str, *, by_command: bool) -> N
 
 
 def refuse_attended(found: ChangePlan, *, published: bool, unknown_fields: int = 0) -> None:
-    """Raise BadInput, with the command, where a person has to apply the change, or to replay for it. `published`: the
+    """Raise BadInput, with the command, if a person has to apply the change, or to replay for it. `published`: the
     pipeline has published a batch. `unknown_fields`: how many of the latest messages have fields that the contract did
     not name.
     """
@@ -42,7 +42,7 @@ def refuse_attended(found: ChangePlan, *, published: bool, unknown_fields: int =
 
 
 def refuse_declassified(found: ChangePlan) -> None:
-    """Raise BadInput, with the command, where values that were classified would be shown."""
+    """Raise BadInput, with the command, if values that were classified would be shown."""
     if not found.declassified:
         return
     name, what = found.new.pipeline, "; ".join(change.what for change in found.declassified)
@@ -67,7 +67,7 @@ def _for_a_replay(found: ChangePlan) -> BadInput:
 
 
 def _perhaps_sent(found: ChangePlan, added: Sequence[str], unknown_fields: int) -> BadInput:
-    """JSON is read without a schema: nothing says with which types writers already send a field."""
+    """Return the error for a JSON field that writers may already send: without a schema, its types are unknown."""
     name = found.new.pipeline
     return BadInput(
         f"its contract now reads {', '.join(added)}, and {plural(unknown_fields, 'message')} of its latest batches had "

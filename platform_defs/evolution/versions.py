@@ -1,4 +1,4 @@
-"""Whether the version of a contract tells its readers how much has changed: https://semver.org."""
+"""Checks that the version of a contract reflects how much has changed: https://semver.org."""
 
 import re
 
@@ -9,9 +9,9 @@ Numbers = tuple[int, int, int]
 
 
 def version_mistake(old: str, new: str, needed: Bump) -> str | None:
-    """Why a contract that was `old` cannot be `new` now; None where it can.
+    """Return why a contract that was `old` cannot be `new` now; None if it can.
 
-    A version that is not one, two or three numbers has to be another one, and nothing else is asked of it.
+    If a version is not one, two or three numbers, the new one must only differ.
     """
     if is_lower(old, new):
         return (
@@ -43,12 +43,12 @@ def _numbers(version: str) -> Numbers | None:
 
 
 def _needed(before: Numbers, needed: Bump) -> Bump:
-    """Before 1.0.0 a minor version may break (https://semver.org/#spec-item-4)."""
+    """Return the bump that is needed: before 1.0.0 a minor version may break (https://semver.org/#spec-item-4)."""
     return Bump.MINOR if needed is Bump.MAJOR and before[0] == 0 else needed
 
 
 def _bump(before: Numbers, after: Numbers) -> Bump:
-    """The first of the numbers that is higher."""
+    """Return which of the numbers is the first that differs."""
     for bump, one, other in zip((Bump.MAJOR, Bump.MINOR, Bump.PATCH), before, after, strict=True):
         if one != other:
             return bump

@@ -49,14 +49,14 @@ LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
 def table_assets(pipelines: Sequence[Pipeline]) -> list[dg.AssetsDefinition]:
-    """The tables of all pipelines under one op; those whose outputs' names are taken there, under another."""
+    """Return the tables of all pipelines under one op; those whose output names are taken there, under another."""
     groups = _without_clash(pipelines)
     return [_definition(f"drain_topics{n or ''}", group, pipelines) for n, group in enumerate(groups)]
 
 
 def _without_clash(pipelines: Sequence[Pipeline]) -> list[list[Pipeline]]:
-    """The pipelines in as few groups as do, in each of which no two outputs have the same name: table a.b__c of one
-    pipeline and table a__b.c of another are both called a__b__c.
+    """Return the pipelines in the fewest groups such that no two outputs of a group have the same name: table a.b__c of
+    one pipeline and table a__b.c of another are both called a__b__c.
     """
     groups: list[tuple[set[str], list[Pipeline]]] = []
     for pipeline in pipelines:
@@ -71,7 +71,7 @@ def _without_clash(pipelines: Sequence[Pipeline]) -> list[list[Pipeline]]:
 
 
 def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipeline]) -> dg.AssetsDefinition:
-    """The op. Its outputs are skippable: it logs its materializations itself, one a batch."""
+    """Return the op. Its outputs are skippable: it logs its materializations itself, one per batch."""
     contracts = [pipeline.contract for pipeline in members]
 
     @dg.multi_asset(
@@ -88,7 +88,7 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
     ) -> Iterator[dg.MaterializeResult[None]]:
         try:
             _drain(context, pipelines, spark)
-        except TidegateError as error:  # nothing could be asked at all: no ledger, no broker
+        except TidegateError as error:  # no ledger or no broker: no pipeline was tried
             context.log.error(str(error))
             raise dg.Failure(str(error), allow_retries=False) from error
         yield from ()
@@ -126,7 +126,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
 
 
 def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None:
-    """Name up to ten failed pipelines in a tag of the run. Dagster's storage may not answer: the failure counts."""
+    """Name up to ten failed pipelines in a tag of the run. If Dagster's storage is away, only the tag is lost."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
     try:
         context.instance.add_run_tags(context.run.run_id, {FAILED: f"{', '.join(names[:10])}{more}"})
@@ -137,7 +137,7 @@ def _tag_failed(context: dg.AssetExecutionContext, names: Sequence[str]) -> None
 def _goal(
     context: dg.AssetExecutionContext, contracts: Sequence[Contract], chosen: Sequence[Contract], survey: Survey
 ) -> EverythingThere | WhatIsDue:
-    """What the run is for: what is due where the sensor started it, all that is there where a person did."""
+    """Return the run's goal: what is due if the sensor started it, everything there if a person did."""
     if not scheduled(context.run):
         return EverythingThere(survey.look(chosen))
 
@@ -152,7 +152,7 @@ def _goal(
 def _continuous(
     context: dg.AssetExecutionContext, contracts: Sequence[Contract], survey: Survey, turns: Turns
 ) -> dict[str, Exception]:
-    """Stay for the pipelines whose latency is a few seconds; what turns raised, by pipeline."""
+    """Stay for the pipelines whose latency is a few seconds. Return what turns raised, by pipeline."""
     own, instance = context.run.run_id, context.instance
 
     def hand_over(why: str) -> None:
@@ -182,10 +182,10 @@ def _continuous(
 
 
 def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own: str) -> OtherRuns:
-    """What the others leave to the run whose id is `own`, and what the sensor asked of it
+    """Return what the other runs leave to the run with id `own`, and what the sensor asked of it
     (orchestration/scheduler/handover.py).
 
-    A run that Dagster shows as ended is to leave: the sensor has started another one, and asks this one nothing.
+    A run that Dagster shows as ended must leave: the sensor has started another one, and tags this one no more.
     """
     records, run = live(instance, contracts, besides=own), instance.get_run_by_id(own)
     tags: Mapping[str, str] = run.tags if run else {}
@@ -198,8 +198,8 @@ def other_runs(instance: dg.DagsterInstance, contracts: Sequence[Contract], own:
 def ends_with(
     failures: Mapping[str, Exception], taken: Sequence[str], *, spark_ended: bool, staying: bool
 ) -> dg.Failure | None:
-    """What the run fails with; None where it ends well. One that was to stay, and whose Spark has ended before any turn
-    failed, must fail: the next one is started after a pause then, and somebody notices.
+    """Return the failure of the run; None if it ends well. A run that was to stay, and whose Spark ended before any
+    turn failed, must fail: then the next one starts after a pause, and the failure is visible.
     """
     if failures:
         return _failure(failures, taken)
@@ -207,7 +207,7 @@ def ends_with(
 
 
 def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Failure:
-    """What the run fails with: each pipeline's sentence. No retry: the sensor starts the next run."""
+    """Return the failure of the run, with each pipeline's sentence. No retry: the sensor starts the next run."""
     if len(failures) == 1 and len(taken) == 1:
         (error,) = failures.values()
         return dg.Failure(str(error), _metadata(error), allow_retries=False)
@@ -271,7 +271,7 @@ def _files(contract: Contract) -> dict[str, dg.MetadataValue[Any]]:
 
 
 def _schema(contract: Contract, table: Table) -> dg.TableSchema:
-    """Return every column with a description, Tidegate's own included."""
+    """Return every column with a description, including Tidegate's own."""
     columns = [
         dg.TableColumn(
             column.name,
@@ -297,7 +297,7 @@ def _schema(contract: Contract, table: Table) -> dg.TableSchema:
 
 
 def _origin(contract: Contract, table: Table, name: str) -> str:
-    """Return where a column's values come from, for a column without a description."""
+    """Return the origin of a column's values, for a column without a description."""
     if table != contract.row_table:
         sums = {item.column: f"{item.function}({item.source or '*'})" for item in table.aggregates}
         return f"{sums.get(name, f'Grouping column {name}')} of {contract.row_table.name}."

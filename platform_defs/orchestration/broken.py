@@ -1,8 +1,8 @@
 """Contracts and transforms that cannot be used, as Dagster shows them: an asset each, with a check that is red.
 
-Nothing else suffers: the other pipelines have their assets and checks, and are read. The check needs no run to be red:
-a sensor reports it, once, and again when the error changes. Once the file is corrected and the code location reloaded,
-asset, check and sensor are gone.
+Nothing else is affected: the other pipelines have their assets and checks, and are read. The check needs no run to be
+red: a sensor reports it, once, and again when the error changes. Once the file is corrected and the code location
+reloaded, asset, check and sensor are gone.
 """
 
 import re
@@ -20,12 +20,12 @@ from platform_defs.contract.reader.catalogue import BrokenContract
 from platform_defs.orchestration.dagster_runs.keys import table_key
 
 SENSOR = "broken_contracts"
-EVERY = 30  # seconds between two looks at what Dagster shows
+EVERY = 30  # seconds between two checks of what Dagster shows
 
 
 @dataclass(frozen=True)
 class BrokenAsset:
-    """What Dagster shows of a BrokenContract."""
+    """A BrokenContract as an asset in Dagster."""
 
     key: dg.AssetKey
     name: str  # of its op, unique among all ops
@@ -38,9 +38,9 @@ class BrokenAsset:
 
 
 def broken_assets(broken: Sequence[BrokenContract]) -> list[BrokenAsset]:
-    """Each with a key of its own.
+    """Return them, each with a key of its own.
 
-    That is its row table's key where the contract could be read and no other broken contract claims that table, so that
+    That is its row table's key if the contract could be read and no other broken contract claims that table, so that
     the table keeps its place and its history. Otherwise it is the file, `assets/bank/transfers.odcs.yaml`: tables and
     topics have keys of two parts.
     """
@@ -49,14 +49,14 @@ def broken_assets(broken: Sequence[BrokenContract]) -> list[BrokenAsset]:
     for number, item in enumerate(broken):
         table = item.contract.row_table.name if item.contract else None
         key = table_key(table) if table and claims[table] == 1 else _file_key(item.path)
-        if key in found:  # two files whose names differ in characters that Dagster does not take
+        if key in found:  # two files whose names differ in characters that Dagster rejects
             key = dg.AssetKey([*key.path[:-1], f"{key.path[-1]}_{number}"])
         found[key] = BrokenAsset(key, f"broken_{number}", _word(item.path.parent.name), item)
     return list(found.values())
 
 
 def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
-    """The asset. Materializing it fails with the sentence; its check says the same."""
+    """Return the asset. Materializing it fails with the sentence, which its check shows too."""
 
     @dg.multi_asset(
         name=shown.name,
@@ -84,14 +84,14 @@ def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
     )
     def fail(context: dg.AssetExecutionContext) -> Iterator[dg.MaterializeResult[None]]:
         yield from ()  # nothing is materialized
-        context.log_event(evaluation(shown))  # pyright: ignore[reportArgumentType]  # taken, though not annotated
+        context.log_event(evaluation(shown))  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
         raise dg.Failure(shown.sentence, _metadata(shown), allow_retries=False)
 
     return fail
 
 
 def evaluation(shown: BrokenAsset) -> dg.AssetCheckEvaluation:
-    """The check, failed: the sentence, and file, line and field of the mistake."""
+    """Return the failed check: the sentence, and file, line and field of the mistake."""
     return dg.AssetCheckEvaluation(
         asset_key=shown.key,
         check_name=CONTRACT_LOADS,
@@ -103,7 +103,7 @@ def evaluation(shown: BrokenAsset) -> dg.AssetCheckEvaluation:
 
 
 def report_broken(broken: Sequence[BrokenAsset]) -> dg.SensorDefinition:
-    """A sensor that turns the checks red without a run."""
+    """Return a sensor that turns the checks red without a run."""
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=SENSOR,
@@ -119,7 +119,7 @@ def report_broken(broken: Sequence[BrokenAsset]) -> dg.SensorDefinition:
 
 
 def not_shown(instance: DagsterInstance, broken: Sequence[BrokenAsset]) -> list[dg.AssetCheckEvaluation]:
-    """The failed checks that Dagster does not show yet, or shows with another sentence."""
+    """Return the failed checks that Dagster does not show yet, or shows with another sentence."""
     return [found for found in map(evaluation, broken) if not _is_shown(instance, found)]
 
 
@@ -145,5 +145,5 @@ def _file_key(path: Path) -> dg.AssetKey:
 
 
 def _word(text: str) -> str:
-    """`text` as Dagster takes names of groups."""
+    """Return `text` as a group name that Dagster accepts."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)

@@ -18,7 +18,9 @@ from resources.spark.session import SparkResource
 
 
 def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
-    """The checks of a pipeline and its batches. A row rule never blocks: what breaks it becomes a dead letter."""
+    """Return the checks of a pipeline and its batches. A row rule never blocks: a message that breaks it becomes a dead
+    letter.
+    """
     row_table = table_key(contract.row_table.name)
     by_row = [
         dg.AssetCheckSpec(name, asset=row_table, description=text, metadata={"evaluated": "for each message"})
@@ -38,7 +40,7 @@ def check_specs(contract: Contract) -> list[dg.AssetCheckSpec]:
 
 
 class VerifyConfig(dg.Config):
-    """What a run of the check is asked for."""
+    """The options of a verification run."""
 
     whole: bool = Field(
         default=False,
@@ -47,8 +49,8 @@ class VerifyConfig(dg.Config):
 
 
 def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
-    """Reads the topic again, without the engine, and compares each message with what the tables hold: what is new
-    since the last check, or all of it.
+    """Return the check that reads the topic again, without the engine, and compares each message with the tables: what
+    is new since the last check, or all of it.
     """
     contract, key = pipeline.contract, verify_key(pipeline.contract)
     tables = ", ".join(table.name for table in contract.tables)

@@ -14,7 +14,7 @@ NO_RETRIES = {"dagster/max_retries": "0"}  # the sensor starts the next run; a r
 
 
 def drain_job(contracts: Sequence[Contract]) -> AssetJob:
-    """Reads all pipelines, or those that a run of it selects: the sensor selects those that are due."""
+    """Return the job that reads all pipelines, or those that its run selects: the sensor selects those that are due."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         DRAIN_JOB,
         selection=dg.AssetSelection.assets(*(key for contract in contracts for key in table_keys(contract))),
@@ -24,7 +24,7 @@ def drain_job(contracts: Sequence[Contract]) -> AssetJob:
 
 
 def verify_job(contracts: Sequence[Contract]) -> AssetJob:
-    """Runs the `verify_<pipeline>` check of every pipeline."""
+    """Return the job that runs the `verify_<pipeline>` check of every pipeline."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         VERIFY_JOB,
         selection=dg.AssetSelection.checks(*(verify_key(contract) for contract in contracts)),

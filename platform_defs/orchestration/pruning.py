@@ -1,4 +1,4 @@
-"""The job `prune`: what is no longer needed of every pipeline's ledger, then of Dagster's own log."""
+"""The job `prune`: deletes what is no longer needed from every pipeline's ledger, then from Dagster's own log."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,8 +20,8 @@ JOB = "prune"
 
 
 def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
-    """Prunes these pipelines, one after the other. One that fails does not keep the others from it; the run fails at
-    its end, and the next night's does the rest.
+    """Return the job that prunes these pipelines, one after the other. A failure does not stop the others; the run
+    fails at its end, and the next night's run does the rest.
     """
 
     @dg.op(description="What `tidegate prune --execute` does, for every pipeline; then Dagster's old runs and events.")

@@ -1,4 +1,4 @@
-"""What runs on a schedule."""
+"""The schedules: prune and verify."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,9 @@ WEEKLY_VERIFY = "0 5 * * 6"
 
 
 def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
-    """Every night the job `verify` of what is new, a run for each pipeline: a slow one hides no other."""
+    """Return the schedule that runs the job `verify` of what is new every night, a run for each pipeline: a slow one
+    hides no other.
+    """
     return _verify(
         "nightly_verify",
         job,
@@ -30,7 +32,9 @@ def nightly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleD
 
 
 def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDefinition:
-    """Every week the job `verify` of everything. Not on until a person turns it on: it reads every topic."""
+    """Return the schedule that runs the job `verify` of everything every week. Off until a person turns it on: it reads
+    every topic.
+    """
     return _verify(
         "weekly_whole_verify",
         job,
@@ -70,7 +74,7 @@ def _request(contract: Contract, at: str, *, whole: bool) -> dg.RunRequest:
 
 
 def nightly_prune() -> dg.ScheduleDefinition:
-    """Runs the job `prune` every night, before `verify`."""
+    """Return the schedule that runs the job `prune` every night, before `verify`."""
     return dg.ScheduleDefinition(
         name="nightly_prune",
         job_name=JOB,

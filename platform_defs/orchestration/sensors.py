@@ -1,8 +1,8 @@
-"""The lag sensor: looks at all pipelines at once and starts a run for those that are due.
+"""The lag sensor: polls all pipelines at once and starts a run for those that are due.
 
 It also keeps the checks `not_halted` in line with the ledger, and reports dead runs. Lag comes from the ledger and the
-broker, never from the cursor, which only says since when something has been unread. Run requests have no run_key:
-Dagster deduplicates those forever, so a failed run could never be started again.
+broker, never from the cursor, which only has the time since which something has been unread. Run requests have no
+run_key: Dagster deduplicates those forever, so a failed run could never be started again.
 """
 
 import time
@@ -35,19 +35,19 @@ from resources.endpoints import connection
 
 EVERY, RARELY = 5, 15  # seconds between two ticks with few pipelines, and with very many
 PIPELINES = 13  # for each so many, a second between two ticks: a tick over 200 takes a third of a second of CPU
-MOST = 20  # pipelines that a run is asked for; it finds the others that are due by itself (scheduler/goals.py)
+MOST = 20  # pipelines that a run is started for; it finds the others that are due by itself (scheduler/goals.py)
 STUCK = 45.0  # seconds that a pipeline has been due, and no batch has committed, after which a second run starts ...
-STARVED = 300.0  # ... and that it has been due after which one starts though others commit
-RUNS = 2  # at once, where dagster.yaml says nothing; and of those that stay, one to take the other's place
+STARVED = 300.0  # ... and seconds due after which one starts though others commit
+RUNS = 2  # at once, if dagster.yaml has no limit; and runs that stay: one may take the other's place
 IT_STAYS = "it stays"
-TRIES = 8  # runs that are looked back at
-LASTED = 300.0  # seconds after which a run has not failed because it could not start
+TRIES = 8  # past runs to check
+LASTED = 300.0  # seconds after which a failure was not one to start
 FIRST_PAUSE, MAX_PAUSE = 10.0, 300.0  # seconds after one that failed sooner, then twice as long each time
 ENDED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 
 
 def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -> dg.SensorDefinition:
-    """The sensor of these contracts; `definitions` is the digest of their pipelines.
+    """Return the sensor of these contracts; `definitions` is the digest of their pipelines.
 
     Its ticks fail while Kafka or Postgres does not answer at all, or the embedded one is not running.
     """
@@ -71,7 +71,7 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
 def look(
     instance: DagsterInstance, contracts: Sequence[Contract], survey: Survey, cursor: str | None, definitions: str
 ) -> dg.SensorResult:
-    """One tick. `definitions` is the digest of what Dagster has loaded.
+    """Run one tick. `definitions` is the digest of what Dagster has loaded.
 
     Raises BrokerAway, LedgerAway, and BadInput for an unusable ledger.
     """
@@ -105,22 +105,22 @@ def _idle(survey: Survey, seen: Sequence[Seen]) -> float:
 
 @dataclass(frozen=True)
 class Working:
-    """What is at work, and what it leaves to a new run."""
+    """The runs at work, and what they leave to a new run."""
 
     runs: int  # that work on pipelines, or are going to
-    by_hand: frozenset[str]  # pipelines that were asked for by hand: their run waits for its turn, or has it
+    by_hand: frozenset[str]  # pipelines of runs started by hand: their run waits for its turn, or has it
     scheduled: tuple[ScheduledRun, ...]  # those that the sensor started
     definitions: str  # the digest of what Dagster has loaded
-    idle: float  # seconds since a batch has committed of those pipelines that such runs are for
+    idle: float  # seconds since the last commit of a pipeline that such runs are for
 
     @property
     def looks_itself(self) -> bool:
-        """True if a run is there that takes up whatever becomes due, and stays for a while."""
+        """True if there is a run that takes up whatever becomes due, and stays for a while."""
         return any(not run.hands_over and not run.is_outdated(self.definitions) for run in self.scheduled)
 
     def is_stuck(self, waited: float) -> bool:
-        """Return True if what is due and has `waited` for so many seconds since, needs another run than the one at
-        work.
+        """Return True if a pipeline that has `waited` so many seconds since it became due needs another run than the
+        one at work.
         """
         if any(run.age < READY for run in self.scheduled):
             return False  # it has just started, or is about to
@@ -130,15 +130,15 @@ class Working:
 def at_work(
     records: Sequence[RunRecord], contracts: Sequence[Contract], definitions: str, idle: float, now: float
 ) -> Working:
-    """What these runs are `now`, in seconds since the epoch."""
+    """Return the state of these runs `now`, in seconds since the epoch."""
     by_hand = asked_by_hand((item.dagster_run for item in records), contracts)
     ours = tuple(scheduled_run(item, now) for item in records if scheduled(item.dagster_run))
     return Working(len(records), by_hand, ours, definitions, idle)
 
 
 def most_at_once(instance: DagsterInstance, contracts: Sequence[Contract] = ()) -> int:
-    """How many runs that end when nothing is due are to work at once: one less than Dagster allows, since one may
-    verify, and another less where one stays.
+    """Return how many runs that end when nothing is due may work at once: one less than Dagster allows, since one may
+    verify, and another less if one stays.
     """
     queue = instance.get_concurrency_config().run_queue_config
     staying = any(item.limits.continuous for item in contracts)
@@ -146,8 +146,8 @@ def most_at_once(instance: DagsterInstance, contracts: Sequence[Contract] = ()) 
 
 
 def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> float:
-    """Seconds until a run that stays may start, after those before it with the same definitions have failed one after
-    the other.
+    """Return the seconds until a run that stays may start, after those before it with the same definitions have failed
+    one after the other.
     """
     filters = RunsFilter(tags={CONTINUOUS: IT_STAYS, DEFINITIONS: definitions}, statuses=ENDED)
     ended = instance.get_run_records(filters, limit=TRIES)
@@ -156,14 +156,14 @@ def restart_pause(instance: DagsterInstance, definitions: str, now: float) -> fl
 
 
 def _from_to(record: RunRecord, now: float) -> tuple[float, float]:
-    """Start and end of a run that has ended. One whose process did not start has no start."""
+    """Return start and end of a run that has ended. If its process did not start, the end is both."""
     end = record.end_time or now
     return record.start_time or end, end
 
 
 def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
-    """The same, from start and end of each run that has failed in a row, newest first, in seconds since the epoch. One
-    that stayed for a while was a good one: only its pipelines had failed.
+    """Return the same, from start and end of each run that has failed in a row, newest first, in seconds since the
+    epoch. A run that stayed for a while was a good one: only its pipelines had failed.
     """
     soon = [*takewhile(lambda run: run[1] - run[0] < LASTED, failed)]
     if not soon:
@@ -174,10 +174,10 @@ def pause_after(failed: Sequence[tuple[float, float]], now: float) -> float:
 def keep_one(
     seen: Sequence[Seen], waits: Waits, working: Working, pause: Callable[[], float], now: float
 ) -> dg.SensorResult | None:
-    """A run request for the pipelines whose latency is a few seconds, where no run is there that stays for them; or the
-    reason why there is none. None where there are no such pipelines.
+    """Return a run request for the pipelines whose latency is a few seconds, if no run stays for them; or the reason
+    why there is none. None if there are no such pipelines.
 
-    `pause`: seconds for which none is to start, asked where one would: also beside one that leaves or hangs.
+    `pause`: returns the seconds for which none may start, called if one would: also beside one that leaves or hangs.
     """
     if not seen:
         return None
@@ -198,13 +198,13 @@ def keep_one(
 
 
 def _waited(item: Seen, waits: Waits, now: float) -> float:
-    """For how long a run should have taken the pipeline up, in seconds."""
+    """Return the seconds since a run should have taken the pipeline up."""
     known = waits.get(item.contract.pipeline)
     return now - _should_have_begun(Due(item.contract.pipeline, known.since if known else now, ""), item)
 
 
 def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorResult:
-    """One result of two: both of their requests, or else both of their reasons."""
+    """Merge two results: return both of their requests, or else both of their reasons."""
     if second is None:
         return first
     requests = [*(first.run_requests or []), *(second.run_requests or [])]
@@ -215,7 +215,7 @@ def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorRe
 
 
 def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:
-    """A run request, or the reason why there is none. `most`: runs at once."""
+    """Return a run request, or the reason why there is none. `most`: runs at once."""
     decided = {item.contract.pipeline: _decided(item, waits, working, now) for item in seen}
     due = sorted((item for item in decided.values() if isinstance(item, Due)), key=lambda item: item.since)
     if not due:
@@ -240,13 +240,15 @@ def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | st
 
 
 def _should_have_begun(item: Due, seen: Seen) -> float:
-    """When a run should have taken the pipeline up: its latency has passed, and the back-off after a failure."""
+    """Return when a run should have taken the pipeline up: after its latency, and the back-off after a failure."""
     retry_at = seen.status.retry_at
     return max(item.since + seen.contract.limits.lag_seconds, retry_at.timestamp() if retry_at else 0.0)
 
 
 def _request(due: Sequence[Due], seen: Sequence[Seen], working: Working) -> dg.RunRequest:
-    """A run for these. Their checks are not selected: those of a batch that is not read would be shown as skipped."""
+    """Return a run for these. Their checks are not selected: those of a batch that is not read would be shown as
+    skipped.
+    """
     contracts = {item.contract.pipeline: item.contract for item in seen}
     keys = [key for item in due for key in table_keys(contracts[item.pipeline])]
     why = _reasons({item.pipeline: item.reason for item in due})
@@ -264,7 +266,7 @@ def _names(due: Sequence[Due]) -> str:
 
 
 def _reasons(reasons: dict[str, str]) -> str:
-    """One line for people: what most pipelines have in common is said once."""
+    """Return one line for people: a reason that pipelines share appears once."""
     by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         by_reason.setdefault(reason, []).append(name)

@@ -21,7 +21,7 @@ from resources.kafka.producer.producer import Producer
 
 Messages = Callable[[dg.AssetExecutionContext], Iterable[Message]]
 TRANSACTIONAL = "transactional"
-RUNS = 50  # that a note names: a note has 4,096 bytes at most (offset.metadata.max.bytes of a broker), a run up to 70
+RUNS = 50  # named in a note: a note has 4,096 bytes at most (offset.metadata.max.bytes of a broker), a run up to 70
 
 
 def topic_asset(
@@ -30,14 +30,14 @@ def topic_asset(
     partitions_def: dg.PartitionsDefinition[Any] | None = None,
     deps: Sequence[dg.AssetKey | dg.AssetSpec | dg.AssetsDefinition] = (),
 ) -> Callable[[Messages], dg.AssetsDefinition]:
-    """Decorates a function of messages: the asset of the contract's topic. Give it to `definitions.load`.
+    """Decorate a function of messages: return the asset of the contract's topic. Pass it to `definitions.load`.
 
     All messages of a materialization become one transaction with a note of the run and the asset's partition: readers
     of committed messages see all of them or none, and a run that is retried (also by "Re-execute") writes nothing
-    twice, for a week and the next 49 runs of the partition. To materialize it again in a new run writes again. Two at
-    once of one partition: the later one goes on, the other fails (ProducerFenced).
+    twice, for a week and the next 49 runs of the partition. Materializing it in a new run writes again. If two runs
+    write one partition at once, the later one goes on, the other fails (ProducerFenced).
 
-    A transaction may take `transaction.timeout.ms` (60 s; the contract's producerOptions may say more, up to the
+    A transaction may take `transaction.timeout.ms` (60 s; the contract's producerOptions may raise it, up to the
     brokers' transaction.max.timeout.ms).
     """
 
@@ -64,7 +64,7 @@ def topic_asset(
 
 
 def keys_written(written: Iterable[dg.AssetsDefinition]) -> set[dg.AssetKey]:
-    """The topics that these assets write. Raises BadInput where two write the same one."""
+    """Return the topics that these assets write. Raises BadInput if two write the same one."""
     writers = dict[dg.AssetKey, str]()
     for item in written:
         for key in item.keys:
@@ -80,8 +80,8 @@ def keys_written(written: Iterable[dg.AssetsDefinition]) -> set[dg.AssetKey]:
 def _write(
     context: dg.AssetExecutionContext, contract: Contract, messages: Messages, resource: KafkaProducerResource
 ) -> Mapping[str, Any]:
-    """The order is the guarantee: the transaction begins, so that an earlier try can commit no more; then its note is
-    looked for; then the messages are sent, and noted.
+    """Write the messages. The order is the guarantee: the transaction begins, so that an earlier try can commit no
+    more; then its note is read; then the messages are sent, and noted.
     """
     outside, name = connection(), _name(context, contract)
     chosen = contract.producing.chosen(TRANSACTIONAL, outside.librdkafka)
@@ -107,24 +107,24 @@ def _send(producer: Producer, messages: Iterable[Message]) -> int:
 
 
 def written_by(note: str | None, run: str) -> int | None:
-    """How many messages of `run` the note says; None where it does not name the run."""
+    """Return how many messages of `run` the note records; None if it does not name the run."""
     return _runs(note).get(run)
 
 
 def noted(note: str | None, run: str, messages: int) -> str:
-    """The note after a run has written: those before it stay, since one of them may be retried after this one."""
+    """Return the note after a run has written: earlier runs stay, since one of them may be retried after this one."""
     runs = {**_runs(note), run: messages}
     return json.dumps({"runs": dict([*runs.items()][-RUNS:])}, separators=(",", ":"))
 
 
 def _runs(note: str | None) -> dict[str, int]:
-    """The runs that the note names, oldest first, with their messages."""
+    """Return the runs that the note names, oldest first, with their messages."""
     return json.loads(note or '{"runs":{}}')["runs"]
 
 
 def may_be_retried(error: TidegateError) -> bool:
-    """Return True if another try of the run may end otherwise. Its note says what a transaction of unknown end came
-    to.
+    """Return True if another try of the run may end differently. Its note has the outcome of a transaction that ended
+    unknown.
     """
     if isinstance(error, TransactionAborted):
         return error.outcome != "poison"
@@ -132,12 +132,12 @@ def may_be_retried(error: TidegateError) -> bool:
 
 
 def _root(context: dg.AssetExecutionContext) -> str:
-    """The run that this one retries, or itself."""
+    """Return the run that this one retries, or itself."""
     return context.run.tags.get(ROOT_RUN_ID_TAG, context.run.run_id)
 
 
 def _name(context: dg.AssetExecutionContext, contract: Contract) -> str:
-    """The transactional.id, and the group of the note: one for each of the asset's partitions."""
+    """Return the transactional.id, which is also the group of the note: one for each of the asset's partitions."""
     name = record_group(contract.pipeline)
     if not context.has_partition_key and not context.has_partition_key_range:
         return name
@@ -157,5 +157,5 @@ class Ranges:
             self._found[told.partition] = min(first, told.offset), max(last, told.offset)
 
     def metadata(self) -> Mapping[str, str]:
-        """The first and last offset of each partition; other producers' messages may lie between them."""
+        """Return the first and last offset of each partition; other producers' messages may be between them."""
         return {f"offsets_{number}": f"{first} to {last}" for number, (first, last) in sorted(self._found.items())}

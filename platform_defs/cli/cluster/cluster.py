@@ -29,8 +29,8 @@ moves.command("status")(reassign.status)
 moves.command("cancel")(reassign.cancel)
 app.add_typer(moves, name="reassign")
 
-PAUSE = 2.0  # seconds between two looks
-SHOWN = 10.0  # seconds in which brokers show what was elected
+PAUSE = 2.0  # seconds between two polls
+SHOWN = 10.0  # seconds in which brokers show the elected leaders
 TopicArgument = typer.Argument(None, help="A topic.", show_default="all")
 
 
@@ -85,7 +85,7 @@ def _look() -> Look:
 
 
 def _judged(look: Look, *, waits: bool) -> tuple[Observed | None, Health | None]:
-    """What was seen, and what it means; nothing while no broker answers, where one `waits` for them."""
+    """Return the observed state and the health; None for both while no broker answers, if `waits`."""
     from platform_defs.cluster import health as cluster_health
     from platform_defs.errors import BrokerAway
     from resources.process.settings import settings
@@ -186,7 +186,7 @@ def elect(
 def _once_shown(
     asked: KafkaPartitions, topic: str | None, elected: Sequence[Partition], *, unclean: bool
 ) -> tuple[Partition, ...]:
-    """The partitions, once the broker that describes them has heard of every election."""
+    """Return the partitions, once the broker that describes them knows of every election."""
     awaited = {(item.topic, item.number) for item in elected}
     until = time.monotonic() + SHOWN
     while True:
@@ -196,7 +196,7 @@ def _once_shown(
             return found
         if time.monotonic() > until:
             return found
-        time.sleep(0.1)  # brokers tell nobody that a leader was elected
+        time.sleep(0.1)  # brokers send no notification of an election
 
 
 def _print_election(

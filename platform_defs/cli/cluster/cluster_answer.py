@@ -1,4 +1,4 @@
-"""How `tidegate cluster` shows what was found, for people and as JSON."""
+"""The answers of `tidegate cluster`, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def health_json(seen: Observed, found: Health) -> dict[str, Any]:
-    """As the docstring of `tidegate cluster health` says."""
+    """Return the document described in the docstring of `tidegate cluster health`."""
     return {
         "cluster_id": seen.cluster_id,
         "healthy": found.healthy,
@@ -44,7 +44,7 @@ def _worst_json(item: Judged) -> dict[str, Any]:
 
 
 def print_health(seen: Observed, found: Health) -> None:
-    """What is wrong, each with the command that helps, then what there is."""
+    """Print what is wrong, each with the command that helps, then the details."""
     word = {True: "healthy", False: "UNHEALTHY", None: "of unknown health"}[found.healthy]
     print_line(f"cluster {seen.cluster_id} is {word}: {_brokers(seen.brokers)}; {_partitions(found)}; {_quorum(seen)}")
     for item in found.findings:
@@ -78,7 +78,7 @@ def _quorum(seen: Observed) -> str:
 
 
 def skew_json(cluster_id: str, loads: Sequence[BrokerLoad], topics: Sequence[TopicSkew]) -> dict[str, Any]:
-    """As the docstring of `tidegate cluster skew` says."""
+    """Return the document described in the docstring of `tidegate cluster skew`."""
     return {
         "cluster_id": cluster_id,
         "brokers": [asdict(load) for load in loads],
@@ -87,7 +87,7 @@ def skew_json(cluster_id: str, loads: Sequence[BrokerLoad], topics: Sequence[Top
 
 
 def print_skew(loads: Sequence[BrokerLoad], topics: Sequence[TopicSkew]) -> None:
-    """A table of the brokers, and one of the topics."""
+    """Print a table of the brokers, and one of the topics."""
     print_table(["broker", "replicas", "", "leaders", "", "bytes", ""], list(map(_broker_row, loads)))
     heads = ["topic", "partitions", "replicas", "skew", "leader skew", "spread", "preferred"]
     print_table(heads, list(map(_topic_row, topics)))
@@ -108,7 +108,7 @@ def _deviation(share: float | None) -> str | None:
 
 
 def leaders_json(partitions: Sequence[Partition]) -> dict[str, int]:
-    """How many partitions there are, are led by the first of their replicas, and are not led at all."""
+    """Return the number of partitions, of those led by their first replica, and of those without a leader."""
     return {
         "partitions": len(partitions),
         "preferred": sum(item.led_by_preferred for item in partitions),

@@ -1,4 +1,4 @@
-"""`tidegate cluster reassign`: where replicas are, and the way there and back."""
+"""`tidegate cluster reassign`: moves replicas, and moves them back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.cluster.reassign import Kept, Progress, Reassigning
 
 THROTTLE = 50_000_000  # bytes a second
-UNDER_WAY = 10  # the exit code of what has not ended
+UNDER_WAY = 10  # the exit code while it has not ended
 
 
 def plan(
@@ -74,7 +74,7 @@ def plan(
 
 
 def store(document: Mapping[str, Any], file: Path) -> None:
-    """Write the plan's file. Raises BadInput where it cannot be written."""
+    """Write the plan's file. Raises BadInput if it cannot be written."""
     from platform_defs.errors import BadInput
 
     try:

@@ -1,4 +1,4 @@
-"""`tidegate contract`: its mistakes, what a change would do to its tables, the change itself, and the gate for CI."""
+"""`tidegate contract`: its mistakes, the effect of a change on its tables, the change itself, and the gate for CI."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Drop = Annotated[
 
 
 class Allowed(StrEnum):
-    """What has to be allowed."""
+    """The changes that have to be allowed."""
 
     breaking = "breaking"
     declassify = "declassify"
@@ -193,7 +193,7 @@ app.command("import")(contract_schemas.import_)
 def _read(
     pipeline: str, fill: list[str] | None, drop: list[str] | None, allow: list[Allowed] | None
 ) -> tuple[Contract, Given]:
-    """The contract of the file, and what the person has decided."""
+    """Return the contract of the file, and the person's decisions."""
     from assets import find_contract
     from platform_defs.evolution.fill import fills
     from platform_defs.evolution.statements import Given

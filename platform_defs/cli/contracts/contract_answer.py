@@ -1,4 +1,4 @@
-"""How `tidegate contract diff` and `apply` answer: the changes, the statements, and what to do next."""
+"""The answers of `tidegate contract diff` and `apply`: the changes, the statements, and what to do next."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ UNKNOWN = (
 
 
 def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[str, Any]:
-    """The document that the help describes."""
+    """Return the document that the help describes."""
     plan = found.plan
     statements = [
         {"table": item.table, "column": item.column, "sql": item.sql, "refused": item.refused or None}
@@ -43,7 +43,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
 
 
 def show(found: Proposal, preview: Preview | None) -> None:
-    """The plan, for a person."""
+    """Print the plan, for a person."""
     plan = found.plan
     if not found.known:
         print_line(UNKNOWN)
@@ -70,7 +70,7 @@ def show(found: Proposal, preview: Preview | None) -> None:
 
 
 def sentence(found: Proposal, *, applied: bool) -> str:
-    """What was done, or what to do next."""
+    """Return what was done, or what to do next."""
     plan, name = found.plan, found.plan.new.pipeline
     if applied:
         then = f" Runs wait until its rows have been made again: {replay_command(name)}" if plan.needs_replay else ""

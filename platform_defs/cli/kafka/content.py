@@ -12,7 +12,7 @@ _WIDTH = 16  # bytes in a line of a hex dump
 
 
 def content_json(content: bytes | None, *, hidden: bool = False) -> dict[str, Any] | None:
-    """Return the bytes as base64, which is exact, and as text if they are UTF-8; where hidden, their length alone."""
+    """Return the bytes as base64, which is exact, and as text if they are UTF-8; if hidden, their length alone."""
     if content is None:
         return None
     if hidden:
@@ -25,8 +25,8 @@ def content_json(content: bytes | None, *, hidden: bool = False) -> dict[str, An
 
 
 def hex_lines(data: bytes, most: int) -> Iterator[str]:
-    """Yield lines of 78 characters: offset, bytes in hexadecimal, and what of them is printable ASCII. The last line
-    says how many bytes are left out.
+    """Yield lines of 78 characters: offset, bytes in hexadecimal, and the printable ASCII. The last line counts the
+    bytes that are omitted.
     """
     for start in range(0, min(len(data), most), _WIDTH):
         line = data[start : min(start + _WIDTH, most)]

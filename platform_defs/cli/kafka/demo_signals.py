@@ -1,4 +1,4 @@
-"""How the demos end at a signal."""
+"""Ends the demos at a signal."""
 
 import signal
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def exiting_at_signals() -> Generator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does: what it has made is deleted first."""
+    """End the block at SIGTERM and SIGHUP as at Ctrl-C: whatever it created is deleted first."""
 
     def end(number: int, _frame: object) -> None:
         sys.exit(128 + number)

@@ -20,7 +20,7 @@ app = typer.Typer(
     help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True, add_completion=False
 )
 
-WATCHED = 3.0  # seconds for each question of a watch: Ctrl-C waits for an answer that is under way
+WATCHED = 3.0  # seconds for each request of a watch: Ctrl-C waits for an answer in progress
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]
 ExecuteOption = Annotated[bool, typer.Option("--execute", help="Make the change; without this option, only show it.")]
 
@@ -232,8 +232,8 @@ def _groups() -> Groups:
 
 
 def _client(timeout: float = 10.0) -> KafkaGroups:
-    """Kafka is needed, Postgres is not."""
+    """Return the client. Kafka is needed, Postgres is not."""
     from resources.endpoints import kafka_alone
     from resources.kafka.groups.child import KafkaGroups
 
-    return KafkaGroups({**kafka_alone(), "log_level": "0"}, timeout)  # what goes wrong is in the answer
+    return KafkaGroups({**kafka_alone(), "log_level": "0"}, timeout)  # errors are in the answer

@@ -1,4 +1,4 @@
-"""How `tidegate groups` answers."""
+"""The answers of `tidegate groups`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def list_json(found: GroupList) -> dict[str, Any]:
 
 
 def print_list(found: GroupList) -> None:
-    """A line for each group; then idle members, offsets past retention, and what is missing."""
+    """Print a line for each group; then idle members, offsets past retention, and what is missing."""
     heads = ["group", "protocol", "state", "members", "topics", "lag", "pipeline"]
     rows = [
         (
@@ -76,7 +76,7 @@ def described_json(found: DescribedGroup) -> dict[str, Any]:
 
 
 def print_described(found: DescribedGroup) -> None:
-    """The group, its members, its partitions, and what there is to say about them."""
+    """Print the group, its members, its partitions, and the notes about them."""
     from platform_defs.kafka.group_events import in_words
 
     progress, group = found.progress, found.progress.group
@@ -123,7 +123,7 @@ def reset_json(found: Reset, *, executed: bool) -> dict[str, Any]:
 
 
 def print_reset(found: Reset, command: str, *, executed: bool) -> None:
-    """The changes, then what was done or the command that does it."""
+    """Print the changes, then what was done or the command that does it."""
     heads = ["topic", "partition", "current", "new", "skipped", "read again", "log start", "end"]
     print_table(heads, [[*_change_json(one).values()] for one in found.changes])
     if executed:
@@ -145,7 +145,7 @@ def deletion_json(found: Deletion, *, executed: bool) -> dict[str, Any]:
 
 
 def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
-    """The committed offsets, then what was done or the command that does it."""
+    """Print the committed offsets, then what was done or the command that does it."""
     from platform_defs.operations.kafka.groups import NO_OFFSETS
 
     progress = found.progress
@@ -184,7 +184,7 @@ def _listed_json(one: GroupProgress) -> dict[str, Any]:
 
 
 def _members(one: GroupProgress) -> int | None:
-    """How many there are; None where that is not asked, or was not answered."""
+    """Return the number of members; None if that is not requested, or was not answered."""
     return len(one.group.members) if one.group.type in ("classic", "consumer") and not one.problem else None
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-LIMIT = 20  # messages, where neither --limit, --last nor --follow is given
+LIMIT = 20  # messages, if neither --limit, --last nor --follow is given
 Partitions = Annotated[
     list[int] | None,
     typer.Option("--partition", min=0, help="Only this partition; may be given several times.", show_default="all"),
@@ -104,7 +104,7 @@ def peek(
 
 
 def _start(offset: int | None, at: str | None, last: int | None) -> Start:
-    """Raises typer.BadParameter for more than one start, and for a time that is not ISO 8601."""
+    """Return the start. Raises typer.BadParameter for more than one start, and for a time that is not ISO 8601."""
     from platform_defs.kafka.peek_ranges import Start
     from platform_defs.times import EXAMPLE, parse_time
 

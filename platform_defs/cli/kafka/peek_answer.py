@@ -1,4 +1,4 @@
-"""How `tidegate peek` answers: a few lines for each message, or JSON."""
+"""The answers of `tidegate peek`: a few lines for each message, or JSON."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _summary(found: Peek) -> str:
 
 
 def _lines(one: PeekedMessage) -> Iterator[str]:
-    """Yield the lines for a person: where the message is, then fields, headers, or why it has no fields."""
+    """Yield the lines for a person: the place of the message, then fields, headers, or why it has no fields."""
     time = one.time.isoformat(timespec="milliseconds").replace("+00:00", "Z") if one.time else one.timestamp_ms
     size = plural(one.value.size, "byte") if one.value else "tombstone"
     yield f"partition {one.partition}, offset {one.offset}, {time or 'no timestamp'}, key {_text(one.key)}, {size}"
@@ -141,7 +141,7 @@ def _message_json(one: PeekedMessage) -> dict[str, Any]:
 
 
 def _content_json(content: Content | None) -> dict[str, Any] | None:
-    """As cli/kafka/content.py has bytes; the text is that of a decoded key where there is one."""
+    """Return the bytes as cli/kafka/content.py does; the text is that of a decoded key if there is one."""
     if content is None:
         return None
     if content.data is None:

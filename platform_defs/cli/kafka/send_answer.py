@@ -1,4 +1,4 @@
-"""How `tidegate send` answers: each message as it is acknowledged, so that memory does not grow with a file."""
+"""The answers of `tidegate send`: each message as it is acknowledged, so that memory does not grow with a file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from platform_defs.operations.kafka.prepare_send import Prepared
     from platform_defs.operations.kafka.send import Sending, Sent
 
-SHOWN = 5  # runs of numbers that a sentence names
+SHOWN = 5  # runs of numbers in a sentence
 
 
 @dataclass
 class Answer:
-    """Prints what became of each message."""
+    """Prints the result of each message."""
 
     output: Output
     prepared: Prepared
@@ -29,11 +29,11 @@ class Answer:
 
     @property
     def noun(self) -> str:
-        """How a value is called: value or line."""
+        """The name of a value: value or line."""
         return self.prepared.request.lines.noun
 
     def add(self, results: Sequence[Sent]) -> None:
-        """Print what became of some messages."""
+        """Print the results of some messages."""
         if self.output is Output.json:
             for item in results:
                 self._write(f"{',' if self._begun else self._head()}\n    {json.dumps(_entry(item))}")
@@ -64,7 +64,7 @@ class Answer:
 
 
 def print_end(answer: Answer, sending: Sending) -> None:
-    """Print how many messages were sent, and to stderr what was not, and where it is kept."""
+    """Print how many messages were sent, and to stderr which were not, and where these are kept."""
     from platform_defs.operations.kafka.prepare_send import AS_THEY_ARE
     from resources.unsent.sink import kept_where
 
@@ -105,7 +105,7 @@ def _checked(prepared: Prepared) -> str:
 
 
 def _placed(prepared: Prepared) -> str:
-    """Name the partitioner, where it decided by the key."""
+    """Name the partitioner, if it decided by the key."""
     by_key = prepared.request.key is not None and prepared.request.partition is None
     return f", partitioner {prepared.chosen.partitioner}" if by_key else ""
 

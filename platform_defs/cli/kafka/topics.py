@@ -23,7 +23,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-CHANGES = 10  # exit code of plan --exit-code where there is something to do
+CHANGES = 10  # exit code of plan --exit-code if there is something to do
 Only = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given several times.")
 ]
@@ -249,7 +249,7 @@ def delete(
 
 
 def _topics(only: list[str] | None = None) -> Topics:
-    """Kafka is needed; Postgres, where pipelines' positions are, may be away."""
+    """Return the topics. Kafka is needed; Postgres, which has the pipelines' positions, may be away."""
     from platform_defs.operations.topics.topic_plan import Topics
     from resources.endpoints import kafka_alone, ledger_if_any
     from resources.kafka.admin.topic_admin import TopicAdmin
@@ -260,7 +260,7 @@ def _topics(only: list[str] | None = None) -> Topics:
 
 
 def _ask() -> None:
-    """Raises BadInput where nobody can answer."""
+    """Ask for confirmation. Raises BadInput without a terminal, or if the user declines."""
     if not sys.stdin.isatty():
         raise BadInput("cannot ask for confirmation: stdin is not a terminal. Give --yes. Nothing was changed")
     if not typer.confirm("Apply it?", err=True):

@@ -1,4 +1,4 @@
-"""How `tidegate topics` answers."""
+"""The answers of `tidegate topics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def print_judged(judged: Judged, output: Output) -> None:
-    """The steps, then what the rules say."""
+    """Print the steps, then the violations of the rules."""
     if output is Output.json:
         print_json(judged_json(judged))
         return
@@ -29,7 +29,7 @@ def print_judged(judged: Judged, output: Output) -> None:
 
 
 def judged_json(judged: Judged) -> dict[str, Any]:
-    """What `tidegate topics plan -o json` prints."""
+    """Return the document of `tidegate topics plan -o json`."""
     verdicts = [_verdict_json(verdict) for verdict in judged.verdicts]
     return {"refused": judged.refused, "verdicts": verdicts, "plan": asdict(judged.plan)}
 

@@ -20,7 +20,7 @@ from platform_defs.errors.words import plural, span
 if TYPE_CHECKING:
     from platform_defs.kafka.topic_description import DescribedPartition, Setting, TopicDescription
 
-MAX_SEGMENTS = 20  # that are shown without --all
+MAX_SEGMENTS = 20  # shown without --all
 
 
 def describe(
@@ -77,7 +77,7 @@ def describe(
 
 
 def _row(one: DescribedPartition) -> tuple[object, ...]:
-    """A row of the table of partitions; a dash is unknown."""
+    """Return a row of the table of partitions; a dash is unknown."""
     held = one.held
     offsets = (None, None, None) if held is None else (held.low, held.written, one.messages)
     numbers = [None if number is None else f"{number:,}" for number in (*offsets, one.size)]

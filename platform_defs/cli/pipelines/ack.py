@@ -1,4 +1,4 @@
-"""`tidegate ack`: show how to settle a halted pipeline, and do it."""
+"""`tidegate ack`: show how to resolve a halted pipeline, and do it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Batch(StrEnum):
-    """What becomes of a batch that fails a blocking check."""
+    """The decisions about a batch that fails a blocking check."""
 
     retry = "retry"
     publish = "publish"
@@ -27,7 +27,7 @@ app = typer.Typer(add_completion=False)
 
 
 class Start(StrEnum):
-    """Where in a new log, or in one that was cut."""
+    """The places to start in a new log, or in one that was truncated."""
 
     beginning = "beginning"
     end = "end"
@@ -113,7 +113,7 @@ def _propose(decided: Settlement, start: Start | None, batch: Batch | None, outp
 
 
 def _choices(start: Start | None, batch: Batch | None) -> str:
-    """The options that decide what settles it."""
+    """Return the options that decide how it is resolved."""
     return (f" --from {start.value}" if start else "") + (f" --batch {batch.value}" if batch else "")
 
 

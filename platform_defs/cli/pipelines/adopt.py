@@ -1,4 +1,4 @@
-"""`tidegate adopt`: tables that were restored or moved are bound to their pipeline again."""
+"""`tidegate adopt`: re-attach restored or moved tables to their pipeline."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def demo(
 
 
 def _refuse_options(context: typer.Context) -> None:
-    """Raises typer.BadParameter for an option before the name of another demo: that demo would not know of it."""
+    """Raise typer.BadParameter for an option before the name of another demo, which would ignore it."""
     command = f"tidegate demo {context.invoked_subcommand}"
     for name in context.params:
         source = context.get_parameter_source(name)
@@ -78,7 +78,7 @@ def _refuse_options(context: typer.Context) -> None:
 
 @dataclass(frozen=True)
 class _Report:
-    """What became of every message."""
+    """The results of all messages."""
 
     totals: "DemoTotals"
     reasons: Mapping[str, int]  # of dead letters
@@ -87,7 +87,7 @@ class _Report:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        """What `tidegate demo -o json` prints."""
+        """Return the document of `tidegate demo -o json`."""
         return {
             **asdict(self.totals),
             "dead_letters_by_reason": dict(self.reasons),
@@ -145,7 +145,7 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
             env={**os.environ, "DAGSTER_DISABLE_TELEMETRY": "1"},
         ) as run,
     ):
-        assert run.stdout is not None  # noqa: S101  # a pipe was asked for
+        assert run.stdout is not None  # noqa: S101  # a pipe was requested
         for line in run.stdout:
             kept.write(line)
             if ": batch " in line:
@@ -156,7 +156,7 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
 
 
 def _installed(program: str) -> str:
-    """A program of this environment, whether or not it is active."""
+    """Return the path of a program of this environment, even if that is not active."""
     return str(Path(sys.executable).with_name(program))
 
 

@@ -120,7 +120,7 @@ def _counted(pipeline: str, counts: Sequence[DeadLetterCount]) -> dict[str, Any]
 
 
 def _print_by_reason(counts: Sequence[DeadLetterCount], examples: Sequence[DeadLetterLine]) -> None:
-    """Print how many there are of each reason, and the newest of them; pruned ones have none."""
+    """Print the number of dead letters by reason, each with the newest; pruned ones have none."""
     newest = {(item.stage, item.error_class, item.status): item for item in examples}
     rows = list[tuple[Any, ...]]()
     for count in counts:
@@ -207,7 +207,7 @@ def _redacted(contract: Contract, found: Iterable[DeadLetter]) -> list[DeadLette
 
 
 def _facts(found: StoredDeadLetter) -> dict[str, Any]:
-    """Everything but the message itself."""
+    """Return everything but the message itself."""
     content = {"key", "value", "headers"}
     return {item.name: getattr(found, item.name) for item in fields(found) if item.name not in content}
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class OutcomeChoice(StrEnum):
-    """What became of a message that was not delivered."""
+    """The outcomes of a message that was not delivered."""
 
     poison = "poison"
     not_written = "not_written"
@@ -158,7 +158,7 @@ def discard(
 
 
 def taken_in(pipeline: str) -> UnsentLedger:
-    """The ledger, with what lay in files while it was away. Raises BadInput where there is no such pipeline."""
+    """Return the ledger, with the files written while it was away. Raises BadInput for an unknown pipeline."""
     from assets import find_contract
     from resources.endpoints import ledger_alone
     from resources.postgres.ledger.unsent import UnsentLedger

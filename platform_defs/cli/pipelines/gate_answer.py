@@ -1,4 +1,4 @@
-"""How `tidegate contract check` answers: for people, for a program, and for the log of GitHub's actions."""
+"""The answers of `tidegate contract check`: for people, for a program, and for the log of GitHub's actions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ def show(found: Gate, form: str) -> None:
     if form == "json":
         print_json(_document(found))
         return
-    if found.error and not any(item.result == "not asked" for item in found.contracts):  # else each of them says it
+    if found.error and not any(item.result == "not asked" for item in found.contracts):  # else each of them reports it
         print_line(_nothing_compared(found.against, found.error, form))
     elif not found.contracts and form == "text":
         print_line(_nothing_to_check(found.against))
@@ -23,7 +23,7 @@ def show(found: Gate, form: str) -> None:
 
 
 def changes_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
-    """Each change, as every command prints it."""
+    """Return each change, as every command prints it."""
     names = ("sign", "what", "sentence", "table", "column")
     return [{"class": change.kind.value, **{name: getattr(change, name) for name in names}} for change in changes]
 
@@ -69,7 +69,7 @@ def _text(item: Checked) -> Iterable[str]:
 
 
 def _github(item: Checked) -> Iterable[str]:
-    """https://docs.github.com/actions/reference/workflow-commands-for-github-actions"""
+    """Yield workflow commands: https://docs.github.com/actions/reference/workflow-commands-for-github-actions"""
     place = f"file={_property(str(item.file))}," if item.file else ""
     place += f"line={item.line}," if item.line else ""
     for problem in item.problems:

@@ -112,7 +112,9 @@ class PipelineLag:
 def _lags(
     contracts: Sequence[Contract], ledger: Ledger, describe: Callable[[str], TopicView | None]
 ) -> list[PipelineLag]:
-    """What the ledger knows of all first, then the broker: no position is beyond the end that is shown with it."""
+    """Return the lag of each pipeline, from the ledger first, then the broker: no position is beyond the end that is
+    shown with it.
+    """
     backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
     known = [(item, _state(item, ledger, backlogs.get(item.pipeline)), _progress(item, ledger)) for item in contracts]
     views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
@@ -168,7 +170,7 @@ def _partition(number: int, held: PartitionView, at: PipelineProgress | None) ->
 
 
 def _described(broker: KafkaBroker, topic: str) -> TopicView | None:
-    """None while the topic does not exist."""
+    """Return the topic; None if it does not exist."""
     with suppress(TopicMissing):
         return broker.describe(topic)
     return None
@@ -207,7 +209,7 @@ def _print_one(item: PipelineLag) -> None:
 
 
 def _lineage(item: PipelineLag) -> str:
-    """Return what keeps lineage events from being sent; empty if the next run will send them."""
+    """Return what prevents lineage events from being sent; empty if the next run will send them."""
     waiting, lost = item.lineage_waiting, item.lineage_given_up
     if not lost and not item.lineage_problem:
         return ""

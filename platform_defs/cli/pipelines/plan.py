@@ -91,7 +91,9 @@ def plan(
 
 
 def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
-    """The answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run does."""
+    """Return the answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run
+    does.
+    """
     from platform_defs.cli.outside import outside
     from platform_defs.engine.plan.planning import decide
     from platform_defs.engine.plan.topic_view import describe
@@ -136,7 +138,7 @@ def _changed(contract: Contract) -> ChangedTransform | None:
 
 def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explain: bool) -> PlanAnswer:
     """Return the answer with the comparison of the transform on a sample, unless the ledger has it, and with the steps
-    and Spark's plan of the job where `explain`. Raises BadInput for a transform that a batch would refuse.
+    and Spark's plan of the job if `explain`. Raises BadInput for a transform that a batch would refuse.
     """
     from platform_defs.cli.outside import outside
     from platform_defs.engine import explain as explained
@@ -176,7 +178,7 @@ def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explai
 
 
 def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, planned: BatchPlan) -> ComparedTransform:
-    """Compare the transform on a sample. Raises BadInput where it is not row-local."""
+    """Compare the transform on a sample. Raises BadInput if it is not row-local."""
     from platform_defs.engine.job.keep_nothing import Nowhere
     from platform_defs.engine.job.row_local import ENOUGH, compare, sample
     from platform_defs.engine.job.transform import transform_file

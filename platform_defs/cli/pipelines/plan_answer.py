@@ -1,4 +1,4 @@
-"""What `tidegate plan` answers: for a person in sentences, for a program as JSON."""
+"""The answer of `tidegate plan`: for a person in sentences, for a program as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCKED = "the waiting partitions are read once an open transaction in the older
 
 @dataclass(frozen=True)
 class PlannedHalt:
-    """Why the pipeline is halted, or why its next run will halt it; `detail` as the ledger keeps it."""
+    """The reason why the pipeline is halted, or will be by its next run; `detail` as the ledger keeps it."""
 
     code: str
     reason: str
@@ -35,7 +35,7 @@ class PlannedHalt:
 
 @dataclass(frozen=True)
 class HeldBy:
-    """The run that is in progress; `run_id` is None for one that Dagster did not start."""
+    """The run that is in progress; `run_id` is None if Dagster did not start it."""
 
     run_id: str | None
 
@@ -63,7 +63,7 @@ class PlannedBatch:
 
 @dataclass(frozen=True)
 class AddedPartition:
-    """A partition that the ledger does not know yet, and where reading it will start."""
+    """A partition that the ledger does not know yet, and the offset at which reading will start."""
 
     partition: int
     next_offset: int
@@ -71,7 +71,7 @@ class AddedPartition:
 
 @dataclass(frozen=True)
 class DeadLetterLimit:
-    """Above which dead letters halt the pipeline."""
+    """The limit above which dead letters halt the pipeline."""
 
     share: float
     minimum: int
@@ -81,7 +81,7 @@ class DeadLetterLimit:
 
 @dataclass(frozen=True)
 class WrittenTable:
-    """A table, and how it is written."""
+    """A table, and the way it is written."""
 
     table: str
     disposition: str
@@ -90,8 +90,8 @@ class WrittenTable:
 
 @dataclass(frozen=True)
 class ComparedTransform:
-    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while it is not known;
-    `found` says why, or how much was compared.
+    """The comparison of the rows of the transform in `file` on a sample. `row_local` is None while unknown; `found` is
+    the reason, or how much was compared.
     """
 
     file: str
@@ -101,8 +101,8 @@ class ComparedTransform:
 
 @dataclass(frozen=True)
 class ChangedTransform:
-    """A transform that is not the one that made the rows of `batch_id`, the newest batch: `files` are its own file and
-    those that it imports from the project, one of which has changed. `next_batch` says what will happen.
+    """A transform that differs from the one that made the rows of `batch_id`, the newest batch. `files`: its own file
+    and its imports from the project, one of which has changed. `next_batch`: the consequence, as a sentence.
     """
 
     files: list[str]
@@ -121,7 +121,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class PlanAnswer:
-    """The answer. `batch`, `lag` and `left` are None where the pipeline is halted, or would be."""
+    """The answer. `batch`, `lag` and `left` are None if the pipeline is halted, or would be."""
 
     pipeline: str
     topic: str
@@ -143,13 +143,13 @@ class PlanAnswer:
     explanation: Explanation | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The document; `steps` and `spark` are in it where they were asked for."""
+        """Return the document, with `steps` and `spark` if they were requested."""
         document = asdict(self)
         return document | (document.pop("explanation") or {})
 
 
 def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
-    """The answer as far as the contract and the ledger give it."""
+    """Return the answer as far as the contract and the ledger provide it."""
     from platform_defs.engine.explain import dead_letter_limit, how
 
     limits, pending = contract.limits, status.pending
@@ -177,7 +177,7 @@ EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay makes 
 
 def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
     """Return how the transform differs from that of the newest batch. `newest`: its id and the digest of its transform,
-    as `Ledger.newest_transform` returns it. `digest`: of the transform now, empty without one.
+    as `Ledger.newest_transform` returns it. `digest`: of the current transform, empty without one.
     """
     if newest is None or newest[1] == digest:
         return None
@@ -187,7 +187,7 @@ def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[s
 
 
 def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
-    """The answer where the pipeline is halted, or its next run will halt it."""
+    """Return the answer if the pipeline is halted, or its next run will halt it."""
     coming = (
         f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to settle it: "
         f"{halt.command}"
@@ -197,7 +197,7 @@ def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
 
 
 def with_plan(answer: PlanAnswer, planned: BatchPlan) -> PlanAnswer:
-    """The answer with what a decided plan will read."""
+    """Return the answer with the ranges that a decided plan will read."""
     return replace(
         answer,
         batch=_batch(planned) if planned.ranges else None,
@@ -217,7 +217,7 @@ def _batch(planned: BatchPlan) -> PlannedBatch:
 
 
 def changed_sentence(changed: ChangedTransform) -> str:
-    """Name the file of a transform that has changed, and those of which one may have."""
+    """Return a sentence with the file of a transform that has changed, and its imports, one of which may have."""
     own, *imported = changed.files
     which = f"{own}, or a file that it imports ({', '.join(imported)})," if imported else own
     verb = {"changed": "has changed", "added": "was added", "removed": "was removed"}[changed.change]
@@ -225,7 +225,7 @@ def changed_sentence(changed: ChangedTransform) -> str:
 
 
 def sentence(answer: PlanAnswer) -> str:
-    """What the next run will do."""
+    """Return what the next run will do."""
     if (halt := answer.halt) is not None:
         halted = answer.state == "halted"
         when = "halted" if halted else "will halt on its next run"

@@ -1,4 +1,4 @@
-"""`tidegate prune`: removes what is no longer needed of the ledger's history."""
+"""`tidegate prune`: removes what is no longer needed from the ledger's history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate recut`: cut a batch whose offsets are fixed into smaller ones."""
+"""`tidegate recut`: split a batch whose offsets are fixed into smaller ones."""
 
 from __future__ import annotations
 

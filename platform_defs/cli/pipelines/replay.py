@@ -1,4 +1,4 @@
-"""`tidegate replay`: rebuild a pipeline's tables from the log, show the difference, and put them in place."""
+"""`tidegate replay`: rebuild a pipeline's tables from the log, show the difference, and swap them in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate presets`: the ways to produce, what each promises, and the options that keep it."""
+"""`tidegate presets`: the ways to produce, the promise of each, and the options that keep it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _print_one(preset: Preset) -> None:
 
 
 def _spelt(value: object) -> str | None:
-    """As librdkafka's documentation spells it."""
+    """Return the value as librdkafka's documentation writes it."""
     return None if value is None else str(value).lower()
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Vary(StrEnum):
-    """What can be varied (producing/sweeps.py)."""
+    """The options that can be varied (producing/sweeps.py)."""
 
     acks = "acks"
     linger = "linger"
@@ -160,7 +160,7 @@ def _sweep(vary: list[Vary], rounds: int, messages: int, docs: Path | None, outp
 
 
 def _print_sweeps(swept: list[Swept]) -> None:
-    """A table for each sweep, which fits into 80 columns."""
+    """Print a table for each sweep, which fits into 80 columns."""
     from platform_defs.producing.sweeps import VARIED
 
     heads = ["value", "load", "per second", "p50 ms", "p99 ms", "batch msgs", "batch bytes", "B/message", "ratio"]
@@ -178,7 +178,7 @@ def _print_sweeps(swept: list[Swept]) -> None:
 
 
 def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]) -> None:
-    """Write the row of a pair, or say why there is none."""
+    """Write the row of a pair, or report why there is none."""
     from platform_defs.operations.measuring.measure import Broken
     from platform_defs.operations.measuring.page import write
 
@@ -191,7 +191,7 @@ def _keep(one: Measured | Broken, docs: Path | None, show: Callable[[str], None]
 
 
 def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Preset]]]:
-    """Raises typer.BadParameter for a name that there is not, and where nothing is left to measure."""
+    """Return the pairs to measure. Raises typer.BadParameter for an unknown name, and if nothing is left to measure."""
     from platform_defs.operations.measuring.faults import FAULTS, pairs
     from platform_defs.producing.presets import PRESETS
 
@@ -206,7 +206,7 @@ def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Pre
 
 
 def _print(measured: list[Measured]) -> None:
-    """Two tables, each of which fits into 80 columns."""
+    """Print two tables, each of which fits into 80 columns."""
     heads = ["preset", "fault", "fired", "sent", "failed", "lost", "doubled", "reordered", "ghosts"]
     counts = [
         [
@@ -230,7 +230,7 @@ def _print(measured: list[Measured]) -> None:
 
 
 def _ratio(one: Measured, measured: list[Measured]) -> str | None:
-    """Its throughput against at_least_once's, without a fault."""
+    """Return its throughput relative to at_least_once's, without a fault."""
     plain = [other for other in measured if (other.preset, other.fault) == ("at_least_once", "none")]
     if one.fault != "none" or not plain:
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False)
 
-ONE_BAD_IN = 10_000  # where --count is given and neither --bad nor --bad-share
+ONE_BAD_IN = 10_000  # if --count is given and neither --bad nor --bad-share
 TICK = 0.05  # seconds between bursts of --rate
 BURST = 50_000  # messages between two lines of progress
 SHOWN_EVERY = 5.0  # seconds between two lines of progress, with --rate
@@ -114,7 +114,7 @@ def produce(
 
 @contextmanager
 def telling(kept: Callable[[], str]) -> Generator[None]:
-    """Say what is kept also where an error ends the command."""
+    """Report what is kept also if an error ends the command."""
     try:
         yield
     except BaseException:
@@ -125,7 +125,7 @@ def telling(kept: Callable[[], str]) -> Generator[None]:
 
 @dataclass(frozen=True)
 class _Amount:
-    """How many messages to send, how fast, and which share of them is bad."""
+    """The number of messages to send, their rate, and the share of bad ones."""
 
     total: int | None  # None: endless
     rate: float | None  # messages a second; None: as fast as Kafka takes them
@@ -136,7 +136,7 @@ class _Amount:
 def _amount(
     count: int | None, rate: float | None, seconds: float | None, bad: int | None, bad_share: float | None
 ) -> _Amount:
-    """What the options ask for. Raises typer.BadParameter where they contradict each other."""
+    """Return what the options request. Raises typer.BadParameter if they contradict each other."""
     total = count if count or rate else 1_000
     if bad is not None and bad_share is not None:
         raise typer.BadParameter("give either --bad or --bad-share, not both")
@@ -165,7 +165,7 @@ def _send(sending: "Sending", amount: _Amount, show: Callable[[str], None]) -> N
 
 
 def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callable[[str], None]) -> None:
-    """Send `rate` messages a second until the time or the messages are used up, or a signal asks to stop."""
+    """Send `rate` messages a second until the time is over, all messages are sent, or a signal stops it."""
     started, shown_at = time.monotonic(), 0.0
     with until_signal() as received:
         while not received and not sending.failed:
@@ -183,13 +183,13 @@ def _send_at_rate(sending: "Sending", amount: _Amount, rate: float, show: Callab
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent: the fields of `tidegate produce -o json`."""
+    """The fields of `tidegate produce -o json`."""
 
     pipeline: str
     topic: str
     preset: str
     partitioner: str
-    produced: int  # messages handed over: good, tombstones and bad
+    produced: int  # messages passed to the client: good, tombstones and bad
     delivered: int
     failed: Mapping[str, int]  # the name of librdkafka's code → messages
     unsent: int  # messages that are kept
@@ -197,7 +197,7 @@ class Sent:
     tombstones: int
     bad: Mapping[str, int]  # the reason of the dead letter to expect → messages
     partitions: Mapping[str, int]  # number → messages delivered
-    latency_ms: Mapping[str, float | None]  # p50, p99, max; None where nothing was delivered
+    latency_ms: Mapping[str, float | None]  # p50, p99, max; None if nothing was delivered
     seconds: float
     messages_per_second: int
 
@@ -225,7 +225,7 @@ def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
 
 
 def _report(sent: Sent, output: Output, kept: str) -> None:
-    """Print what was sent, and where the rest is `kept`. Raises typer.Exit where some of it was not acknowledged."""
+    """Print what was sent, and where the rest is `kept`. Raises typer.Exit if some of it was not acknowledged."""
     if output is Output.json:
         print_json(asdict(sent))
     else:

@@ -1,4 +1,4 @@
-"""What `tidegate produce` is asked to send with: --preset, --partitioner and --option over the contract's."""
+"""The settings with which `tidegate produce` sends: --preset, --partitioner and --option over the contract's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def chosen_for(
     options: Sequence[str],
     environment: Mapping[str, str],
 ) -> Chosen:
-    """The preset and options to send with. Raises typer.BadParameter, or BadInput where they contradict each other."""
+    """Return the preset and options to send with. Raises typer.BadParameter, or BadInput for a contradiction."""
     given = dict(_pair(text) for text in options)
     if partitioner is not None:
         given.update([_read("partitioner", partitioner)])

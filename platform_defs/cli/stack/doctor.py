@@ -1,4 +1,4 @@
-"""`tidegate doctor`: what is wrong with Kafka, Postgres and this machine, and what to do about it."""
+"""`tidegate doctor`: the problems with Kafka, Postgres and this machine, and their remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate rights`: what three database roles have to be granted."""
+"""`tidegate rights`: the privileges that three database roles need."""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""A contract as ODCS has it: the typed model over the YAML, and the mistakes seen without knowing what a key means."""
+"""A contract as ODCS has it: the typed model over the YAML, and the mistakes found without knowing a key's meaning."""
 
 import typing
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _WANTED = {  # by the first word of pydantic's type of error: bool_parsing, mode
 
 
 def read_document(path: Path, content: str | None = None, beside: Beside | None = None) -> Document:
-    """The whole file, or its `content`. Raises BadInput when it cannot be read, is not YAML, or is not ODCS v3."""
+    """Return the whole file, or its `content`. Raises BadInput if it cannot be read, is not YAML, or is not ODCS v3."""
     text = YamlText(path, content, beside)
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
     if tree is None:
@@ -44,7 +44,7 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
 
 
 def _type_mistake(kind: str, written: object) -> str:
-    """What is wrong with a value that ODCS does not take, by the kind of pydantic's error."""
+    """Return the mistake in a value that ODCS does not accept, by the kind of pydantic's error."""
     if kind == "string_type" and isinstance(written, bool | int | float):
         text = str(written).lower() if isinstance(written, bool) else str(written)
         return f"must be a string: put {text} in quotes"
@@ -53,7 +53,7 @@ def _type_mistake(kind: str, written: object) -> str:
 
 
 def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator[tuple[Place, str, list[str]]]:
-    """Keys that ODCS does not have: (where, the key, the keys known there). The package itself ignores most of them."""
+    """Yield keys that ODCS does not have: (place, key, keys known there). The package itself ignores most of them."""
     known = _annotations(model)
     for key, value in (as_mapping(node) or {}).items():
         if not isinstance(key, str) or key not in known:
@@ -64,7 +64,7 @@ def unknown_keys(node: object, model: type[BaseModel], place: Place) -> Iterator
 
 
 def _parts(value: object, place: Place) -> list[tuple[Place, object]]:
-    """A list's items, or the value itself."""
+    """Return a list's items, or the value itself."""
     items = as_list(value)
     return [(place, value)] if items is None else [((*place, position), item) for position, item in enumerate(items)]
 
@@ -76,7 +76,7 @@ def _annotations(model: type[BaseModel]) -> dict[str, Any]:
 
 @cache
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The one model that an annotation such as `list[SchemaObject] | None` leads to; None where a union has two."""
+    """Return the one model that an annotation such as `list[SchemaObject] | None` leads to; None if a union has two."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if typing.get_origin(annotation) in (typing.Union, UnionType, list):

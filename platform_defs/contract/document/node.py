@@ -1,4 +1,4 @@
-"""A place in a contract: what is written there, what is below it, and how to refuse it with file, line and field."""
+"""A place in a contract: its value, the places below it, and an error for it with file, line and field."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Place = tuple[str | int, ...]  # such as ("schema", 0, "properties", 3, "require
 
 
 def one_of(names: Iterable[str], wrong: str | None = None) -> str:
-    """What would be right: the name that `wrong` was probably meant to be, or all of them."""
+    """Return a hint: the name that `wrong` was probably meant to be, or all of them."""
     known = list(names)
     close = get_close_matches(wrong or "", known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"use one of: {', '.join(known)}"
 
 
 def shown(value: object) -> str:
-    """`value` as a sentence can hold it."""
+    """Return `value` in a form that fits into a sentence."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def as_mapping(value: object) -> dict[Any, Any] | None:
-    """`value` if YAML had a mapping there."""
+    """Return `value` if YAML had a mapping there, else None."""
     return cast("dict[Any, Any]", value) if isinstance(value, dict) else None
 
 
 def as_list(value: object) -> list[Any] | None:
-    """`value` if YAML had a list there."""
+    """Return `value` if YAML had a list there, else None."""
     return cast("list[Any]", value) if isinstance(value, list) else None
 
 
 @dataclass(frozen=True)
 class Node(Generic[T]):
-    """A cursor into a contract. `value` is the ODCS model's there, or plain YAML where ODCS leaves it open.
+    """A cursor into a contract. `value` is the ODCS model's there, or plain YAML if ODCS leaves it open.
 
     Each function that reads a part of a contract takes the part's node, and raises `node.refused(...)` for a mistake.
-    What does not depend on that part is still read, so that all mistakes are reported at once (`keeping_mistakes`).
+    Parts that do not depend on it are still read, so that all mistakes are reported at once (`keeping_mistakes`).
     """
 
     value: T
@@ -54,16 +54,16 @@ class Node(Generic[T]):
     place: Place = ()
 
     def child(self, key: str | int) -> Node[Any]:
-        """The part under a key, or at a position of a list. Its value is None where nothing is written."""
+        """Return the part under a key, or at a position of a list. Its value is None if nothing is written."""
         return Node(_below(self.value, key), self.text, (*self.place, key))
 
     def children(self, key: str) -> list[Node[Any]]:
-        """The items of the list under `key`: none where nothing is written."""
+        """Return the items of the list under `key`: none if nothing is written."""
         under = self.child(key)
         return [under.child(position) for position in range(len(under.value or ()))]
 
     def refused(self, message: str) -> BadInput:
-        """The error to raise for what is written here, or missing here."""
+        """Return the error to raise for the value here, or for its absence."""
         return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
 
     @contextmanager
@@ -80,7 +80,7 @@ class Node(Generic[T]):
             raise self.text.mistakes.pop()
 
     def raise_mistakes(self) -> None:
-        """Raise what was kept: the mistake, or SeveralMistakes. Two readers of one part may have found the same."""
+        """Raise the kept mistake, or SeveralMistakes. Two readers of one part may have found the same."""
         found = dict.fromkeys(one for error in self.text.mistakes for one in error.mistakes)
         if len(found) == 1:
             raise self.text.mistakes[0]
@@ -93,13 +93,15 @@ class Node(Generic[T]):
         return self.text.line(*self.place)
 
     def refuse_keys_outside(self, section: Section) -> None:
-        """Raise for a key that Tidegate neither reads nor shows: accepting it would promise what nothing holds to."""
+        """Raise BadInput for a key that Tidegate neither reads nor shows: accepting it would promise what nothing
+        enforces.
+        """
         for key in self.written_keys():
             if key not in section.known:
                 raise self.child(key).refused(f"{key} is not supported here: {section.instead(key)}")
 
     def written_keys(self) -> list[str]:
-        """The keys of this mapping, as the file has them."""
+        """Return the keys of this mapping, as the file has them."""
         return [str(key) for key in as_mapping(self._written()) or ()]
 
     def _written(self) -> Any:

@@ -1,4 +1,4 @@
-"""A part of a contract and the keys that it may have: what the tables of contract/keys/keys.py are made of."""
+"""A part of a contract and the keys that it may have, for the tables of contract/keys/keys.py."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ ELEMENT = (*ANY_PLACE, "businessName", "synonyms", "deprecated")
 
 @dataclass(frozen=True)
 class Key:
-    """One key. `default` says what holds without it: `required`, a value, or a sentence; empty where nothing does."""
+    """One key. `default` is the default: `required`, a value, or a sentence; empty if there is none."""
 
     name: str
     meaning: str
@@ -25,7 +25,7 @@ class Section:
     """A part of the file, and the keys that it may have."""
 
     title: str
-    path: str  # where it is: schema[physicalType: topic].properties[]
+    path: str  # such as schema[physicalType: topic].properties[]
     meaning: str
     keys: tuple[Key, ...]
     shown_only: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Section:
         return frozenset({*(key.name for key in self.keys), *self.shown_only})
 
     def instead(self, key: str) -> str:
-        """What to write instead of a key that is not known here."""
+        """Return what to write instead of a key that is not known here."""
         return self.hints.get(key, "Tidegate does not enforce it")
 
     def __getitem__(self, name: str) -> Key:

@@ -6,11 +6,13 @@ from typing import Any
 import yaml
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*(?:-[A-Za-z0-9_.]+)*")
-_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML 1.1 takes them for something else
+_WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}  # YAML 1.1 reads them as something else
 
 
 def yaml_scalar(value: Any) -> str:
-    """The value on one line, in a flow mapping too; a text in quotes unless every YAML reads it as that text."""
+    """Return the value on one line, in a flow mapping too; a text is quoted unless every YAML version reads it as that
+    text.
+    """
     if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
         return value
     written: str = yaml.safe_dump(

@@ -1,7 +1,7 @@
 """YAML 1.2 with the line of every key and item, parsed by libyaml: two hundred contracts take a second.
 
-PyYAML's own schema is YAML 1.1, in which `no` is false and `12:30` a number. Here plain scalars mean what YAML 1.2's
-core schema says: null, true, false, integers and floats; all else, dates too, is text.
+PyYAML's own schema is YAML 1.1, in which `no` is false and `12:30` a number. Here plain scalars have the meaning of
+YAML 1.2's core schema: null, true, false, integers and floats; all else, dates too, is text.
 """
 
 import re
@@ -59,16 +59,16 @@ for _name, _pattern, _first in _CORE_SCHEMA:
 
 
 class YamlText:
-    """A YAML file: `value` holds plain dicts, lists and scalars, `line` says where each part of it was written.
+    """A YAML file: `value` is plain dicts, lists and scalars, `line` returns the line of each part.
 
-    Raises BadInput, with file and line, when the file cannot be read or is not YAML. A key given twice is not YAML.
-    `text` is what the file holds, where it is read from elsewhere: from git, or from the ledger. `beside` then gives
-    the text of a file in its folder.
+    Raises BadInput, with file and line, if the file cannot be read or is not YAML. A duplicate key is not YAML. `text`:
+    the file's content, if it is read from elsewhere: from git, or from the ledger. `beside` then returns the text of a
+    file in its folder.
     """
 
     def __init__(self, path: Path, text: str | None = None, beside: Beside | None = None) -> None:
         self.path, self.beside = path, beside
-        self.mistakes: list[BadInput] = []  # that were found so far (`Node.keeping_mistakes`)
+        self.mistakes: list[BadInput] = []  # found so far (`Node.keeping_mistakes`)
         self._nodes = 0
         try:
             text = path.read_text(encoding="utf-8") if text is None else text
@@ -88,7 +88,7 @@ class YamlText:
             raise self._refused("holds an alias of itself") from wrong
 
     def line(self, *place: str | int) -> int:
-        """The line of `place`, counted from 1; of the nearest part of it that exists."""
+        """Return the line of `place`, counted from 1, or of the nearest part of it that exists."""
         node, line = self._root, 0
         for step in place:
             found = _part(node, step)
@@ -98,7 +98,7 @@ class YamlText:
         return line + 1
 
     def _refuse_depth(self, text: str) -> None:
-        """libyaml composes by recursion, and a hundred thousand brackets would end the process."""
+        """Raise BadInput for deep nesting: libyaml composes by recursion; 100,000 brackets would end the process."""
         depth = 0
         events: Iterator[yaml.Event] = _pyyaml.parse(text, Loader=_Loader)
         for event in events:
@@ -155,7 +155,7 @@ def _scalar(tag: str, text: str) -> str | int | float | bool | None:
 
 
 def _part(node: yaml.Node | None, step: str | int) -> tuple[int, yaml.Node] | None:
-    """The line and node of a mapping's key or a list's position."""
+    """Return the line and node of a mapping's key or a list's position."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if key.value == str(step):

@@ -1,1 +1,1 @@
-"""The keys of a contract, each with what it takes: for reading, for errors and for docs/reference."""
+"""The keys of a contract, with the values they accept: for reading, for errors and for docs/reference."""

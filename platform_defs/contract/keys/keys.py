@@ -1,4 +1,4 @@
-"""Every key of a contract: what it means, what may be written, and what holds where it is left out.
+"""Every key of a contract: its meaning, its values and its default.
 
 The reader and docs/reference/contract.md share these tables. The reader refuses each key that its section does not
 list (`Node.refuse_keys_outside`), takes the names and defaults of service levels, custom properties, options and
@@ -189,11 +189,11 @@ class TypeEntry:
     message: str  # the JSON that it is read from
     postgres: str
     options: tuple[str, ...]  # of OPTIONS
-    enum: bool  # whether it may have one
+    enum: bool  # True if it may have one
 
     @property
     def physical_needed(self) -> bool:
-        """True if logicalType alone does not say which type is meant."""
+        """True if logicalType alone does not decide the type."""
         return self.name not in self.logical
 
 

@@ -1,6 +1,7 @@
-"""The keys that say how a topic is kept: in a contract at its message, or in topics.yaml. See contract/keys/keys.py.
+"""The keys that declare how a topic is kept: in a contract at its message, or in topics.yaml. See
+contract/keys/keys.py.
 
-They decide nothing about rows: a contract that differs in them alone is the same contract to the ledger.
+They decide nothing about rows: to the ledger, contracts that differ in them alone are the same contract.
 """
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section

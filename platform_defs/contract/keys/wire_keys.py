@@ -1,4 +1,4 @@
-"""The keys that say how messages are read: the server's format and what goes with it. See contract/keys/keys.py."""
+"""The keys that decide how messages are read: the server's format and what goes with it. See contract/keys/keys.py."""
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
 

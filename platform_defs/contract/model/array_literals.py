@@ -1,6 +1,6 @@
 """Arrays as Postgres reads them from a text: {"a","b"}.
 
-https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted: Postgres takes that for each
+https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted: Postgres accepts that for each
 type, and no element is then mistaken for NULL.
 """
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def array_literal(texts: Iterable[str]) -> str:
-    """The array of these elements, each spelled as its own type is."""
+    """Return the array of these elements, each formatted as its own type."""
     return "{" + ",".join(map(_quoted, texts)) + "}"
 
 

@@ -1,7 +1,7 @@
-"""What of a pipeline is classified: its values are shown in no error, sample, log or command.
+"""The classified fields and columns of a pipeline: their values are shown in no error, sample, log or command.
 
-This is the one definition. A classification counts unless it is a word that says the opposite (`OPEN`): whoever writes
-`pii`, `secret` or a word of their own means that others should not read it.
+This is the one definition. A classification counts unless it is a word that means the opposite (`OPEN`): `pii`,
+`secret` or any other word means that others should not read the value.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -14,41 +14,41 @@ from platform_defs.contract.model.message_path import MessagePath
 
 OPEN = ("public", "open", "internal", "unclassified")
 _PLACES = ("_partition", "_offset", "_batch_id")
-HIDDEN = "(hidden)"  # stands where a classified value would
+HIDDEN = "(hidden)"  # in place of a classified value
 NOT_SHOWN = "may quote classified values, and is not shown"  # ends the sentence in place of a hidden text
 
 
 def is_classified(classification: str) -> bool:
-    """Return True if a field or column of this classification is one whose values are not shown."""
+    """Return True if values of fields or columns with this classification are not shown."""
     return classification.strip().casefold() not in ("", *OPEN)
 
 
 @dataclass(frozen=True)
 class Classified:
-    """What a contract says of its fields and, by the table's name, of its columns."""
+    """The classified fields of a contract and, by the table's name, its columns."""
 
     fields: frozenset[str]
     columns: frozenset[tuple[str, str]]  # table, column
-    others: frozenset[tuple[str, str]]  # the columns that are not
+    others: frozenset[tuple[str, str]]  # the columns that are not classified
 
     @property
     def any(self) -> bool:
-        """True if anything is: then no excerpt of a whole message, no key and no text that others made is shown."""
+        """True if anything is classified: then no excerpt of a message, no key and no text from others is shown."""
         return bool(self.fields or self.columns)
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the names of the fields, and schema.table.column of each column."""
+        """The names of the fields, and schema.table.column of each column."""
         return self.fields | {f"{table}.{column}" for table, column in self.columns}
 
     def hides(self, table: str, column: str) -> bool:
-        """Return True if values of the column are not shown. So are those of the message's key, and of columns that the
-        contract does not know, where anything is classified.
+        """Return True if values of the column are not shown. If anything is classified, the message's key and columns
+        that the contract does not know are not shown either.
         """
         return self.any and column not in _PLACES and (table, column) not in self.others
 
     def of_table(self, table: Table) -> frozenset[str]:
-        """The table's columns that are not shown; the message's key is one of them, where it has one."""
+        """Return the table's columns that are not shown, including the message's key if it has one."""
         return frozenset(name for name in (*(c.name for c in table.columns), "_key") if self.hides(table.name, name))
 
 
@@ -56,11 +56,12 @@ NOTHING = Classified(frozenset(), frozenset(), frozenset())
 
 
 def classified(contract: Contract) -> Classified:
-    """What is classified by its own word, or by where its values come from.
+    """Return what is classified by its own word, or by the origin of its values.
 
-    A field also where the column of its name is, or where one of the two values holds the other. A column also where
-    the field of its name is; where no field has its name, so that a transform makes it, if any field is, unless the
-    column itself is of an open classification. A column of an accumulate as the column that it sums up or groups by.
+    A field is classified also if the column of its name is, or if one of the two values contains the other. A column is
+    classified also if the field of its name is; if no field has its name, so that a transform makes it, it is
+    classified if any field is, unless the column itself has an open classification. A column of an accumulate table is
+    classified if the column that it sums up or groups by is.
     """
     fields = _fields(contract)
     columns = set[tuple[str, str]]()
@@ -102,7 +103,7 @@ def _own(item: Field | Column) -> bool:
 
 
 def _share(one: Field, other: Field) -> bool:
-    """Return True if the value of one holds that of the other, in any of the places where writers have them."""
+    """Return True if one value contains the other, in any of the places where writers have them."""
     return any(_within(a, b) for a in (one.path, *one.aliases) for b in (other.path, *other.aliases))
 
 

@@ -25,9 +25,9 @@ class ColumnType:
     name: str  # as a contract writes it in physicalType
     spark: str  # as DataType.simpleString() prints it
     postgres: str  # as format_type(atttypid, atttypmod) prints it
-    in_staging: str = ""  # the type of a staging table's column, where COPY cannot write `postgres`; publish casts it
-    precision: int = 0  # decimals: how many digits it has in all
-    scale: int = 0  # decimals: how many of them follow the point
+    in_staging: str = ""  # the type of a staging table's column, if COPY cannot write `postgres`; publish casts it
+    precision: int = 0  # decimals: number of digits in all
+    scale: int = 0  # decimals: number of digits after the point
     item: ColumnType | None = None  # arrays: the type of each element
 
     @property
@@ -47,22 +47,22 @@ class ColumnType:
 
     @property
     def arrow(self) -> pa.DataType:
-        """The type of an Arrow column. Its first call imports pyarrow, which commands that only read never need."""
+        """The type of an Arrow column. Its first use imports pyarrow, which commands that only read never need."""
         return _arrow(self)
 
     @property
     def staged_arrow(self) -> pa.DataType:
-        """The Arrow type that COPY gets. Arrays are staged as text: engine/task/array_texts.py spells them."""
+        """The Arrow type that COPY gets. Arrays are staged as text: engine/task/array_texts.py formats them."""
         return STRING.arrow if self.item else self.arrow
 
     @property
     def logical_types(self) -> tuple[str, ...]:
-        """The ODCS logicalTypes that a property of this type may be given."""
+        """The ODCS logicalTypes that a property of this type may have."""
         return _LOGICAL.get(self.kind, (self.name,))
 
     @property
     def digits(self) -> tuple[int, int] | None:
-        """How many digits always fit before and after the point; None for a type that is not an exact number."""
+        """The number of digits that always fit before and after the point; None if the type is no exact number."""
         if self.kind == "decimal":
             return self.precision - self.scale, self.scale
         return (18, 0) if self.kind == "integer" else None
@@ -96,12 +96,12 @@ ATTEMPT = ColumnType("attempt", "binary", "uuid")
 
 
 def kind_of(name: str) -> str:
-    """The name of a type without what is in brackets: decimal, array."""
+    """Return the name of a type without what is in brackets: decimal, array."""
     return re.split("[(<]", name, maxsplit=1)[0]
 
 
 def column_type(name: str) -> ColumnType:
-    """The type named `name`: one of FIXED, decimal(precision,scale), or array<type> of one of those.
+    """Return the type named `name`: one of FIXED, decimal(precision,scale), or array<type> of one of those.
 
     Raises BadInput for any other name, a decimal outside 1 <= precision <= 38, 0 <= scale <= precision, or an array
     of arrays or of json.
@@ -112,7 +112,7 @@ def column_type(name: str) -> ColumnType:
 
 
 def array_or_json(items: ColumnType) -> ColumnType:
-    """The type that takes arrays of such items: json where an array of them is no column."""
+    """Return the type for arrays of such items: json if no column can have that array."""
     return JSON if items.item or items == JSON else _array(items.name)
 
 

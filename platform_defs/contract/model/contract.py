@@ -1,6 +1,6 @@
-"""What a contract says, as data: the message's fields and rules, the tables, the limits.
+"""A contract as data: the message's fields and rules, the tables, the limits.
 
-`contract.odcs.load` reads it from an ODCS YAML file. Everything here is frozen, picklable (it travels to Spark's
+`contract.reader.odcs.load` reads it from an ODCS YAML file. Everything here is frozen, picklable (it travels to Spark's
 workers) and imports neither Spark nor a connection.
 """
 
@@ -37,7 +37,7 @@ OtherRecords = Literal["dead_letter", "skip"]
 
 
 def stem(path: Path) -> str:
-    """`transfers` of `bank/transfers.odcs.yaml`."""
+    """Return `transfers` for `bank/transfers.odcs.yaml`."""
     return path.name.removesuffix(SUFFIX)
 
 
@@ -67,17 +67,17 @@ class Field:
     classification: str = ""
     examples: tuple[Any, ...] = ()
     physical_path: MessagePath = ()  # empty: the key is the name
-    aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: where writers have it that know no `path`
+    aliases: tuple[MessagePath, ...] = ()  # Avro, Protobuf: its places in schemas without `path`
     number: int | None = None  # Protobuf: the field's number, which then decides instead of the name
-    path_numbers: tuple[int, ...] = ()  # Protobuf, for export alone: of the messages that lead to it, outermost first
-    source: str = ""  # what of the message itself it holds, such as timestamp or header:tenant; empty: of its value
-    unit: Unit | None = None  # JSON, of a timestamp: the message has so many of them since 1970, and no text
+    path_numbers: tuple[int, ...] = ()  # Protobuf export: numbers of the messages on the path, outermost first
+    source: str = ""  # the metadata that it has, such as timestamp or header:tenant; empty: the value
+    unit: Unit | None = None  # JSON, of a timestamp: the message has an integer in this unit since 1970, and no text
 
     @property
     def path(self) -> MessagePath:
         """The keys of JSON objects, or the names of nested records' fields, that lead to the value, outermost first.
 
-        A path of its own for each source: that of `header:tenant` is below that of `headers`.
+        Each source has a path of its own: `header:tenant` is below `headers`.
         """
         if self.header is not None:
             return ("\0metadata", "headers", self.header)
@@ -85,12 +85,12 @@ class Field:
 
     @property
     def header(self) -> str | None:
-        """The name of the header that the field holds; None for any other field."""
+        """The name of the header that the field is read from; None for any other field."""
         return self.source.removeprefix(HEADER) if self.source.startswith(HEADER) else None
 
     @property
     def place(self) -> str:
-        """The field in a sentence: its name, and where it is in the message if that is spelled differently."""
+        """The field in a sentence: its name, and its place in the message if that is written differently."""
         spelled = spell_path(self.path)
         if self.source:
             spelled = self.source if self.header is None else f"header {self.header}"
@@ -99,7 +99,7 @@ class Field:
 
 @dataclass(frozen=True)
 class BatchRule:
-    """A rule over a batch's rows, judged by Great Expectations before the batch is published."""
+    """A rule over a batch's rows, evaluated by Great Expectations before the batch is published."""
 
     name: str
     table: str
@@ -118,7 +118,7 @@ class Column:
     required: bool
     description: str = ""
     classification: str = ""
-    renamed_from: str = ""  # what the column was called before; empty where it was not renamed
+    renamed_from: str = ""  # its former name; empty if it was not renamed
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,8 @@ class Table:
 
     @property
     def definition(self) -> str:
-        """How the table is filled: where this changes, what it holds no longer fits. The same in whatever order the
-        contract lists columns.
+        """A text for the way the table is filled: if this changes, its contents no longer fit. It does not depend on
+        the order of the contract's columns.
         """
         if self.disposition != "accumulate":
             return self.disposition
@@ -169,19 +169,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a pipeline may do before it acts, waits or stops."""
+    """The thresholds at which a pipeline acts, waits or stops."""
 
     batch_messages: int = 1_000_000  # the most offsets that one batch reads
     lag_messages: int = 10_000  # the sensor starts a run once this many messages are unread ...
     lag_seconds: float = 30.0  # ... or when the oldest of them has waited this long
-    dead_letter_share: float = 0.5  # of the latest messages: above it, and from the count below on, the pipeline halts
+    dead_letter_share: float = 0.5  # of the latest messages: above it, and from the minimum on, the pipeline halts
     dead_letter_minimum: int = 1_000
     freshness_seconds: float = 3600.0
     retention_seconds: float = 30 * 86_400.0  # of the ledger's history (operations/runs/prune.py)
 
     @property
     def judged_messages(self) -> float:
-        """How many of the latest messages are judged: of so many, the minimum is just the share."""
+        """The number of latest messages that the limit applies to: of so many, the minimum is just the share."""
         return self.dead_letter_minimum / self.dead_letter_share
 
     @property
@@ -197,17 +197,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class WireFormat:
-    """How a message names the schema that it was written with, and which messages of the topic are meant."""
+    """The way a message names the schema that it was written with, and the messages of the topic that are read."""
 
     framing: Framing = "prefix"  # formats/framing.py
     subject: str = ""  # of the registry
     record: str = ""  # the full name of the Avro record or Protobuf message; empty: whichever it is
     key_format: KeyFormat = "text"
     other_records: OtherRecords = "dead_letter"
-    compatibility: str = ""  # what the registry is asked to hold new versions to
+    compatibility: str = ""  # the compatibility that the registry must enforce for new versions
     schema_file: str = ""  # beside the contract: the one schema of messages that name none
-    schema_text: str = ""  # what is in it
-    keys_subject: str = ""  # where a strategy names the subject after the record; otherwise it follows from `subject`
+    schema_text: str = ""  # its content
+    keys_subject: str = ""  # if a strategy names the subject after the record; else it follows from `subject`
 
     @property
     def framed(self) -> bool:
@@ -244,10 +244,10 @@ class Contract:
     tables: tuple[Table, ...]  # the row table (append or upsert) first, then its accumulates
     limits: Limits = field(default_factory=Limits)
     path: Path | None = None
-    evolution: Evolution = "manual"  # whether a run may apply a free change by itself (platform_defs/evolution/)
+    evolution: Evolution = "manual"  # additive: a run may apply a free change by itself (platform_defs/evolution/)
     wire: WireFormat = UNFRAMED
     publication: Publishing = "staged"  # what commits together: a batch, or each range of it (engine/direct.py)
-    # How the topic is kept: no part of what rows are, so that it makes no other contract.
+    # How the topic is kept: it does not affect rows, so it is no part of the contract's identity.
     topic_keys: TopicKeys = field(default=NO_KEYS, compare=False, repr=False)
     producing: Producing = field(default_factory=Producing, compare=False, repr=False)  # how it is written; the same
     owners: tuple[str, ...] = field(default=(), compare=False)  # e-mail addresses and team:NAME, as Dagster has them
@@ -255,7 +255,7 @@ class Contract:
 
     @property
     def transform_path(self) -> Path | None:
-        """Where the transform is, if the contract has one: beside its file. None for a contract without a file."""
+        """The path of the transform, if the contract has one: beside its file. None for a contract without a file."""
         return self.path and self.path.with_name(f"{stem(self.path)}.py")
 
     @property
@@ -269,13 +269,13 @@ class Contract:
 
     @property
     def reads_keys(self) -> bool:
-        """Return True if rows depend on the text of the key."""
+        """True if rows depend on the text of the key."""
         of_rows = any(item.source == "key" and item.type.kind == "string" for item in self.metadata_fields)
         return of_rows or self.row_table.disposition == "upsert"
 
     @property
     def subject_name_strategy(self) -> SubjectNameStrategy | None:
-        """The strategy that gives the subject of the values; None for a subject with a name of its own, and without a
+        """The strategy that yields the subject of the values; None for a subject with a name of its own, and without a
         registry.
         """
         named = ((one, subject_name(one, self.topic, self.wire.record)) for one in get_args(SubjectNameStrategy))
@@ -318,7 +318,7 @@ class Contract:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why one message of a block is not a row."""
+    """The reason why one message of a block is not a row."""
 
     index: int  # of the message in its block
     stage: Stage
@@ -329,7 +329,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What a check found in one batch. Stored with the batch, shown in Dagster."""
+    """The result of a check for one batch. Stored with the batch, shown in Dagster."""
 
     name: str
     table: str

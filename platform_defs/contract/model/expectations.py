@@ -1,9 +1,9 @@
-"""The expectations that a contract may name: all of Great Expectations' that look at the batch's rows alone.
+"""The expectations that a contract may name: all of Great Expectations' that read the batch's rows alone.
 
-What runs SQL of the contract's own would run it with the rights of the pipeline's role, so that whoever may change a
-contract could read or change every table: UnexpectedRowsExpectation, ExpectQueryResultsToMatchComparison. Neither is
-what counts another table (ExpectTableRowCountToEqualOtherTable). One that a later version brings is added here once
-somebody has looked at it.
+UnexpectedRowsExpectation and ExpectQueryResultsToMatchComparison are not among them: they would run SQL from the
+contract with the rights of the pipeline's role, so that a user who may change a contract could read or change every
+table. Nor is ExpectTableRowCountToEqualOtherTable, which counts another table. One from a later version is added here
+once it has been reviewed.
 """
 
 EXPECTATIONS = (

@@ -1,4 +1,4 @@
-r"""Where a field is in a message: `user.address.city`, as a field's physicalName spells it.
+r"""The path of a field in a message: `user.address.city`, as in a field's physicalName.
 
 Each part is a key of a JSON object, the outermost first. Any key can be written: a dot in a key is `\.`, a backslash
 is `\\`, and the empty key is `\e`. So `a\.b.c` is the key `c` of the object under the key `a.b`.
@@ -16,8 +16,8 @@ _ESCAPES = r"in a key, a dot is written \. and a backslash \\; the empty key is 
 
 
 def parse_path(text: str) -> MessagePath:
-    """The keys that `text` spells. Raises ValueError, saying what is wrong: an empty part, a lone backslash, too
-    many keys, a key that is too long.
+    """Parse the keys in `text`. Raises ValueError, with the mistake: an empty part, a lone backslash, too many keys, a
+    key that is too long.
     """
     keys, position = list[str](), 0
     if re.search("[\ud800-\udfff]", text):
@@ -44,5 +44,5 @@ def _within_limits(path: MessagePath) -> MessagePath:
 
 
 def spell_path(path: MessagePath) -> str:
-    """`path` as a physicalName: the inverse of `parse_path`."""
+    """Return `path` as a physicalName: the inverse of `parse_path`."""
     return ".".join(re.sub(r"([.\\])", r"\\\1", key) or r"\e" for key in path)

@@ -1,8 +1,7 @@
-"""Rules and types asked of one value, in plain Python: what a contract writes down is checked without Arrow.
+"""Rules and types checked for one value, in plain Python: a contract's values are checked without Arrow.
 
-The engine asks the same of whole columns (predicates.py); reading a contract must not cost a command the import of
-Arrow, and of pandas, which Arrow imports to look at a list. tests/unit/contract/test_one_value.py holds the two to each
-other.
+The engine checks the same for whole columns (predicates.py). Reading a contract must not cost a command the import of
+Arrow, and of pandas, which Arrow imports to convert a list. tests/unit/contract/test_one_value.py compares the two.
 """
 
 from datetime import date, datetime
@@ -22,7 +21,7 @@ _QUIET.log_errors = False
 
 
 def pattern_mistake(pattern: str) -> str | None:
-    """Why `pattern` is not a regular expression of RE2; None where it is one."""
+    """Return why `pattern` is not a regular expression of RE2; None if it is one."""
     for spelled in (pattern, anchored(pattern)):
         try:
             _engine.compile(spelled, _QUIET)
@@ -32,7 +31,7 @@ def pattern_mistake(pattern: str) -> str | None:
 
 
 def fits(value: str | bytes | int | float | bool | date | datetime | Decimal, of: ColumnType) -> bool:
-    """Return True if a column of the type can hold the value, which is of the type's Python class."""
+    """Return True if a column of the type can store the value, which has the type's Python class."""
     if isinstance(value, str):
         return _is_unicode(value)
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""What a row rule means: which values of an Arrow column break it."""
+"""The meaning of a row rule: which values of an Arrow column break it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow.compute
 from platform_defs.contract.model.contract import RowRule
 from platform_defs.contract.model.rule_words import anchored
 
-pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
+pc = cast("Any", pyarrow.compute)  # in its stubs, comparisons take arrays of unknown types
 
 
 def broken(rule: RowRule, column: pa.Array[Any]) -> pa.BooleanArray:
-    """True where a value breaks the rule, false elsewhere, never null.
+    """Return a column that is true at each value that breaks the rule, false elsewhere, never null.
 
     A pattern must match the whole value, as in JSON Schema with ^ and $ written out; its dialect is RE2's, in which
     `$` is the end of the text (Python's also matches before a last newline) and there are no look-arounds.
@@ -26,7 +26,7 @@ def broken(rule: RowRule, column: pa.Array[Any]) -> pa.BooleanArray:
 
 
 def _breaks(rule: RowRule, column: pa.Array[Any]) -> pa.BooleanArray:
-    """As `broken`, and null where the value is."""
+    """Return the same as `broken`, but null for a null value."""
     match rule.kind:
         case "enum":
             allowed = pc.is_in(column, value_set=pa.array(rule.argument, column.type))

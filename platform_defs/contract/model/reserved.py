@@ -1,8 +1,8 @@
 """Names that a contract cannot take, since Dagster, Postgres or Tidegate itself uses them for something else.
 
-What a name becomes, and so what it could collide with:
+The Dagster and Postgres names that a name becomes, with which it could collide:
 
-    id (the pipeline)   the check verify_<id>, which is an op of that name; where Dagster writes the topic, write_<id>
+    id (the pipeline)   the check verify_<id>, which is an op of that name; if Dagster writes the topic, write_<id>
     schema.table        the asset schema/table; in the op of all tables, the output schema__table
     a rule              an asset check of the table; in that op, the output schema__table_rule
     a topic             the asset kafka/<topic>, one for all the pipelines that read it
@@ -32,7 +32,7 @@ JOBS = (
     "writer_schemas",
     "check_topics",
 )  # jobs, schedules and sensors that serve all pipelines
-OP_PREFIXES = ("drain_", "verify_", "broken_")  # jobs and ops share one space of names
+OP_PREFIXES = ("drain_", "verify_", "broken_")  # jobs and ops share one namespace
 SCHEMAS = {
     "kafka": "the topics' assets are called kafka/<topic>",
     "tidegate": "the ledger is kept there",
@@ -51,7 +51,7 @@ CHECKS = (NOT_HALTED, MESSAGE_DECODES, ROW_IS_ACCEPTED, CONTRACT_LOADS)  # that 
 
 
 def pipeline_mistake(name: str) -> str | None:
-    """Why no pipeline can be called `name`; None where it can."""
+    """Return why no pipeline can be called `name`; None if it can."""
     if name in DAGSTER_WORDS:
         return f"{name!r} is a reserved word in Dagster; choose another id"
     if name in JOBS:
@@ -62,7 +62,7 @@ def pipeline_mistake(name: str) -> str | None:
 
 
 def table_mistake(name: str) -> str | None:
-    """Why no table can be called `name` (schema.table); None where it can."""
+    """Return why no table can be called `name` (schema.table); None if it can."""
     schema = name.partition(".")[0]
     if schema in SCHEMAS:
         return f"the schema {schema} is reserved: {SCHEMAS[schema]}; choose another schema"
@@ -74,7 +74,7 @@ def table_mistake(name: str) -> str | None:
 
 
 def column_mistake(name: str) -> str | None:
-    """Why no column can be called `name`; None where it can."""
+    """Return why no column can be called `name`; None if it can."""
     if name.startswith("_"):
         return f"{name!r}: names that begin with _ are reserved for Tidegate's own columns"
     if name in SYSTEM_COLUMNS:
@@ -83,12 +83,14 @@ def column_mistake(name: str) -> str | None:
 
 
 def rule_mistake(name: str) -> str | None:
-    """Why no batch rule can be called `name`; None where it can."""
+    """Return why no batch rule can be called `name`; None if it can."""
     return f"{name!r} is reserved for one of Tidegate's own checks; choose another name" if name in CHECKS else None
 
 
 def output_clash(contract: Contract) -> str | None:
-    """Two things of the contract that would be one output of its Dagster op, such as table a.b__c and table a__b.c."""
+    """Return a mistake for two things of the contract that would be one output of its Dagster op, such as table a.b__c
+    and table a__b.c.
+    """
     taken = dict[str, str]()
     for output, what in outputs(contract):
         if output in taken:
@@ -98,7 +100,7 @@ def output_clash(contract: Contract) -> str | None:
 
 
 def outputs(contract: Contract) -> Iterator[tuple[str, str]]:
-    """The output of a Dagster op that each table and check becomes, and what it is."""
+    """Yield the output of a Dagster op that each table and check becomes, with a description."""
     for table in contract.tables:
         yield _identifier(table.name), f"table {table.name}"
     yield from _checks(contract.row_table.name, (*CHECKS, *(rule.name for rule in contract.row_rules)))
@@ -112,5 +114,5 @@ def _checks(table: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _identifier(table: str) -> str:
-    """As Dagster makes it: AssetKey.to_python_identifier."""
+    """Return the name as Dagster makes it: AssetKey.to_python_identifier."""
     return table.replace(".", "__")

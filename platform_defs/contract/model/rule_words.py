@@ -1,4 +1,4 @@
-"""How a row rule reads in a sentence, and how its pattern is run."""
+"""The words for a row rule in a sentence, and the form in which its pattern runs."""
 
 from platform_defs.contract.model.contract import RowRule
 from platform_defs.errors.words import plural
@@ -15,12 +15,12 @@ _WANTED = {
 
 
 def anchored(pattern: str) -> str:
-    r"""`pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
+    r"""Return `pattern` as it is run: over the whole value. \z, because a `$` of the contract's own may be anything."""
     return rf"\A(?:{pattern})\z"
 
 
 def wanted(rule: RowRule) -> str:
-    """What the rule asks for, to follow "the contract requires": at least 0.01."""
+    """Return the rule's requirement, to follow "the contract requires": at least 0.01."""
     argument = rule.argument
     if rule.kind == "enum":
         argument = ", ".join(map(str, rule.argument))

@@ -1,6 +1,6 @@
-"""uuid, time and bytes as texts: what is one, and the one spelling that each value has in a row.
+"""uuid, time and bytes as texts: which texts are valid, and the one form that each value has in a row.
 
-The expressions are RE2's and Python's alike, so that whole columns and single values are judged by the same.
+The expressions are RE2's and Python's alike, so that the same ones check whole columns and single values.
 """
 
 import base64
@@ -14,12 +14,12 @@ _is_uuid, _is_time, _is_base64 = (re.compile(shape).fullmatch for shape in (UUID
 
 
 def plain_uuid(text: str) -> str | None:
-    """In lower case; None for what is none."""
+    """Return it in lower case; None for an invalid text."""
     return text.lower() if _is_uuid(text) else None
 
 
 def plain_time(text: str) -> str | None:
-    """Without a Z, and without zeros at the end of a fraction; None for what is no time of a day."""
+    """Return it without a Z, and without zeros at the end of a fraction; None for a text that is no time of a day."""
     if not _is_time(text):
         return None
     found = text.removesuffix("Z")
@@ -27,5 +27,5 @@ def plain_time(text: str) -> str | None:
 
 
 def plain_bytes(text: str) -> bytes | None:
-    """What base64 stands for, with padding and no bit to spare; None for what is none."""
+    """Decode base64, with padding and no bit to spare. None for an invalid text."""
     return base64.b64decode(text) if _is_base64(text) else None

@@ -1,4 +1,4 @@
-"""The columns that Tidegate adds to its tables: where each row came from, and the key of an upsert. In this one place.
+"""The columns that Tidegate adds to its tables: the origin of each row, and the key of an upsert. In this one place.
 
 Names that begin with an underscore are reserved for them, in messages and in tables (contract/model/reserved.py).
 """
@@ -8,7 +8,7 @@ from platform_defs.contract.model.contract import Contract, Table
 
 OwnColumn = tuple[str, ColumnType]
 
-# The message that a row came from. What a task knows; the batch is added at publish.
+# The message that a row came from, as known to a task; the batch is added at publish.
 PROVENANCE: tuple[OwnColumn, ...] = (("_partition", PARTITION), ("_offset", INTEGER))
 BATCH_ID: OwnColumn = ("_batch_id", INTEGER)
 KEY: OwnColumn = ("_key", STRING)  # upsert: the message key as text
@@ -17,23 +17,23 @@ ATTEMPT_ID: OwnColumn = ("_attempt", ATTEMPT)  # staged only: the task attempt t
 
 
 def decoded_columns(contract: Contract) -> tuple[OwnColumn, ...]:
-    """What a task adds to the message's fields."""
+    """Return the columns that a task adds to the message's fields."""
     return (KEY, DELETED, *PROVENANCE) if contract.row_table.disposition == "upsert" else PROVENANCE
 
 
 def staged_columns(contract: Contract) -> tuple[OwnColumn, ...]:
-    """What a staging table has besides the row table's columns."""
+    """Return the columns of a staging table besides those of the row table."""
     return (*decoded_columns(contract), ATTEMPT_ID)
 
 
 def copied_columns() -> tuple[OwnColumn, ...]:
-    """What a task that publishes directly writes besides the row table's columns."""
+    """Return the columns that a task which publishes directly writes besides those of the row table."""
     return (*PROVENANCE, BATCH_ID)
 
 
 def target_columns(table: Table) -> tuple[OwnColumn, ...]:
-    """What a target table has besides the contract's columns: nothing for an accumulate, whose rows have no one
-    origin.
+    """Return the columns of a target table besides those of the contract: none for an accumulate, whose rows have no
+    one origin.
     """
     if table.disposition == "accumulate":
         return ()

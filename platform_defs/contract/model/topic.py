@@ -1,4 +1,4 @@
-"""How a topic is kept, as a contract's message or topics.yaml says it: `TopicKeys`, and how they are read."""
+"""The settings of a topic, as declared at a contract's message or in topics.yaml: `TopicKeys`, and their reader."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _MOST = {"partitions": 2**31 - 1, "replicationFactor": 2**15 - 1}  # int32 and i
 
 @dataclass(frozen=True)
 class TopicKeys:
-    """What is written of a topic; None is not written. A config of None takes the topic's override away."""
+    """The declared keys of a topic; None is not declared. A config value of None removes the topic's override."""
 
     partitions: int | None = None
     replication_factor: int | None = None
@@ -28,7 +28,7 @@ class TopicKeys:
 
     @property
     def declared(self) -> bool:
-        """True if anything is written that a topic can differ from."""
+        """True if anything is declared that a topic can differ from."""
         return self.partitions is not None or self.replication_factor is not None or bool(self.config)
 
 
@@ -36,7 +36,7 @@ NO_KEYS = TopicKeys()
 
 
 def read_topic_keys(written: Mapping[str, Node[Any]]) -> TopicKeys:
-    """The keys, from the node of each value. Raises BadInput for one that cannot be meant."""
+    """Return the keys, from the node of each value. Raises BadInput for an impossible one."""
     config = written.get("config")
     return TopicKeys(
         partitions=_count("partitions", written),
@@ -61,7 +61,7 @@ def _is_name(text: str) -> bool:
 
 
 def checked_topic(node: Node[Any]) -> str:
-    """The name if Kafka takes it; BadInput otherwise."""
+    """Return the name if Kafka accepts it. Raises BadInput otherwise."""
     topic = node.value
     if not isinstance(topic, str) or not _is_name(topic):
         hint = f"{node.place[-1]} is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
@@ -70,7 +70,7 @@ def checked_topic(node: Node[Any]) -> str:
 
 
 def read_config(node: Node[Any]) -> dict[str, str | None]:
-    """Kafka's name → value, as Kafka spells it. Raises BadInput for what is no name or no single value."""
+    """Return Kafka's name → value, as Kafka formats it. Raises BadInput for an invalid name, or for no single value."""
     written = as_mapping(node.value)
     if written is None:
         raise node.refused(f"config is a mapping of Kafka's names, not {node.value!r}")
@@ -105,7 +105,7 @@ def _key_order(node: Node[Any] | None) -> KeyOrder | None:
 
 
 def _text(node: Node[Any]) -> str:
-    """The value as Kafka writes it: true, 604800000, 0.5, compact,delete."""
+    """Return the value as Kafka writes it: true, 604800000, 0.5, compact,delete."""
     items = as_list(node.value)
     if items is not None:
         return ",".join(_text(node.child(position)) for position in range(len(items)))

@@ -1,8 +1,8 @@
-"""The Python files that decide what a transform does: its own, and what it imports from the project, in turn.
+"""The Python files that decide what a transform does: its own, and those it imports from the project, in turn.
 
 Found by reading import statements, not by running them. Modules that are imported by a computed name, libraries, and
-Tidegate's own modules are not among them. They are read when the transform is imported: what a process runs is what its
-files were then.
+Tidegate's own modules are not among them. They are read when the transform is imported: a process runs the files as
+they were then.
 """
 
 import ast
@@ -18,17 +18,17 @@ _CATALOGUE = Path("assets/__init__.py")  # Tidegate's own, as are its two folder
 _TIDEGATES = {"platform_defs", "resources"}  # in the project's root only: a domain may have such a folder too
 _LIBRARIES = {"site-packages", "dist-packages"}  # wherever they are
 
-# CPython 3.11 counts the depth of a syntax tree for all threads together: where a finalizer lets another thread parse
+# CPython 3.11 counts the depth of a syntax tree for all threads together: if a finalizer lets another thread parse
 # in between, both fail with a SystemError (https://github.com/python/cpython/issues/106905).
 _parsing = Lock()
 
 
-# By file, of modules that stay imported: their content when they were first read, before which none was imported.
+# Of modules that stay imported, by file: the content when they were first read, before which none was imported.
 _first_read = dict[Path, bytes]()
 
 
 def transform_sources(contract: Contract) -> tuple[tuple[str, bytes], ...]:
-    """Path in the project and content of each file of the transform beside `contract`, sorted by path."""
+    """Return path in the project and content of each file of the transform beside `contract`, sorted by path."""
     assert contract.transform_path is not None  # noqa: S101  # it was read from a file
     path, root = contract.transform_path.resolve(), _root(contract.transform_path)
     found = dict[Path, bytes]()
@@ -56,7 +56,7 @@ def changed_source(pipeline: Pipeline) -> str | None:
 
 
 def _root(transform: Path) -> Path:
-    """The project's folder, above assets/<domain>/<name>.py."""
+    """Return the project's folder, above assets/<domain>/<name>.py."""
     return transform.resolve().parents[2] if len(transform.resolve().parents) > 2 else transform.resolve().parent
 
 
@@ -72,7 +72,7 @@ def _collect(path: Path, root: Path, found: dict[Path, bytes], imported: set[str
 
 
 def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]]:
-    """The modules that the source imports, and names in them that may be modules: `from a import b` is a and a.b."""
+    """Yield the modules that the source imports, and names in them that may be modules: a.b for `from a import b`."""
     try:
         with _parsing:
             tree = ast.parse(source)
@@ -88,13 +88,13 @@ def _imported(source: bytes, path: Path, root: Path) -> Iterator[tuple[str, ...]
 
 
 def _package(path: Path, root: Path, level: int) -> tuple[str, ...]:
-    """The package that a relative import of so many dots begins at; none for an absolute one."""
+    """Return the package that a relative import of so many dots begins at; none for an absolute one."""
     parts = path.parent.relative_to(root).parts
     return parts[: len(parts) - level + 1] if level else ()
 
 
 def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:
-    """The module's file, and those of the packages around it, where they are part of the project."""
+    """Yield the module's file, and those of the packages around it, if they are part of the project."""
     for depth in range(1, len(module) + 1):
         folder = root.joinpath(*module[:depth])
         for file in (folder / "__init__.py", folder.with_suffix(".py")):

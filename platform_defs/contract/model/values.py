@@ -1,4 +1,4 @@
-"""Values that a contract writes down (examples, enums, limits) as the Python values that a row would hold."""
+"""A contract's values (examples, enums, limits) as the Python values that a row would have."""
 
 import json
 import math
@@ -16,9 +16,9 @@ Value = Scalar | tuple[Scalar, ...]
 
 
 def contract_value(written: Any, of: ColumnType) -> Value:
-    """`written` as a value of the type: YAML's own, or a string for decimals, dates and timestamps.
+    """Return `written` as a value of the type: YAML's own, or a string for decimals, dates and timestamps.
 
-    Raises ValueError, its text saying what would be right.
+    Raises ValueError, whose text says what would be right.
     """
     if of.item:
         return _array(written, of.item)
@@ -119,7 +119,7 @@ def _bytes(written: Any) -> bytes:
 
 
 def _json(written: Any) -> str:
-    """The text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
+    """Return the text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
     try:
         return json.dumps(written, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError):

@@ -1,1 +1,1 @@
-"""From the file of a contract to its model."""
+"""Reads the file of a contract into its model."""

@@ -18,7 +18,9 @@ _COLUMN_ARGUMENTS = ("column", "column_A", "column_B", "column_list", "column_se
 def read_batch_rules(
     item: Node[SchemaObject], disposition: Disposition, table: str, columns: list[str]
 ) -> tuple[BatchRule, ...]:
-    """The rules under the table's `quality`. BadInput for a rule that cannot be judged, or not at this table."""
+    """Return the rules under the table's `quality`. Raises BadInput for a rule that cannot be evaluated, or not at this
+    table.
+    """
     entries = item.children("quality")
     if entries and disposition == "accumulate":
         raise entries[0].refused("batch rules judge the batch's rows: write them at the row table")
@@ -55,7 +57,7 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
 
 
 def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
-    """The expectation's name and its arguments."""
+    """Return the expectation's name and its arguments."""
     written = as_mapping(node.value)
     if written is None or set(written) - {"expectation", "arguments"} or "expectation" not in written:
         raise node.refused("implementation is {expectation: Expect..., arguments: {...}}")

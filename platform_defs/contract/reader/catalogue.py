@@ -40,7 +40,7 @@ class BrokenContract:
 
     path: Path
     error: BadInput
-    contract: Contract | None = None  # where the contract itself could be read
+    contract: Contract | None = None  # if the contract itself could be read
 
     @property
     def domain(self) -> str:
@@ -48,11 +48,11 @@ class BrokenContract:
 
     @property
     def name(self) -> str:
-        """The pipeline's name; where it could not be read, the folder and the file: `bank/transfers`."""
+        """The pipeline's name; if it could not be read, the folder and the file: `bank/transfers`."""
         return self.contract.pipeline if self.contract else f"{self.domain}/{stem(self.path)}"
 
     def is_called(self, name: str) -> bool:
-        """Return True if a user may mean this contract by the name: bank_transfers also where no id could be read."""
+        """Return True if a user may mean this contract by the name: bank_transfers also if no id could be read."""
         return name in (self.name, f"{self.domain}_{stem(self.path)}")
 
     def may_read(self, topic: str) -> bool:
@@ -76,14 +76,14 @@ class Contracts:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Every pipeline under a folder, by path, with its transform; and what cannot be one."""
+    """Every pipeline under a folder, by path, with its transform; and the contracts that cannot be one."""
 
     pipelines: tuple[Pipeline, ...]
     broken: tuple[BrokenContract, ...]
 
 
 def read_contracts(folder: Path = ASSETS) -> Contracts:
-    """The contracts of every domain. Of two that claim the same pipeline or table, neither is good."""
+    """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
     read, broken = list[Contract](), list[BrokenContract]()
     for path in _files(folder):
         try:
@@ -98,7 +98,7 @@ def read_contracts(folder: Path = ASSETS) -> Contracts:
 
 
 def find_all(folder: Path = ASSETS) -> Catalogue:
-    """The pipelines of every domain, their transforms imported."""
+    """Return the pipelines of every domain, their transforms imported."""
     found = read_contracts(folder)
     pipelines, broken = list[Pipeline](), list(found.broken)
     for contract in found.good:
@@ -110,12 +110,12 @@ def find_all(folder: Path = ASSETS) -> Catalogue:
 
 
 def find_pipelines(folder: Path = ASSETS) -> list[Pipeline]:
-    """The pipelines that can run."""
+    """Return the pipelines that can run."""
     return list(find_all(folder).pipelines)
 
 
 def find_contract(name: str, folder: Path = ASSETS) -> Contract:
-    """The contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
+    """Return the contract of the pipeline called `name`. Raises BadInput: its own mistake, or the names there are."""
     found = read_contracts(folder)
     for contract in found.good:
         if contract.pipeline == name:
@@ -127,7 +127,9 @@ def find_contract(name: str, folder: Path = ASSETS) -> Contract:
 
 
 def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
-    """The pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the transform."""
+    """Return the pipeline called `name`, with its transform. Raises BadInput as find_contract does, or for the
+    transform.
+    """
     return with_transform(find_contract(name, folder))
 
 
@@ -142,7 +144,7 @@ def load_pipeline(contract: Contract) -> Pipeline:
 
 
 def with_transform(contract: Contract) -> Pipeline:
-    """The pipeline of `contract`. Raises BadInput for a transform that cannot be used, or is missing and needed."""
+    """Return the pipeline of `contract`. Raises BadInput for a transform that is unusable, or missing and needed."""
     beside = contract.transform_path
     if beside is None or not beside.exists():
         check_fits_without_transform(contract)
@@ -167,7 +169,7 @@ def with_transform(contract: Contract) -> Pipeline:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Every file that was meant as a contract, wherever it is: one that nothing reads would not be missed."""
+    """Return every file that was meant as a contract, in any folder: one that nothing reads would go unnoticed."""
     return sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}"))
 
 
@@ -182,14 +184,14 @@ def _contract(path: Path, folder: Path) -> Contract:
 
 
 def _as_bad_input(error: Exception, path: Path) -> BadInput:
-    """An error that was not foreseen, as one that names the file."""
+    """Return an unexpected error as one that names the file."""
     if isinstance(error, BadInput):
         return error
     return BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
 
 
 def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
-    """Contracts that claim the same pipeline or table: the files do not say which of them is meant."""
+    """Return contracts that claim the same pipeline or table: the files do not decide which one is meant."""
     claims: dict[tuple[str, str], list[Contract]] = defaultdict(list)
     for contract in contracts:
         claims["pipeline", contract.pipeline].append(contract)
@@ -219,7 +221,7 @@ def _path(contract: Contract) -> Path:
 
 
 def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
-    """The function `transform` of the file, imported as `assets.<domain>.<name>`."""
+    """Return the function `transform` of the file, imported as `assets.<domain>.<name>`."""
     name = path.stem
     if not re.fullmatch(r"[A-Za-z_]\w*", name):
         raise BadInput(f"{name!r} is not a Python module name; rename the contract and its transform", file=str(path))
@@ -241,7 +243,8 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
 
 class _Compiled(SourceFileLoader):
     """Compiles the file as it is now. Python finds cached bytecode by the second of the file's last change and its
-    size, so an older text's could run under the digest of this one. Modules that the file imports are still found so.
+    size, so bytecode of an older text could run under the digest of this one. Modules that the file imports still use
+    the cache.
     """
 
     def get_code(self, fullname: str) -> CodeType:
@@ -251,7 +254,9 @@ class _Compiled(SourceFileLoader):
 
 @contextmanager
 def _named(name: str, module: ModuleType) -> Generator[None]:
-    """While it is imported, a module is found under its name: dataclasses ask. Not longer: workers get it by value."""
+    """Register the module under its name while it is imported: dataclasses look it up. Not longer: workers get it by
+    value.
+    """
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
@@ -263,7 +268,7 @@ def _named(name: str, module: ModuleType) -> Generator[None]:
 
 
 def _unforeseen(error: BaseException, path: Path) -> BadInput:
-    """The sentence about an error of a user's own code, whose text may itself raise, or hold what no UTF-8 can."""
+    """Return the error for an exception of a user's own code, whose text may itself raise, or be invalid UTF-8."""
     try:
         text = str(error).encode("utf-8", "backslashreplace").decode()
     except Exception:  # noqa: BLE001  # __str__ is a user's, too
@@ -272,7 +277,7 @@ def _unforeseen(error: BaseException, path: Path) -> BadInput:
 
 
 def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
-    """`found` if it can be called with one DataFrame."""
+    """Return `found` if it can be called with one DataFrame."""
     wanted = "transform(messages: DataFrame) -> DataFrame"
     if not callable(found):
         raise BadInput(f"has no function {wanted}", file=str(path), field="transform")
@@ -280,7 +285,7 @@ def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
         inspect.signature(found).bind(None)
     except TypeError as error:
         raise BadInput(f"transform takes one argument, {wanted}: {error}", file=str(path), field="transform") from error
-    except ValueError:  # written in C: it has no signature to look at
+    except ValueError:  # written in C: it has no signature
         pass
     except Exception as error:  # a callable of a user's own class
         raise _unforeseen(error, path) from error
@@ -288,7 +293,7 @@ def _checked(found: object, path: Path) -> Callable[[DataFrame], DataFrame]:
 
 
 def _line_in(error: BaseException, path: Path) -> int | None:
-    """The line of the file at which it raised."""
+    """Return the line of the file at which it raised."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]

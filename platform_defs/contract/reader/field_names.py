@@ -1,4 +1,4 @@
-"""Where a field is in a message, besides its name: the path of its key, other names, and Protobuf's number."""
+"""The place of a field in a message, besides its name: the path of its key, other names, and Protobuf's number."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,8 +15,8 @@ _HIGHEST, _RESERVED = 2**29 - 1, range(19_000, 20_000)  # https://protobuf.dev/p
 def read_names(
     item: Node[SchemaProperty], kind: Format, given: Mapping[str, Node[Any]]
 ) -> tuple[tuple[MessagePath, ...], int | None, tuple[int, ...]]:
-    """Return a field's aliases, its number, and those on its path, from its custom properties. Raises BadInput where
-    the format has no such thing.
+    """Return a field's aliases, its number, and the numbers on its path, from its custom properties. Raises BadInput if
+    the format does not have these.
     """
     if "aliases" in given and kind == "json":
         raise given["aliases"].refused("aliases are for avro and protobuf: a JSON message has the field's own key")
@@ -29,7 +29,7 @@ def read_names(
 
 
 def path_at(node: Node[Any]) -> MessagePath:
-    """The path that is spelled there; empty where nothing is written."""
+    """Return the path that is written there; empty if nothing is written."""
     if node.value is None:
         return ()
     if not isinstance(node.value, str):
@@ -41,7 +41,7 @@ def path_at(node: Node[Any]) -> MessagePath:
 
 
 def refuse_shared(item: Node[SchemaProperty], found: Field, others: Iterable[Field]) -> None:
-    """Raise where another field has one of `found`'s names, or its number in the same message."""
+    """Raise BadInput if another field has one of `found`'s names, or its number in the same message."""
     for other in others:
         for path in {found.path, *found.aliases} & {other.path, *other.aliases}:
             raise item.refused(f"{found.name} and {other.name} have the same name in the message, {spell_path(path)}")
@@ -59,13 +59,13 @@ def _aliases(node: Node[Any]) -> tuple[MessagePath, ...]:
 
 
 def _numbers(item: Field) -> dict[MessagePath, int]:
-    """What the field says of numbers: its own, and those of the messages on its path."""
+    """Return the numbers that the field declares: its own, and those of the messages on its path."""
     own = {} if item.number is None else {item.path: item.number}
     return own | {item.path[:depth]: number for depth, number in enumerate(item.path_numbers, 1)}
 
 
 def _number_mistake(some: dict[MessagePath, int], others: dict[MessagePath, int]) -> str | None:
-    """A field with two numbers, or two fields of a message with one."""
+    """Return a mistake for a field with two numbers, or two fields of a message with one."""
     for path, number in some.items():
         if others.get(path, number) != number:
             return f"give {spell_path(path)} different numbers: {number} and {others[path]}"

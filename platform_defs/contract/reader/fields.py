@@ -19,7 +19,9 @@ from platform_defs.contract.reader.sources import read_source
 
 
 def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
-    """The fields in their order. BadInput for none, for a mistake in one, or for two that cannot both be read."""
+    """Return the fields in their order. Raises BadInput for none, for a mistake in one, or for two that cannot both be
+    read.
+    """
     fields = dict[str, Field]()
     for item in message.children("properties"):
         with item.keeping_mistakes():
@@ -34,7 +36,7 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
 
 
 def _refuse_clash(item: Node[SchemaProperty], found: Field, fields: Iterable[Field]) -> None:
-    """Raise for a field that reads what another one reads as well."""
+    """Raise BadInput for a field that reads the same as another one."""
     others = [other for other in fields if bool(other.source) == bool(found.source)]
     if found.source:
         if same := next((one for one in others if one.source == found.source), None):
@@ -46,7 +48,7 @@ def _refuse_clash(item: Node[SchemaProperty], found: Field, fields: Iterable[Fie
 
 
 def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
-    """A message's `deviceId` as the name of a field: the name is the column's, the key is written beside it."""
+    """Raise BadInput for a message's `deviceId` as a field's name: the name is the column's, the key is separate."""
     name = item.value.name or ""
     suggested = snake_case(name)
     if suggested in (None, name):
@@ -83,7 +85,7 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
 
 
 def _unit(of: ColumnType, kind: Format, given: Mapping[str, Node[Any]]) -> Unit | None:
-    """The unit of a timestamp that the message has as an integer; None where it has a text."""
+    """Return the unit of a timestamp that is an integer in the message; None if it is a text."""
     if "unit" not in given:
         return None
     node = given["unit"]
@@ -99,7 +101,9 @@ def _unit(of: ColumnType, kind: Format, given: Mapping[str, Node[Any]]) -> Unit 
 
 
 def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:
-    """Two fields that read the same key; or a path through a value that another field reads as something else."""
+    """Return a mistake for two fields that read the same key, or a path through a value that another field reads as
+    something else.
+    """
     for other in others:
         if found.path == other.path:
             return f"{found.name} and {other.name} read the same key of the message, {spell_path(found.path)}"

@@ -1,4 +1,4 @@
-"""What a contract says about the pipeline as a whole: its limits and service levels."""
+"""The settings of a contract for the pipeline as a whole: its limits and service levels."""
 
 from collections.abc import Sequence
 from typing import Any, cast, get_args
@@ -20,7 +20,9 @@ _UNITS = {"s": 1, "second": 1, "m": 60, "minute": 60, "h": 3600, "hour": 3600, "
 
 
 def read_limits(document: Document) -> Limits:
-    """The limits, from customProperties and slaProperties. BadInput for an unknown one, or one out of range."""
+    """Return the limits, from customProperties and slaProperties. Raises BadInput for an unknown one, or one out of
+    range.
+    """
     custom = custom_values(document, PIPELINE_PROPERTIES)
     found = {LIMITS[name][0]: _limit(name, node) for name, node in custom.items() if name in LIMITS}
     for item in document.children("slaProperties"):
@@ -43,17 +45,17 @@ def refuse_removed(document: Document) -> None:
 
 
 def read_evolution(document: Document) -> Evolution:
-    """The custom property `evolution`; manual where it is left out."""
+    """Return the custom property `evolution`; manual by default."""
     return cast("Evolution", _chosen(document, "evolution", get_args(Evolution), "manual"))
 
 
 def read_publication(document: Document) -> Publishing:
-    """The custom property `publication`; staged where it is left out."""
+    """Return the custom property `publication`; staged by default."""
     return cast("Publishing", _chosen(document, "publication", get_args(Publishing), "staged"))
 
 
 def _chosen(document: Document, name: str, choices: Sequence[str], otherwise: str) -> str:
-    """The custom property of this name, which is one of `choices`; `otherwise` where it is left out."""
+    """Return the custom property of this name, which is one of `choices`; `otherwise` by default."""
     node = custom_values(document, PIPELINE_PROPERTIES).get(name)
     if node is None:
         return otherwise

@@ -1,4 +1,4 @@
-"""What every named thing of a contract has in common: a name that Postgres takes, a type, custom properties."""
+"""The parts that every named thing of a contract has: a name that Postgres accepts, a type, custom properties."""
 
 import re
 from collections.abc import Container
@@ -26,7 +26,7 @@ _PHYSICAL_TYPE_NEEDED = {
     "column: keep it in a column of physicalType: json",
     "map": "is not one column: keep it in a column of physicalType: json",
 }
-_TYPES = (*FIXED, "decimal(18,2)")  # to guess from
+_TYPES = (*FIXED, "decimal(18,2)")  # to suggest from
 _POSTGRES_NAMES = {of.postgres: of.name for of in FIXED.values()} | {
     "int8": "integer",
     "bool": "boolean",
@@ -47,7 +47,7 @@ _MEANT = {  # types of Postgres that a column cannot have, and what to write
 
 
 def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
-    """The name if Postgres takes it unquoted and whole; BadInput otherwise. `qualified`: schema.table."""
+    """Return the name if Postgres accepts it unquoted and whole; else raise BadInput. `qualified`: schema.table."""
     shape = rf"{_NAME}\.{_NAME}" if qualified else _NAME
     if not name.value:
         raise name.refused(f"{name.place[-1]} is missing")
@@ -59,7 +59,7 @@ def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
 
 
 def column_name(item: Node[SchemaProperty], taken: Container[str]) -> str:
-    """The property's name, checked, not reserved, not yet taken."""
+    """Return the property's name, checked, not reserved, not yet taken."""
     node = item.child("name")
     name = checked_name(node)
     if wrong := column_mistake(name):
@@ -70,13 +70,15 @@ def column_name(item: Node[SchemaProperty], taken: Container[str]) -> str:
 
 
 def snake_case(name: str) -> str | None:
-    """The column that a key such as `deviceId` or `user.address` suggests; None where it suggests none."""
+    """Return the column that a key such as `deviceId` or `user.address` suggests; None if it suggests none."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|[^A-Za-z0-9]+", "_", name).strip("_").lower()
     return words if re.fullmatch(_NAME, words) and len(words) <= _LONGEST else None
 
 
 def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
-    """physicalType if given, else logicalType; BadInput for an unknown type, or two that disagree."""
+    """Return the type of physicalType, or else of logicalType. Raises BadInput for an unknown type, or two that
+    disagree.
+    """
     if item.value.items is not None:
         return _array_of(item)
     node = item.child("logicalType" if item.value.physicalType is None else "physicalType")
@@ -98,12 +100,12 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
 
 
 def _own_name(written: str) -> str:
-    """The contract's name of a type that is written as Postgres names it."""
+    """Return the contract's name of a type that is written as Postgres names it."""
     return _POSTGRES_NAMES.get(written) or re.sub(r"^numeric\(", "decimal(", written)
 
 
 def _meant(written: str) -> str | None:
-    """The error for a type of Postgres, with the contract's type to write; None for any other type."""
+    """Return the error for a type of Postgres, with the contract's type to write; None for any other type."""
     name, _, argument = written.lower().removesuffix(")").partition("(")
     if name not in _MEANT or (argument and name in ("decimal", "numeric")):
         return None
@@ -116,7 +118,7 @@ def _with_guess(wrong: str, written: str) -> str:
 
 
 def _array_of(item: Node[SchemaProperty]) -> ColumnType:
-    """The type of a property with items."""
+    """Return the type of a property with items."""
     items, given = item.child("items"), item.value
     if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
         raise items.refused("items belong to logicalType: array")
@@ -138,7 +140,9 @@ def _array_type(items: Node[SchemaProperty]) -> ColumnType:
 
 
 def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:
-    """The owner's customProperties by name: the node of each value. BadInput for an unknown one, or one given twice."""
+    """Return the owner's customProperties by name: the node of each value. Raises BadInput for an unknown or duplicate
+    one.
+    """
     found = dict[str, Node[Any]]()
     for item in owner.children("customProperties"):
         item.refuse_keys_outside(CUSTOM_ENTRY)

@@ -1,6 +1,6 @@
 """From `<name>.odcs.yaml` (Open Data Contract Standard v3) to a `Contract`; a mistake names file, line and field.
 
-contract/keys/keys.py says which of ODCS' keys are read, what each means and what holds without it. The standard:
+contract/keys/keys.py lists the ODCS keys that are read, with meaning and default. The standard:
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
@@ -29,9 +29,9 @@ from platform_defs.errors import BadInput
 
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:
-    """The contract in the file, or in `content`, which is read in its place; a schema file by `beside` then. Raises
-    BadInput with file, line and field of a mistake, or SeveralMistakes. `accepted`: the ledger has it from an earlier
-    version of Tidegate, so rules for new files do not apply.
+    """Return the contract in the file, or in `content`, which is read in its place; `beside` then reads a schema file.
+    Raises BadInput with file, line and field of a mistake, or SeveralMistakes. `accepted`: the ledger has it from an
+    earlier version of Tidegate, so rules for new files do not apply.
     """
     document = read_document(path, content, beside)
     contract: Contract | None = None
@@ -110,7 +110,9 @@ def check_fits_without_transform(contract: Contract) -> None:
 
 
 def refused(contract: Contract, message: str, key: str, table: str | None = None) -> BadInput:
-    """The error for a key of the contract, or of one of its tables: for what is seen beside other files only."""
+    """Return the error for a key of the contract, or of one of its tables: for mistakes that show only beside other
+    files.
+    """
     if contract.path is None:
         return BadInput(message, field=f"{table}.{key}" if table else key)
     document = read_document(contract.path)
@@ -119,7 +121,7 @@ def refused(contract: Contract, message: str, key: str, table: str | None = None
 
 
 def _column_refused(contract: Contract, column: str, message: str) -> BadInput:
-    """The error for a column of the row table, at its line of the file where there is one."""
+    """Return the error for a column of the row table, at its line of the file if there is one."""
     table = contract.row_table.name
     for item in read_document(contract.path).children("schema") if contract.path else ():
         for one in item.children("properties") if item.value.physicalName == table else ():
@@ -129,7 +131,7 @@ def _column_refused(contract: Contract, column: str, message: str) -> BadInput:
 
 
 def _objects(document: Document) -> tuple[Node[SchemaObject], list[Node[SchemaObject]]]:
-    """The message and the tables."""
+    """Return the message and the tables."""
     found: dict[str, list[Node[SchemaObject]]] = {"topic": [], "table": []}
     for item in document.children("schema"):
         kind = item.child("physicalType")
@@ -150,7 +152,7 @@ def _pipeline(node: Node[str]) -> str:
 
 
 def _refuse_duplicates(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
-    """Tables and rules have names of their own: they identify Dagster's assets and checks."""
+    """Raise BadInput unless tables and rules have unique names, which identify Dagster's assets and checks."""
     names, rules = set[str](), {rule.name for rule in contract.row_rules}
     for item in tables:
         table = item.child("physicalName")

@@ -1,4 +1,4 @@
-"""Who owns a pipeline, from ODCS' `team`: a name and members, or a list of members."""
+"""The owners of a pipeline, from ODCS' `team`: a name and members, or a list of members."""
 
 import re
 
@@ -6,7 +6,7 @@ from open_data_contract_standard.model import Team
 
 from platform_defs.contract.document.document import Document
 
-_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")  # Dagster takes no others
+_EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")  # Dagster accepts no others
 
 
 def read_owners(document: Document) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a contract says of its topic's producers: a preset (`producer`), and options besides (`producerOptions`)."""
+"""The producers of a contract's topic: a preset (`producer`), and options besides (`producerOptions`)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,8 +12,8 @@ from platform_defs.producing.values import read_option
 
 
 def read_producing(written: Mapping[str, Node[Any]]) -> Producing:
-    """From the node of each value. Raises BadInput, at its line, for a preset, option or value that there is not, and
-    in librdkafka's words for options that contradict each other.
+    """Read it from the node of each value. Raises BadInput, at its line, for an unknown preset, option or value, and
+    with librdkafka's message for options that contradict each other.
     """
     node = written.get("producer")
     preset = _preset(node) if node else Producing().preset
@@ -51,6 +51,6 @@ def _options(node: Node[Any]) -> dict[str, Value]:
 
 
 def _at(node: Node[Any], option: str) -> Node[Any]:
-    """Where the option is written, or the mapping, where only the preset has it."""
+    """Return the node of the option, or of the mapping if only the preset has it."""
     written = as_mapping(node.value) or {}
     return next((node.child(key) for key in written if own_name(str(key)) == option and option in OPTIONS), node)

@@ -1,4 +1,4 @@
-"""Which contracts may be published directly: each range by the task that reads it (engine/direct.py)."""
+"""The contracts that may be published directly: each range by the task that reads it (engine/direct.py)."""
 
 from open_data_contract_standard.model import SchemaObject
 
@@ -9,8 +9,8 @@ STAGED = "or leave publication out: then the batch is staged first"
 
 
 def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
-    """Raise BadInput where the contract says publication: direct and has what only a staged batch carries. A transform
-    is refused where it is found (contract/reader/catalogue.py).
+    """Raise BadInput if the contract has publication: direct and anything that only a staged batch supports. A
+    transform is refused in contract/reader/catalogue.py.
     """
     if contract.publication != "direct":
         return

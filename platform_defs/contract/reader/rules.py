@@ -26,7 +26,9 @@ _TYPES = {kind_of(entry.name): entry for entry in TYPES}
 
 
 def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
-    """The rules of `item`: required, enum, then its logicalTypeOptions. Raises BadInput for one that cannot hold."""
+    """Return the rules of `item`: required, enum, then its logicalTypeOptions. Raises BadInput for one that no value
+    can keep.
+    """
     name, entries = item.value.name or "", item.children("quality")
     rules = [_rule(name, "required", None)] if item.value.required else []
     rules += [_enum(entry, name, of) for entry in entries]
@@ -40,7 +42,9 @@ def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
 
 
 def examples_of(item: Node[SchemaProperty], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
-    """The field's examples as values of its type. BadInput for one of another type, or that breaks a rule."""
+    """Return the field's examples as values of its type. Raises BadInput for one of another type, or that breaks a
+    rule.
+    """
     return _values_that_keep(item.child("examples"), of, rules)
 
 
@@ -114,7 +118,7 @@ def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None
 
 
 def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
-    """The listed values, each of the type and keeping every rule."""
+    """Return the listed values, each of the type and keeping every rule."""
     nodes = [listed.child(position) for position in range(len(listed.value or ()))]
     return tuple(_value_that_keeps(node, of, rules) for node in nodes)
 

@@ -13,7 +13,7 @@ from platform_defs.contract.model.contract import HEADER
 
 @dataclass(frozen=True)
 class Source:
-    """What a field may hold. `kinds`: of its types."""
+    """A source of a field's values. `kinds`: the types that the field may have."""
 
     kinds: tuple[str, ...]
     meaning: str

@@ -20,8 +20,8 @@ _FUNCTIONS = ("sum", "count", "min", "max")
 
 
 def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[Table, ...]:
-    """The tables, the row table first. BadInput for none or several row tables, or an aggregate that is not exact. With
-    mistakes that were kept, the tables are not compared with each other.
+    """Return the tables, the row table first. Raises BadInput for none or several row tables, or an aggregate that is
+    not exact. After mistakes that were kept, the tables are not compared with each other.
     """
     tables = list[Table]()
     for item in objects:
@@ -41,7 +41,7 @@ def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[T
 
 def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaObject]]) -> None:
     """Raise BadInput for a required aggregate that is NULL for a group whose rows have no value. Postgres refuses such
-    a group, and it depends on where batches are cut whether a batch has one.
+    a group, and whether a batch has one depends on where batches are cut.
     """
     optional = {column.name for column in tables[0].columns if not column.required}
     nodes = {item.child("physicalName").value: item for item in objects}
@@ -120,7 +120,7 @@ def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
 
 
 def _former_name(item: Node[SchemaProperty], name: str) -> str:
-    """What the column was called before; empty where nothing is written."""
+    """Return the column's former name; empty if nothing is written."""
     node = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
     if node is None:
         return ""
@@ -130,7 +130,7 @@ def _former_name(item: Node[SchemaProperty], name: str) -> str:
 
 
 def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> None:
-    """Raise for columns that have each other's former names: no order of renaming them works."""
+    """Raise BadInput for columns that have each other's former names: no order of renaming them works."""
     for name, one in zip(columns, table.children("properties"), strict=True):
         before, seen = columns[name].renamed_from, {name}
         while before in columns and before not in seen:
@@ -152,7 +152,7 @@ def _refuse_aggregate(item: Node[SchemaProperty]) -> None:
 
 
 def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
-    """None for a column to group by."""
+    """Return the aggregate of a column; None for a column to group by."""
     node: Node[str | None] = item.child("transformLogic")
     if bool(item.value.primaryKey) == bool(node.value):
         hint = "a column of an accumulate table has either primaryKey: true (group by) or transformLogic: sum(column)"
@@ -186,7 +186,7 @@ def _check_accumulate(item: Node[SchemaObject], table: Table, rows: Table) -> No
 
 
 def _check_source(item: Node[SchemaProperty], column: Column, aggregate: Aggregate | None, rows: Table) -> None:
-    """Raise where the column of the row table that is aggregated or grouped by does not exist, or does not fit."""
+    """Raise BadInput if the aggregated or grouped column of the row table does not exist, or does not fit."""
     sources = {source.name: source for source in rows.columns}
     read = aggregate.source if aggregate else column.name
     node = item.child("transformLogic" if aggregate else "primaryKey")
@@ -213,7 +213,7 @@ def _group_mistake(column: Column, source: Column) -> str | None:
 
 
 def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None) -> str | None:
-    """Why the column's type cannot hold the aggregate exactly."""
+    """Return why the column's type cannot store the aggregate exactly; None if it can."""
     result = column.type
     if source is not None and source.type == JSON:
         return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"

@@ -22,7 +22,7 @@ class ListedTopic:
 
 
 def read_topics_file(folder: Path, content: str | None = None) -> tuple[ListedTopic, ...]:
-    """The topics of `folder`/topics.yaml, in its order, or of `content` in its place; none where there is no file.
+    """Return the topics of `folder`/topics.yaml, in its order, or of `content` in its place; none if there is no file.
 
     Raises BadInput, with file, line and field, for the first mistake.
     """

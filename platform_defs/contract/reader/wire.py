@@ -1,4 +1,4 @@
-"""How messages are read: the server's `format`, and what its customProperties say of schemas."""
+"""The wire format of messages: the server's `format`, and its customProperties about schemas."""
 
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -31,7 +31,7 @@ Properties = dict[str, Node[Any]]
 
 
 def read_wire(document: Document, topic: str) -> tuple[Format, WireFormat]:
-    """The format of the messages and how they are framed. Raises BadInput for what does not go together."""
+    """Return the format of the messages and their framing. Raises BadInput for settings that exclude each other."""
     server = _server(document)
     written: Node[Any] = server.child("format")
     if written.value not in get_args(Format):
@@ -46,7 +46,7 @@ def read_wire(document: Document, topic: str) -> tuple[Format, WireFormat]:
 
 
 def _properties(server: Node[Server], kind: Format) -> Properties:
-    """What is said of schemas. Where a JSON contract says nothing of framing, its properties are for readers only."""
+    """Return the properties about schemas. If a JSON contract has no framing, its properties are for readers only."""
     framed = any(item.value.property == "framing" for item in server.children("customProperties"))
     return custom_values(server, SERVER_PROPERTIES) if kind != "json" or framed else {}
 
@@ -90,7 +90,7 @@ def _server(document: Document) -> Node[Server]:
 
 
 def _refuse_others(kind: Format, framing: Framing, given: Properties) -> None:
-    """Raise for a property that nothing would read."""
+    """Raise BadInput for a property that nothing would read."""
     for name in ("record", "message"):
         if name in given and RECORD.get(kind) != name:
             instead = f"write {RECORD[kind]}" if kind in RECORD else "a JSON message has no record"
@@ -135,7 +135,7 @@ def _text(given: Properties, name: str, otherwise: str) -> str:
 
 
 def _schema_text(node: Node[Any], name: str) -> str:
-    """What is in the schema file. It is part of the contract: a batch is judged by what was in it."""
+    """Return the content of the schema file. It is part of the contract: a batch is decoded with this content."""
     folder, beside = node.text.path.parent, node.text.beside
     if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
         raise node.refused(f"schemaFile {name!r} is outside of the contract's folder: put the file beside the contract")
@@ -148,7 +148,7 @@ def _schema_text(node: Node[Any], name: str) -> str:
 
 
 def _read(path: Path) -> str:
-    """Raises ValueError for a file that is too long, or not UTF-8."""
+    """Read a file. Raises ValueError for a file that is too long, or not UTF-8."""
     if (size := path.stat().st_size) > _LONGEST:
         raise ValueError(f"it has {size:,} bytes; {_LONGEST:,} at most")
     return path.read_text(encoding="utf-8")

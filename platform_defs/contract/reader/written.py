@@ -1,8 +1,8 @@
 """A contract as a document again: ODCS in YAML, which `odcs.load` reads back as the same contract, less its examples.
 
 The ledger keeps a contract like this, with the digest of all that decides what a message becomes. A document is written
-without what ODCS has for readers only, without examples, and without the keys whose default holds, so that a later
-version of Tidegate, which knows more keys, gives an unchanged contract the same digest.
+without the keys that ODCS has for readers only, without examples, and without keys at their default, so that a later
+version of Tidegate, which knows more keys, computes the same digest for an unchanged contract.
 """
 
 import json
@@ -34,7 +34,8 @@ _OPTIONS = {
 
 
 def contract_digest(contract: Contract) -> str:
-    """Of what decides which rows a message becomes, and of the version; not of descriptions and limits.
+    """Return the digest of what decides which rows a message becomes, and of the version; not of descriptions and
+    limits.
 
     32 hexadecimal digits. Two contracts of one digest make the same rows of every message.
     """
@@ -43,12 +44,12 @@ def contract_digest(contract: Contract) -> str:
 
 
 def same_words(one: Contract, other: Contract) -> bool:
-    """Return True if the two say the same, descriptions and limits included, whatever their versions."""
+    """Return True if the two are the same, descriptions and limits included, whatever their versions."""
     return _canonical(document(replace(one, version=""))) == _canonical(document(replace(other, version="")))
 
 
 def without_words(contract: Contract) -> Contract:
-    """The contract without what no message is judged by: descriptions, limits, who applies a change."""
+    """Return the contract without what does not affect rows: descriptions, limits, evolution."""
     return replace(
         contract,
         domain="",
@@ -66,7 +67,7 @@ def without_words(contract: Contract) -> Contract:
 
 
 def context_of(subject: str) -> str:
-    """The registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
+    """Return the registry's context in a subject (`:.bank:` of `:.bank:transfers`); empty for the default one.
 
     In another context an id means another schema:
     https://docs.confluent.io/platform/current/schema-registry/schema-linking-cp.html#contexts
@@ -75,12 +76,12 @@ def context_of(subject: str) -> str:
 
 
 def text(contract: Contract) -> str:
-    """The contract as a YAML file. Texts are in quotes: YAML 1.1 and 1.2 read what stands here as the same."""
+    """Return the contract as a YAML file. Texts are in quotes: YAML 1.1 and 1.2 then read them alike."""
     return yaml.dump(document(contract), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
 
 
 def document(contract: Contract) -> Document:
-    """The contract as ODCS has it."""
+    """Return the contract as ODCS has it."""
     return _given(
         apiVersion="v3.1.0",
         kind="DataContract",
@@ -115,7 +116,7 @@ def _canonical(written: Document) -> bytes:
 
 
 def _text_keys(value: Any) -> Any:
-    """The value with a text for every key of a mapping: in a batch rule's arguments YAML may have any."""
+    """Return the value with a text for every key of a mapping: in a batch rule's arguments, YAML allows any key."""
     if (pairs := as_mapping(value)) is not None:
         return {key if isinstance(key, str) else repr(key): _text_keys(below) for key, below in pairs.items()}
     items = as_list(value)
@@ -123,7 +124,7 @@ def _text_keys(value: Any) -> Any:
 
 
 def _given(**keys: Any) -> Document:
-    """The keys that have something in them."""
+    """Return the keys that have a value."""
     return {key: value for key, value in keys.items() if value not in (None, "", [], {}, False)}
 
 
@@ -254,7 +255,7 @@ def _type(of: ColumnType) -> Mapping[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a rule as YAML has it: decimals, dates and timestamps as text."""
+    """Return a value of a rule as YAML has it: decimals, dates and timestamps as text."""
     if isinstance(value, Decimal):
         return str(value)
     return value.isoformat() if isinstance(value, date) else value

@@ -1,1 +1,1 @@
-"""What decides whether a batch is published, and the steps of its transaction."""
+"""The checks that decide whether a batch is published, and the steps of its transaction."""

@@ -1,6 +1,6 @@
 """Step 6: the checks of a whole batch, and the gate that they form.
 
-The contract's batch rules are judged by an Auditor (resources/postgres/batch/auditor.py), on the rows that publish
+The contract's batch rules are evaluated by an Auditor (resources/postgres/batch/auditor.py), on the rows that publish
 would write. The row rules were applied in the tasks; here they are counted, so that each of them is a check result as
 well. No connection is opened here.
 """
@@ -18,7 +18,7 @@ from platform_defs.errors import BadInput, GateFailed, Halt
 from platform_defs.errors.halts import GateRed
 
 SAMPLES = 10
-GATE_TRIES = 8  # a batch is judged so often before it halts its pipeline: for about an hour (`back_off`)
+GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)
 OF_MESSAGES = {
     MESSAGE_DECODES: "The message is a JSON object whose fields have the contract's types.",
     ROW_IS_ACCEPTED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
@@ -26,18 +26,18 @@ OF_MESSAGES = {
 
 
 def row_check_names(contract: Contract) -> list[str]:
-    """The checks that count messages: decoding, each row rule, and messages that the transform or the table rejects."""
+    """Return the checks that count messages: decoding, each row rule, and rejections by the transform or the table."""
     return [MESSAGE_DECODES, *(rule.name for rule in contract.row_rules), ROW_IS_ACCEPTED]
 
 
 def row_check_descriptions(contract: Contract) -> dict[str, str]:
-    """`row_check_names`, each with what it requires of a message."""
+    """Return what each of `row_check_names` requires of a message."""
     descriptions = OF_MESSAGES | {rule.name: rule.description for rule in contract.row_rules}
     return {name: descriptions[name] for name in row_check_names(contract)}
 
 
 def row_checks(contract: Contract, faults: Sequence[FaultGroup], messages: int) -> list[CheckResult]:
-    """A result for each of `row_check_names`. They warn: the messages that failed are dead letters already."""
+    """Return a result for each of `row_check_names`. They only warn: messages that failed are dead letters already."""
     counts: dict[str, int] = {}
     samples: dict[str, list[Mapping[str, Any]]] = {}
     for group in faults:
@@ -57,9 +57,9 @@ def row_checks(contract: Contract, faults: Sequence[FaultGroup], messages: int) 
 
 
 def without_values(contract: Contract, results: Sequence[CheckResult]) -> list[CheckResult]:
-    """The results of batch rules as they may be stored and shown: without what was observed in classified columns.
+    """Return the results of batch rules as they may be stored and shown: without observed values of classified columns.
 
-    How many rows failed stays, and where they are.
+    The number of failed rows stays, and where they are.
     """
     hidden = classified(contract)
     rules = {(rule.table, rule.name): rule for rule in contract.batch_rules}
@@ -74,7 +74,7 @@ def without_values(contract: Contract, results: Sequence[CheckResult]) -> list[C
 
 @contextmanager
 def unquoted(contract: Contract) -> Generator[None]:
-    """A rule that cannot be evaluated is named; what the database says of it may quote classified values."""
+    """Name the rule that cannot be evaluated, without the database's message, which may quote classified values."""
     try:
         yield
     except BadInput as wrong:
@@ -85,7 +85,7 @@ def unquoted(contract: Contract) -> Generator[None]:
 
 
 def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
-    """The blocking checks that failed, except those that a person lets pass for this batch; None without any."""
+    """Return the blocking checks that failed, except those a person accepted for this batch; None if there are none."""
     pending = staged.pending
     failed = [
         {"check": check.name, "table": check.table, "observed": check.observed}
@@ -96,7 +96,7 @@ def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
 
 
 def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
-    """What to raise: GateFailed, and the batch is judged again after a back-off; a Halt once that was done often."""
+    """Return the error to raise: GateFailed, to retry the batch after a back-off, or a Halt after GATE_TRIES tries."""
     names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
     seen = f"batch {gate.batch_id} failed {names}. Nothing was published and the offsets stay."
     if gate.tries >= GATE_TRIES:

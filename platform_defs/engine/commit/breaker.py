@@ -1,4 +1,4 @@
-"""When dead letters are too many to be isolated bad messages: a decision over counts, without any connection."""
+"""The limit above which dead letters are too many to be isolated bad messages. Counts only, no connection."""
 
 from collections.abc import Sequence
 
@@ -10,15 +10,17 @@ from platform_defs.errors.halts import TooManyDeadLetters
 
 
 def recent_with(limits: Limits, staged: Staged) -> Recent:
-    """The latest messages once `staged` is published. What a person accepted does not count: counting begins again."""
+    """Return the latest messages once `staged` is published. After a batch that a person accepted, counting starts
+    again.
+    """
     if staged.pending.judged_by_a_person:
         return NONE_YET
     return staged.pending.recent.plus(Counted(staged.messages, staged.dead_letters), limits.judged_messages)
 
 
 def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGroup]) -> None:
-    """Raise Halt above the contract's limit of dead letters, in this batch or among the latest messages; also where
-    the transform fails on everything that it gets.
+    """Raise Halt above the contract's limit of dead letters, in this batch or among the latest messages, and if the
+    transform fails on everything that it gets.
     """
     if staged.pending.judged_by_a_person:
         return

@@ -1,13 +1,13 @@
 """Direct publication inside a Spark task: each range becomes a batch of its own, in one transaction of the task's.
 
-    0  asked    has an earlier attempt of this task published the range? Then there is nothing to do
-    1  rows     read, decode, check, COPY into the table; nobody sees them
+    0  check    if an earlier attempt of this task published the range, there is nothing to do
+    1  rows     read, decode, check, COPY into the table; not visible yet
     2  proof    at the proven end of the range: dead letters and coverage, in staging
-    3  log      the broker and the registry are asked again whether the log and the ids are those that were planned on
+    3  log      check with the broker and the registry that log and ids are those of the plan
     4  commit   the pipeline's row is locked as its owner; then the steps of engine/commit/publish.py, and COMMIT
 
-What a system does is raised, and Spark tries the task again. Whatever else keeps a range from being published leaves it
-to the staged way, which finds the message at fault, or says what a person has to decide: nothing of it is committed.
+A system's failure is raised, and Spark retries the task. Any other failure leaves the range to staged publication,
+which finds the message at fault or reports what a person has to decide; nothing of the range is committed.
 """
 
 import time
@@ -37,7 +37,7 @@ LEFT = "number bigint, why string"
 
 @dataclass(frozen=True)
 class Direct:
-    """What the tasks of a direct job need besides their TaskWork. Travels to the workers."""
+    """The inputs of a direct job's tasks besides their TaskWork. Travels to the workers."""
 
     area: DirectArea
     broker: Broker
@@ -45,7 +45,9 @@ class Direct:
 
 
 def publish_ranges(direct: Direct, work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Publish each range whose number arrives, and give the driver those that are left to the staged way, with why."""
+    """Publish each range whose number arrives. Return to the driver the numbers left to staged publication, with the
+    reason.
+    """
     left: dict[int, str] = {}
     decoder = BlockDecoder(work.contract, work.schemas)
     with work.area.recording() as recording, direct.area.session() as session:
@@ -92,13 +94,13 @@ class _Range:
     def _ask_again(self, staged: Staged) -> None:
         contract, schemas = self.work.contract, self.work.schemas
         read = read_up_to(staged)
-        view = describe(self.direct.broker, contract.topic, read, others=False)  # n tasks would ask about n partitions
+        view = describe(self.direct.broker, contract.topic, read, others=False)  # n tasks, n partitions
         still_there(contract.pipeline, read, view)
         refuse_switched_since(contract, schemas, staged)
 
     def _commit(self, transaction: DirectTransaction, staged: Staged, timings: dict[str, float]) -> None:
-        """4. Everything but the COMMIT, which comes on leaving the transaction. The limit of dead letters is judged
-        under the lock: with those of all ranges that have committed so far.
+        """4. Run every step but COMMIT, which comes on leaving the transaction. The limit of dead letters is checked
+        under the lock, with those of all ranges that have committed so far.
         """
         contract = self.work.contract
         refuse_unknown(contract, self.work.schemas, self.session, staged)
@@ -119,7 +121,7 @@ class _Range:
 
 
 class _Covered:
-    """The rows of a range, and once all were taken its coverage."""
+    """The rows of a range and, once all are taken, its coverage."""
 
     def __init__(self, batches: Generator[pa.RecordBatch, None, Coverage]) -> None:
         self.batches = batches
@@ -130,6 +132,6 @@ class _Covered:
 
 
 def _copied_schema(work: TaskWork) -> pa.Schema:
-    """The row table's columns, then where a row came from, then its batch."""
+    """Return the row table's columns, then those for a row's origin, then its batch."""
     own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in copied_columns()]
     return schema_of(work.contract.row_table.staged_schema, own)

@@ -18,7 +18,7 @@ from platform_defs.offsets import Position, TopicView, still_there
 
 @dataclass(frozen=True)
 class BatchRecord:
-    """What the ledger keeps of a batch besides its ranges and messages."""
+    """The ledger's record of a batch besides its ranges and messages."""
 
     checks: Sequence[CheckResult]
     timings: Mapping[str, float]  # seconds by step
@@ -60,7 +60,7 @@ STEPS = (
         "move the positions of all partitions, each from where the batch was planned, or roll back",
         lambda transaction, _: transaction.move_positions(),
     ),
-    # 6. The batch's row decides what became of a COMMIT that was not answered. And the dead letters, as many as
+    # 6. The batch's row decides the outcome of a COMMIT that got no answer. And the dead letters, as many as
     #    coverage counted.
     PublishStep(
         "write_record",
@@ -86,13 +86,13 @@ def publish(
     ledger: PipelineLease, broker: Broker, contract: Contract, staged: Staged, record: BatchRecord
 ) -> tuple[TopicView, RowChanges | None]:
     """Commit `staged` with its dead letters, check results, lineage and offsets, or change nothing. Return the topic as
-    it was before that, and what has changed in the table of an upsert.
+    it was before the commit, and the row changes of an upsert.
 
     Raises Fenced, Halt, LogTruncated, StagingLost, LedgerAway or RowRefused: nothing was published. OutcomeUnknown: the
     ledger has the outcome.
     """
-    # 1. A consumer does not notice that a topic was deleted and created again while it reads. What was read may be gone
-    #    by now: coverage proves that it was read, and retention is free to take it.
+    # 1. A consumer does not notice that a topic was deleted and created again while it reads. Messages that were read
+    #    may be gone by now: coverage proves that they were read, and retention is free to delete them.
     read = read_up_to(staged)
     view = describe(broker, contract.topic, read)
     still_there(contract.pipeline, read, view)
@@ -106,7 +106,7 @@ def publish(
 
 
 def read_up_to(staged: Staged) -> list[Position]:
-    """Where the tasks got to in each partition, with the newest leader epoch that is known of it.
+    """Return the position that the tasks reached in each partition, with the newest leader epoch known for it.
 
     Raises LogTruncated if a message has a later leader epoch than the one that reported the end of the batch (all
     messages below that end were in that leader's log). Raises StagingLost if leader epochs decrease: the topic was

@@ -1,4 +1,4 @@
-"""Whether schemas are those that the messages were written with: before a run, and before a batch is judged."""
+"""Checks that schemas are those the messages were written with: before a run, and before a batch is published."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ _MAX_NAMED = 20  # ids in a message
 
 
 def refuse_schema_file(contract: Contract) -> None:
-    """Raise BadInput where no message of the schema beside the contract could become a row."""
+    """Raise BadInput if no message of the schema beside the contract could become a row."""
     if contract.wire.framed or contract.format == "json":
         return
     file = str(contract.path.with_name(contract.wire.schema_file)) if contract.path else contract.wire.schema_file
@@ -30,14 +30,14 @@ def refuse_schema_file(contract: Contract) -> None:
 
 
 def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:
-    """Raise Halt where ids that messages named mean something else by now: the registry was built again."""
+    """Raise Halt if ids that messages named mean something else by now: the registry was rebuilt."""
     if schemas is not None and (found := schemas.switched()) is not None:
         raise _halt(contract, found, "Nothing was read.")
 
 
 def refuse_switched_since(contract: Contract, schemas: Schemas | None, staged: Staged) -> None:
-    """Raise Halt where ids that the messages of a batch name mean something else now that these are read: they may have
-    been written by the schemas of either registry.
+    """Raise Halt if ids that the messages of a batch name have changed their meaning since the messages were read:
+    these may have been written with the schemas of either registry.
     """
     named = [one for item in staged.coverage for one in item.schemas]
     if schemas is not None and named and (found := schemas.switched_since(named)) is not None:
@@ -53,15 +53,15 @@ def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
 
 
 def as_decided(schemas: Schemas | None, pending: PendingBatch) -> Schemas | None:
-    """Where a batch finds its schemas: a person may have decided what becomes of those that are not given."""
+    """Return the finder of a batch's schemas: it accepts missing schemas if a person has decided about the batch."""
     decided = pending.without_schemas or pending.set_aside is not None
     return schemas.accepting() if schemas is not None and decided else schemas
 
 
 def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFaults, staged: Staged) -> None:
-    """Raise SchemasNotGiven where messages name schemas and none of these is known, unless this is known to be the
-    right registry, or a person has decided about the batch: then these are dead letters. Raise BadInput where a replay
-    would make dead letters of messages whose schema was known when they were published.
+    """Raise SchemasNotGiven if messages name schemas and none of these is known, unless the registry is known to be the
+    right one, or a person has decided about the batch: then these are dead letters. Raise BadInput if a replay would
+    make dead letters of messages whose schema was known when they were published.
     """
     if schemas is None or not staged.dead_letters:
         return

@@ -1,9 +1,9 @@
-"""Which message of a batch makes it fail: found by trying parts of the batch as the whole was tried.
+"""Finds the message that makes a batch fail, by trying parts of the batch as the whole was tried.
 
-A message is found only where that is certain (Postgres or Spark says that a value is at fault), or where it fails again
-while another message, the control, passes before and after it. Where none passes, the transform or what it calls is
-broken, and no message is. Where it is not certain, the batch waits, and the message has to be found once more
-(`_wait_for_suspects`, engine/batch.py).
+A message is found only if that is certain (Postgres or Spark reports that a value is at fault), or if it fails again
+while another message, the control, passes before and after it. If none passes, the transform or what it calls is
+broken, and no message is. If it is not certain, the batch waits, and the message has to be found once more
+(`wait_for_suspects`, engine/job/exclusions.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
 from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
 
-SMALL = 20  # offsets: in a batch of no more, the search is as quick as a look at a sample
+SMALL = 20  # offsets: in a batch of no more, the search is as quick as trying a sample
 SAMPLE = 5  # messages: if the transform fails on all of these, it is not single messages
 
 Failure = TransformFailed | RowRefused
@@ -31,9 +31,10 @@ Failure = TransformFailed | RowRefused
 
 @dataclass(frozen=True)
 class Bisection:
-    """Tries at parts of a batch, in the job that the batch itself runs in. `area` is a staging area of their own: what
-    they make is copied there, since COPY may be what refuses it, and thrown away. Each try is made `within` a limit of
-    time (`engine.job_limit`).
+    """Tries at parts of a batch, in the job that the batch itself runs in.
+
+    `area`: a staging area of their own. Their rows are copied there, since COPY may be what refuses them, and deleted.
+    `within`: a limit of time for each try (engine/job/job_limit.py).
     """
 
     spark: SparkSession
@@ -43,14 +44,14 @@ class Bisection:
     work: TaskWork
     area: StagingArea
     within: Callable[[], AbstractContextManager[None]]
-    suspects: tuple[Suspect, ...] = ()  # of an earlier try: looked at first
+    suspects: tuple[Suspect, ...] = ()  # of an earlier try: tried first
     failed: list[OffsetRange] = field(default_factory=list[OffsetRange])  # single messages, in the order of the tries
 
     def find_poison(self, failure: Failure) -> tuple[OffsetRange, Failure]:
-        """The range of one offset that makes the batch fail, and how. `failure` is that of the whole batch.
+        """Return the range of one offset that makes the batch fail, and its failure. `failure` is the whole batch's.
 
-        Raises NotReproduced when, tried alone, no part fails again: then it was not the message. Raises TransformBroken
-        when no message passes the transform, as far as that was tried.
+        Raises NotReproduced if no part fails again when tried alone: then it was not the message. Raises
+        TransformBroken if no message that was tried passes the transform.
         """
         control = None
         if not certain(failure) or (self._offsets > SMALL and self.pipeline.transform):
@@ -65,7 +66,7 @@ class Bisection:
         return sum(map(len, self.work.ranges))
 
     def _failure(self, item: OffsetRange) -> Failure | None:
-        """Why `item` fails, or None. What a system is to blame for is raised."""
+        """Return why `item` fails, or None. A system's failure is raised."""
         alone = replace(self.work, ranges=(item,), area=self.area)
         try:
             with self.within():
@@ -77,13 +78,13 @@ class Bisection:
         return None
 
     def _passes(self, item: OffsetRange) -> bool:
-        """Return True if `item` does not fail, and holds a message that has reached the transform."""
+        """Return True if `item` does not fail, and contains a message that reached the transform."""
         if self._failure(item) is not None:
             return False
         return any(read.rows and read.range == item for read in self.ledger.coverage(self.area.staging_id))
 
     def _search(self) -> tuple[OffsetRange, Failure]:
-        """By halves. A part of which the first half passes fails in its second."""
+        """Search by halves. If the first half of a failing part passes, the second fails."""
         first = None
         for item in (*self._known(), *self.work.ranges):
             first = self._failure(item)
@@ -108,9 +109,11 @@ class Bisection:
         return item
 
     def _control(self, why: Failure) -> OffsetRange | None:
-        """A message that passes, of the batch or near it in the topic; none if there is none, and none is needed.
+        """Return a message that passes, from the batch or near it in the topic; None if there is none and none is
+        needed.
 
-        Raises TransformBroken where all of a sample fail, or where there is none and no message may be blamed without.
+        Raises TransformBroken if all of a sample fail, or if there is no control and no message may be blamed without
+        one.
         """
         sample, failed = _sample(self.work.ranges), len(self.failed)
         for item in sample:
@@ -127,7 +130,7 @@ class Bisection:
         return None
 
     def _confirm(self, suspect: OffsetRange, control: OffsetRange) -> None:
-        """Control, suspect, control: the suspect fails, and the control passes."""
+        """Try control, suspect, control: the suspect must fail, and the control must pass."""
         self._require(control)
         if self._failure(suspect) is None:
             raise NotReproduced.in_transform("it passes now")
@@ -142,18 +145,18 @@ class Bisection:
 
 
 def certain(why: Failure) -> bool:
-    """Return True if it is said to be a value's fault, by Postgres or by Spark."""
+    """Return True if Postgres or Spark reports that a value is at fault."""
     return isinstance(why, RowRefused) or why.of_data
 
 
 def _sample(ranges: tuple[OffsetRange, ...]) -> list[OffsetRange]:
-    """Up to SAMPLE messages from all over the batch."""
+    """Return up to SAMPLE messages from all over the batch."""
     last = sum(map(len, ranges)) - 1
     return list(dict.fromkeys(nth_offset(ranges, last * number // (SAMPLE - 1)) for number in range(SAMPLE)))
 
 
 def _near(view: TopicView, ranges: tuple[OffsetRange, ...]) -> Iterator[OffsetRange]:
-    """Single offsets outside the batch that the log still holds, the nearest first."""
+    """Yield single offsets outside the batch that are still in the log, the nearest first."""
     spans = {span.partition: (span.from_offset, span.until_offset) for span in whole_spans(ranges)}
     for distance in range(SAMPLE):
         for number, held in sorted(view.partitions.items()):

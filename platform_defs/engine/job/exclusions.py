@@ -1,4 +1,4 @@
-"""Messages that are left out when their batch runs again: the transform failed on them, or the table rejects them."""
+"""Messages that are excluded when their batch runs again: the transform failed on them, or the table rejects them."""
 
 from collections.abc import Mapping
 
@@ -13,10 +13,10 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offsets import PendingBatch, Suspect
 
 MAX_ATTEMPTS = 21  # of one batch in one run: the transform's bad messages are found one by one, the table's together
-MAX_EXCLUDED = 200  # messages of a batch: more are no isolated bad messages
+MAX_EXCLUDED = 200  # messages in a batch: more are no isolated bad messages
 
 
-class Excluded(Exception):  # between this module and batch.py only: go round again
+class Excluded(Exception):  # between this module and batch.py only: try again
     """These messages will be dead letters; the batch runs again without them."""
 
     def __init__(self, refusals: Mapping[MessagePlace, Refusal]) -> None:
@@ -25,14 +25,14 @@ class Excluded(Exception):  # between this module and batch.py only: go round ag
 
     @property
     def last(self) -> str:
-        """Why the last of them is refused."""
+        """The reason why the last of them is refused."""
         return [refusal.message for refusal in self.refusals.values()][-1]
 
 
 def wait_for_suspects(
     contract: Contract, ledger: PipelineLease, pending: PendingBatch, excluded: Mapping[MessagePlace, Refusal]
 ) -> None:
-    """Raises MessagesSuspected where messages are left out that may yet become rows: all are waited for together."""
+    """Raise MessagesSuspected if excluded messages may yet become rows: the batch waits for all of them together."""
     known = {item.place: item for item in pending.suspects}
     found = {place: why.message for place, why in excluded.items() if not why.certain}
     if not found:
@@ -45,7 +45,7 @@ def wait_for_suspects(
 
 
 def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, refusal: RowRefused) -> Exception:
-    """The messages whose rows the row table rejects, to be left out; a Halt where it is an accumulate that rejects."""
+    """Return the messages whose rows the row table rejects, to be excluded; a Halt if an accumulate table rejects."""
     found, table = ledger.refused_rows(staged), contract.row_table.name
     if found:
         why = "{} rejects this row: {}"

@@ -1,4 +1,4 @@
-"""A Spark job over a batch's ranges: its rows, how it is run, and what a failure of it becomes on the driver."""
+"""A Spark job over a batch's ranges: its rows, how it is run, and the error that its failure becomes on the driver."""
 
 import builtins
 import re
@@ -26,7 +26,7 @@ CAUSES = 20  # of a failure: a chain of them may be a ring
 
 
 def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRange]) -> DataFrame:
-    """One row for each range: its number in `work.ranges`."""
+    """Return one row for each range: its number in `work.ranges`."""
     places = {item: number for number, item in enumerate(work.ranges)}
     numbers = [places[item] for item in ranges]
     tasks = tasks_for(ranges)
@@ -36,8 +36,8 @@ def range_numbers(spark: SparkSession, work: TaskWork, ranges: Sequence[OffsetRa
 
 
 def bound(function: InTask, work: TaskWork) -> Batches:
-    """`function` over `work`, for Spark. What it raises reaches `run` as it was raised. So does OtherInstall, in a task
-    that would decode by other code.
+    """Return `function` over `work`, for Spark. `run` raises its errors unchanged, and OtherInstall if a task would
+    decode with other code.
     """
     return partial(_in_task, same_install.sealed(partial(function, work)), work.nonce, work.hides)
 
@@ -52,7 +52,7 @@ def _in_task(function: Batches, nonce: str, hides: bool, batches: Iterator[pa.Re
 
 
 def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
-    """Run a job over `work` and collect its few rows. Raises the error of ours that it failed with (`as_ours`)."""
+    """Run a job over `work` and collect its few rows. Raises the Tidegate error that it failed with (`as_ours`)."""
     try:
         return [row.asDict() for row in frame.collect()]
     except (PySparkException, Py4JError, OSError) as error:
@@ -60,16 +60,18 @@ def run(frame: DataFrame, work: TaskWork) -> list[dict[str, Any]]:
 
 
 def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateError:
-    """What a failed job means: the error that a function of ours raised in a task, or else Spark's or the transform's.
+    """Return the error that a failed job means: the one that our function raised in a task, or else Spark's or the
+    transform's.
 
-    Of the latter, platform_defs/errors/error_policy.py says: TransformFailed where a message may be at fault, BadInput
-    where Spark cannot run the transform, SparkAway otherwise. With `hides` only names are passed on of what Spark says.
+    The latter are classified by platform_defs/errors/error_policy.py: TransformFailed if a message may be at fault,
+    BadInput if Spark cannot run the transform, SparkAway otherwise. With `hides`, only names of Spark's errors are
+    passed on.
     """
     try:
         text, thrown = str(error), _thrown(error)
         causes = [_java_cause(each) for each in thrown]
         said = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
-    except (Py4JError, OSError):  # the JVM cannot even say what happened any more
+    except (Py4JError, OSError):  # the JVM can no longer report what happened
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
@@ -85,7 +87,7 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
 
 
 def _thrown(error: Exception) -> list[Any]:
-    """The Java exceptions behind `error`, the outermost first; none where Spark itself is gone."""
+    """Return the Java exceptions behind `error`, the outermost first; none if Spark itself is gone."""
     found: list[Any] = []
     # pyspark keeps the exception of Java under one name, py4j under another.
     thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
@@ -96,7 +98,7 @@ def _thrown(error: Exception) -> list[Any]:
 
 
 def _java_cause(thrown: Any) -> JavaCause:
-    """(Any: an object of Java's.)"""
+    """Return the cause for a Java object (hence Any)."""
     kind = thrown.getClass()
     if SPARK_THROWABLE not in _interfaces(kind):
         return JavaCause(str(kind.getName()))
@@ -104,7 +106,7 @@ def _java_cause(thrown: Any) -> JavaCause:
 
 
 def _interfaces(kind: Any) -> set[str]:
-    """The interfaces of a Java class and of the classes above it."""
+    """Return the interfaces of a Java class and of the classes above it."""
     names: set[str] = set()
     while kind is not None:
         names |= {str(one.getName()) for one in kind.getInterfaces()}
@@ -113,7 +115,7 @@ def _interfaces(kind: Any) -> set[str]:
 
 
 def _said(thrown: Sequence[Any], otherwise: str) -> str:
-    """What a person wants to read of a failure: the message of its deepest cause; of a traceback, the last line."""
+    """Return the useful part of a failure: the message of its deepest cause, or the last line of a traceback."""
     messages = [str(message) for each in thrown if (message := each.getMessage())]
     gone = [message for message in messages if _WORKER_GONE.match(message)]  # below it: "Connection reset"
     text = (gone or messages or [otherwise or "Spark gives no reason"])[-1]
@@ -128,12 +130,12 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
 
 
 _NO_STACK = re.compile(r"(Python worker exited unexpectedly \(crashed\)):?")
-# What Spark says of a Python worker that is gone, which quotes no value.
+# Spark's message for a Python worker that is gone, which quotes no value.
 _WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
 
 
 def _named(causes: Sequence[JavaCause], said: str) -> str:
-    """The same failure by its names alone, since what is said of it may quote a classified value."""
+    """Return the same failure by its names alone, since its message may quote a classified value."""
     if gone := _WORKER_GONE.match(said):
         return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
@@ -143,7 +145,7 @@ def _named(causes: Sequence[JavaCause], said: str) -> str:
 
 
 def _raised(said: str) -> list[str]:
-    """The exception of Python that the last line of a traceback begins with, if it is one of Python's own: any other
+    """Return the Python exception that the last line of a traceback begins with, if it is a built-in one: any other
     word there may be a line of its text.
     """
     name = said.partition(":")[0]

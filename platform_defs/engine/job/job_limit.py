@@ -1,6 +1,6 @@
-"""What ends the Spark jobs of a batch before their time: a limit of time, and the end of the run.
+"""Ends the Spark jobs of a batch early: a time limit, and the end of the run.
 
-Only Spark jobs are ever cancelled. What Postgres is asked has limits of its own (`lock_timeout`, `tcp_user_timeout`),
+Only Spark jobs are ever cancelled. Postgres statements have limits of their own (`lock_timeout`, `tcp_user_timeout`),
 and a publication that has begun is left to end: cut in COMMIT, its outcome would be unknown.
 """
 
@@ -29,8 +29,8 @@ def _goes_on() -> bool:
 
 @dataclass(frozen=True)
 class JobLimit:
-    """`seconds` that the Spark jobs of a batch, or of a try at a part of it, may take in all; and whether the run has
-    been `stopped`, which has cancelled every job.
+    """A time limit in `seconds` for the Spark jobs of a batch, or of a try at a part of it, in all; and whether the run
+    was `stopped`, which cancels every job.
     """
 
     seconds: float = 900.0
@@ -40,11 +40,11 @@ class JobLimit:
     def within(
         self, spark: SparkSession, pipeline: Pipeline, pending: PendingBatch, group: str | None = None
     ) -> Generator[None]:
-        """In the block, the Spark jobs of this thread are cancelled once the time is over; those of others are not.
-        They are a group, whose name may be given, to `cancel` them before that.
+        """Cancel the Spark jobs that this thread starts in the block once the time is over. They form a `group`, which
+        can be cancelled before that (`cancel`).
 
-        Whatever the block raises is RunStopped once the run was stopped, and BatchTooSlow once the time was over. A
-        Python worker that does not heed the cancelling is killed by Spark (`spark.python.task.killTimeout`).
+        Any error in the block becomes RunStopped if the run was stopped, and BatchTooSlow if the time was over. Spark
+        kills a Python worker that ignores the cancellation (`spark.python.task.killTimeout`).
         """
         group, late, ended = group or f"tidegate {uuid4()}", threading.Event(), threading.Event()
         watch = threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True)
@@ -62,11 +62,13 @@ class JobLimit:
             raise
         finally:
             ended.set()
-            with suppress(Py4JError, OSError):  # where Spark has ended, there is nothing to clear
+            with suppress(Py4JError, OSError):  # if Spark has ended, there is nothing to clear
                 spark.sparkContext.setLocalProperty(GROUP, None)  # pyright: ignore[reportArgumentType]  # null clears
 
     def _watch(self, spark: SparkSession, group: str, late: threading.Event, ended: threading.Event) -> None:
-        """Until the block has ended or is late. One that has waited for a core all the time gets as much time again."""
+        """Wait until the block has ended or is late. A block that has waited for a core all the time gets as much time
+        again.
+        """
         with suppress(Py4JError, OSError):  # Spark has ended, as the block has noticed by itself
             while not ended.wait(self.seconds):
                 if _has_begun(spark, group):
@@ -87,9 +89,7 @@ def _set_group(spark: SparkSession, group: str, what: str) -> None:
 
 
 def _has_begun(spark: SparkSession, group: str) -> bool:
-    """Return True if a task of the group has had a core; also where Spark does not remember, or no job was started at
-    all.
-    """
+    """Return True if a task of the group has had a core, if Spark does not remember, or if no job was started."""
     tracker: Any = spark.sparkContext.statusTracker()  # its methods return named tuples of no type
     jobs = [job for number in tracker.getJobIdsForGroup(group) if (job := tracker.getJobInfo(number)) is not None]
     stages = [tracker.getStageInfo(number) for job in jobs for number in job.stageIds]
@@ -99,7 +99,7 @@ def _has_begun(spark: SparkSession, group: str) -> bool:
 
 
 def cancel(spark: SparkSession, group: str) -> None:
-    """End the jobs of the group, those included that are yet to begin. Does nothing where Spark has ended."""
+    """End the jobs of the group, including those that are yet to begin. Does nothing if Spark has ended."""
     context: Any = spark.sparkContext  # PySpark itself cancels only the jobs that are running at this moment
     with suppress(Py4JError, OSError):
         context._jsc.sc().cancelJobGroupAndFutureJobs(group)

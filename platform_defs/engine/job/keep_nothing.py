@@ -21,15 +21,15 @@ from platform_defs.offsets import OffsetRange
 
 
 def read_alone(spark: SparkSession, contract: Contract, source: Source, ranges: Sequence[OffsetRange]) -> int:
-    """Read, decode and check `ranges` and keep nothing: how many messages became rows. For `make bench`."""
+    """Read, decode and check `ranges` and keep nothing. Return how many messages became rows. For `make bench`."""
     work = TaskWork(contract, tuple(ranges), source, Nowhere())
     counted = range_numbers(spark, work, work.ranges).mapInArrow(bound(_count_rows, work), "rows bigint")
     return sum(row["rows"] for row in run(counted, work))
 
 
 def describe_job(spark: SparkSession, pipeline: Pipeline, source: Source, ranges: Sequence[OffsetRange]) -> str:
-    """Spark's physical plan of the job over `ranges`, which is not started. Raises BadInput for a transform as a batch
-    does.
+    """Return Spark's physical plan of the job over `ranges`, without starting it. Raises BadInput for a transform as a
+    batch does.
     """
     frame: Any = stage_frame(spark, pipeline, TaskWork(pipeline.contract, tuple(ranges), source, Nowhere()))
     return str(frame._jdf.queryExecution().executedPlan().toString()).strip()

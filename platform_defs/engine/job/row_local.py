@@ -2,8 +2,7 @@
 
 Spark's plan (engine/job/transform_rules.py) shows which operators a transform uses, but not what a function over a
 Series does: a `pandas_udf` gets as many messages at once as Spark happens to collect. Nor does it show every function
-that returns another result each time. So a transform that was not compared yet is called twice on a sample of its
-messages:
+whose result differs each time. So a transform that was not compared yet is called twice on a sample of its messages:
 
 - together: all of them in one Arrow batch, each twice, so that a function that looks for repetitions finds some;
 - one by one: in the opposite order, in two tasks, an Arrow batch for each message.
@@ -42,9 +41,9 @@ from platform_defs.offsets import OffsetRange, TopicView, split, whole_spans
 from platform_defs.own_session import own_session
 
 SAMPLE = 1000  # offsets that are read for it at most ...
-PARTITIONS = 8  # ... from so many partitions: those of which the batch reads most
+PARTITIONS = 8  # ... from so many partitions: those that the batch reads most from
 PIECE = 50  # offsets: read at once
-BYTES = 8_000_000  # of decoded messages that are taken at most, but always two
+BYTES = 8_000_000  # maximum of decoded messages, but always two messages
 ENOUGH = 2  # messages with rows that prove something: one alone looks the same in any batch
 SHOWN = 1000  # values of one message that are compared for the error, and characters of each
 ARROW_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -66,7 +65,7 @@ ROUNDING = (
 )
 
 Place = tuple[int, int]  # partition, offset
-Rows = Mapping[Place, Sequence[int]]  # of each message: how many, the sum of their hashes, and that of each column's
+Rows = Mapping[Place, Sequence[int]]  # by message: row count, sum of row hashes, sum of each column's hashes
 
 
 def comparison_key(pipeline: Pipeline) -> str:
@@ -90,10 +89,10 @@ def sample(ranges: Sequence[OffsetRange], view: TopicView | None = None) -> tupl
 
 
 def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
-    """Compare the rows that the transform makes of a sample of a batch. Return the number of messages with rows: fewer
-    than ENOUGH prove nothing.
+    """Compare the rows that the transform makes from a sample of a batch. Return the number of messages with rows:
+    fewer than ENOUGH prove nothing.
 
-    Raises BadInput, with column and offset, where they differ, and TransformFailed where it fails on the sample.
+    Raises BadInput, with column and offset, if they differ, and TransformFailed if it fails on the sample.
     """
     work = replace(batch, area=Nowhere(), ranges=sample(batch.ranges), offered=named_columns(pipeline))
     try:
@@ -182,11 +181,11 @@ class _Difference:
     place: Place
     what: str
     column: str | None = None
-    values: tuple[str, str] | None = None  # of the column, where they differ again
+    values: tuple[str, str] | None = None  # of the column, if they differ again
 
     @property
     def is_rounding(self) -> bool:
-        """Return True for two floating-point numbers, or texts of them, that differ in their last digits alone."""
+        """True for two floating-point numbers, or texts of them, that differ in their last digits alone."""
         if self.values is None or not all("." in value or "e" in value.lower() for value in self.values):
             return False
         try:
@@ -221,7 +220,7 @@ def _refusal(pipeline: Pipeline, work: TaskWork, found: _Difference, when: str, 
 
 
 def _sampled(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The messages of the ranges as one value, in a task. Of large messages fewer are taken."""
+    """Yield the messages of the ranges as one value, in a task. Fewer of them if they are large."""
     sink, decoder, left = pa.BufferOutputStream(), BlockDecoder(work.contract, work.schemas), BYTES
     stream: Any  # pyarrow's stubs do not know it
     with pa.ipc.new_stream(sink, work.decoded_schema) as stream, work.area.recording() as recording:

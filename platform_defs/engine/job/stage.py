@@ -1,4 +1,4 @@
-"""Steps 2 to 5, from the driver: start the tasks, learn who won, and have proof that every range was read."""
+"""Steps 2 to 5, from the driver: start the tasks, learn which attempts won, and prove that every range was read."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,10 +30,10 @@ def stage(
     work: TaskWork,
     results: Results | None = None,
 ) -> Staged:
-    """Read, decode, check, transform and COPY every range of `pending`; of a job that has done so, its `results`.
+    """Read, decode, check, transform and COPY every range of `pending`, unless a job has done so with these `results`.
 
     Returns the attempts that won (those whose results arrived) and one complete attempt for each range. Raises
-    TransformFailed or RowRefused where a message may be at fault, Retryable where a system is.
+    TransformFailed or RowRefused if a message may be at fault, Retryable if a system is.
     """
     if results is None:
         results = run(stage_frame(spark, pipeline, work), work)
@@ -57,11 +57,11 @@ def stage(
 
 
 def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> DataFrame:
-    """The job of a batch, not started: attempt, rows and messages out of each of its tasks (`offsets.tasks_for`). A
-    transform gets a session of its own each time: its rows depend neither on another pipeline's transform nor on an
+    """Return the job of a batch, not started: attempt, rows and messages from each of its tasks (`offsets.tasks_for`).
+    A transform gets a session of its own each time: its rows depend neither on another pipeline's transform nor on an
     earlier batch.
 
-    Raises SparkAway where Spark ends meanwhile: another pipeline's batch may have made it.
+    Raises SparkAway if Spark ends meanwhile: another pipeline's batch may have caused that.
     """
     try:
         if pipeline.transform is None:
@@ -74,7 +74,9 @@ def stage_frame(spark: SparkSession, pipeline: Pipeline, work: TaskWork) -> Data
 
 
 def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -> tuple[Coverage, ...]:
-    """One complete attempt for each range. Raises StagingLost when one is missing or two disagree in what they saw."""
+    """Return one complete attempt for each range. Raises StagingLost if one is missing, or if two saw different
+    messages.
+    """
     chosen: dict[tuple[int, int, int], Coverage] = {}
     for item in found:
         first = chosen.setdefault(_place(item.range), item)

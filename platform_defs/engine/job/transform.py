@@ -23,7 +23,7 @@ DESCRIBING = "tidegate.describing"
 
 
 def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages: InTask = read_ranges) -> DataFrame:
-    """Return the pipeline's own transform over the decoded messages, which a task has from `messages`. Raises BadInput
+    """Return the pipeline's own transform over the decoded messages, which `messages` yields in a task. Raises BadInput
     unless Spark's plan of it is row-local and has the right columns.
     """
     where = transform_file(pipeline)
@@ -46,14 +46,14 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
 
 
 def transform_file(pipeline: Pipeline) -> str:
-    """The file of the pipeline's transform, for messages."""
+    """Return the file of the pipeline's transform, for messages."""
     path = pipeline.contract.path
     return str(path.with_name(path.name.removesuffix(".odcs.yaml") + ".py")) if path else f"{pipeline.name}.py"
 
 
 def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: str) -> DataFrame:
-    """What the transform makes of `decoded`. Raises BadInput for whatever it raises, and for an action on the
-    messages.
+    """Return the result of the transform over `decoded`. Raises BadInput for any exception of the transform, and for an
+    action on the messages.
     """
     assert pipeline.transform is not None  # noqa: S101  # the callers ask
     context = decoded.sparkSession.sparkContext
@@ -68,14 +68,14 @@ def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: st
             file=where,
         ) from error
     finally:
-        context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null takes it away
+        context.setLocalProperty(DESCRIBING, None)  # pyright: ignore[reportArgumentType]  # null clears it
     if not isinstance(result, DataFrame):  # pyright: ignore[reportUnnecessaryIsInstance]  # of a user's function
         raise BadInput(f"the transform returns {type(result).__name__}; it must return a DataFrame", file=where)
     return result
 
 
 def _described_only(messages: InTask, work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The source of a transform, in a task. Raises BadInput where the transform itself runs a job on it."""
+    """Yield a transform's input, in a task. Raises BadInput if the transform itself runs a job on it."""
     if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
         raise BadInput(
             "it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
@@ -85,7 +85,7 @@ def _described_only(messages: InTask, work: TaskWork, numbers: Iterator[pa.Recor
 
 
 def spark_ddl(schema: pa.Schema) -> str:
-    """`schema` as Spark's DDL."""
+    """Return `schema` as Spark's DDL."""
     return ", ".join(f"`{name}` {_spark_type(kind)}" for name, kind in zip(schema.names, schema.types, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Is a transform row-local? Decided by Spark's analyzed plan, before a single message is read.
+"""Decides from Spark's analyzed plan, before a message is read, whether a transform is row-local.
 
 Only then do the rows of a message depend on that message alone, so that batches may be cut anywhere (I8), and only then
 does Spark pull each range once and to its end. Source of the node names: Spark 4 catalyst, plans/logical.
@@ -143,14 +143,14 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
 
 
 def _iterating(expression: Any) -> str | None:
-    """The name of a function over an Iterator in the expression, if there is one."""
+    """Return the name of a function over an Iterator in the expression, if there is one."""
     if expression.nodeName() == "PythonUDF" and expression.evalType() in ITERATORS:
         return str(expression.name())
     return next(filter(None, map(_iterating, _children(expression))), None)
 
 
 def _check_provenance(plan: Any, origin: Any, where: str) -> None:
-    """`_offset` and the like must be the source's own attributes, not others of the same name."""
+    """Raise BadInput unless `_offset` and the like are the source's own attributes, not others of the same name."""
     given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
     for item in _items(plan.output()):
         if item.name() in given and not item.exprId().equals(given[item.name()]):
@@ -176,7 +176,7 @@ def _contains(node: Any, pattern: str) -> bool:
 
 
 def _streamed_side(join: Any, origin: Any, where: str) -> Any:
-    """The side of a broadcast lookup that holds the messages; BadInput for any other join."""
+    """Return the side of a broadcast lookup that contains the messages. Raise BadInput for any other join."""
     kind = join.joinType().sql()
     left, right = join.left(), join.right()
     hinted = right.nodeName() == "ResolvedHint" and "broadcast" in right.hints().toString().lower()
@@ -207,5 +207,5 @@ def _children(node: Any) -> list[Any]:
 
 
 def _items(sequence: Any) -> list[Any]:
-    """A Scala Seq as a list."""
+    """Return a Scala Seq as a list."""
     return [sequence.apply(i) for i in range(sequence.size())]

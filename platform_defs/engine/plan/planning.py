@@ -1,7 +1,6 @@
-"""Step 1, decided and not yet done: what the next batch will read, and what has to be stored before that.
+"""Step 1, decided and not yet done: the ranges of the next batch, and what has to be stored before it is read.
 
-`batch.plan_batch` carries a BatchPlan out, `tidegate plan` shows it: what is shown is what runs. No connection is used
-here.
+`batch.plan_batch` executes a BatchPlan, `tidegate plan` prints it. No connection is used here.
 """
 
 from collections.abc import Sequence
@@ -18,20 +17,20 @@ TASKS = 4  # a large batch is split into about this many ranges
 
 
 def is_full(ranges: Sequence[OffsetRange], batch_messages: int) -> bool:
-    """Return True if a batch of these ranges is as large as a contract allows that has this limit: it may have left
-    more. Shares of partitions are rounded down.
+    """Return True if a batch of these ranges is as large as this limit of a contract allows, so that more may be
+    unread. Shares of partitions are rounded down.
     """
     return sum(map(len, ranges)) + len({item.partition for item in ranges}) > batch_messages
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """What the next batch will do. Without ranges there is nothing to read."""
+    """The plan of the next batch. Without ranges there is nothing to read."""
 
     view: TopicView
-    positions: tuple[Position, ...]  # those that will be added included
+    positions: tuple[Position, ...]  # including those that will be added
     ranges: tuple[OffsetRange, ...] = ()
-    pending: PendingBatch | None = None  # the batch that these ranges are of, where it will be read again
+    pending: PendingBatch | None = None  # the batch of these ranges, if it will be read again
     added: tuple[Position, ...] = ()  # to be stored before anything is read, with the `seen_end` of the others
     waiting: tuple[int, ...] = ()  # partitions of an upsert that are read once the others have been drained
     # Of partitions to be added: raised once they are stored, so that a settlement can move them.
@@ -58,9 +57,10 @@ class BatchPlan:
 def decide(
     contract: Contract, positions: Sequence[Position], pending: PendingBatch | None, view: TopicView, tasks: int = TASKS
 ) -> BatchPlan:
-    """The next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`) said.
+    """Return the plan of the next batch, from what the ledger (`positions`, `pending`) and then the broker (`view`)
+    reported.
 
-    Raises Halt where continuing would lose or repeat messages, BadInput where the topic does not suit the table.
+    Raises Halt if continuing would lose or repeat messages, BadInput if the topic does not suit the table.
     """
     _suits(contract, view)
     offsets.judge(contract.pipeline, positions, view)
@@ -101,7 +101,7 @@ def _suits(contract: Contract, view: TopicView) -> None:
 
 
 def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:
-    """Why the partitions to be added cannot be read from their start, if they cannot."""
+    """Return the halt if the partitions to be added cannot be read from their start."""
     try:
         offsets.judge(pipeline, added, view)
     except Halt as halt:

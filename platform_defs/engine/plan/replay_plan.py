@@ -1,7 +1,7 @@
-"""What a replay may do: from which batch, into which tables beside the live ones, and why not.
+"""The limits of a replay: its first batch, its tables beside the live ones, and the reasons to refuse it.
 
 A replay rebuilds a pipeline's tables from a batch on, with the current contract and transform, in the same eight steps
-as any other batch. No connection is opened here; platform_defs/operations/runs/replay.py carries it out.
+as any other batch. No connection is opened here; platform_defs/operations/runs/replay.py executes it.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,13 +22,13 @@ from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView, spell
 from platform_defs.times import EXAMPLE, parse_time
 
-SUFFIX = "~replay"  # of the pipeline that builds: no contract can have this name
-BESIDE = "__replay"  # of the schema that it builds in
+SUFFIX = "~replay"  # of the building pipeline: no contract can have this name
+BESIDE = "__replay"  # of the schema for its tables
 
 
 @dataclass(frozen=True)
 class ReplayStart:
-    """Where a replay starts: one of the three, or the very beginning where none is given."""
+    """The start of a replay: one of the three, or the very beginning if none is given."""
 
     batch: int | None = None
     offsets: Mapping[int, int] | None = None  # by partition
@@ -36,7 +36,7 @@ class ReplayStart:
 
     @classmethod
     def parse(cls, text: str) -> "ReplayStart":
-        """earliest, a batch id (12), offsets (0:100,1:250), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
+        """Parse earliest, a batch id (12), offsets (0:100,1:250), or a time (2026-11-21T10:00:00Z). Raises BadInput."""
         if text == "earliest":
             return cls()
         if text.isdecimal():
@@ -54,22 +54,22 @@ class ReplayStart:
 
 @dataclass(frozen=True)
 class PartitionHistory:
-    """A partition of the pipeline: its position, and what of the log the replayed batches read."""
+    """A partition of the pipeline: its position, and the part of the log that the replayed batches read."""
 
     partition: int
     next_offset: int
-    from_offset: int  # of the first replayed range; next_offset where there is none
+    from_offset: int  # of the first replayed range; next_offset if there is none
     added_late: bool  # the pipeline knew other partitions before this one
     messages: int  # that the replayed batches read
 
 
 @dataclass(frozen=True)
 class History:
-    """What the ledger knows about the batches that a replay would replace."""
+    """The ledger's record of the batches that a replay would replace."""
 
     first_batch: int  # of the pipeline, among those that no replay has replaced
     from_batch: int  # of the replay
-    lost_until: int  # the last batch of which a log is gone for good; 0 if none
+    lost_until: int  # the last batch whose log is gone for good; 0 if none
     partitions: tuple[PartitionHistory, ...]
     other_logs: tuple[str, ...] = ()  # that these batches read besides the current one: topic (topic id)
 
@@ -84,7 +84,7 @@ class History:
 
 @dataclass(frozen=True)
 class DecidedBatch:
-    """A batch that failed blocking checks, and what a person decided about it with `tidegate ack`."""
+    """A batch that failed blocking checks, with a person's decision about it (`tidegate ack`)."""
 
     batch_id: int
     marks: Mapping[str, Any]  # fields of offsets.PendingBatch
@@ -94,7 +94,7 @@ class DecidedBatch:
 def next_part(
     decided: Sequence[DecidedBatch], positions: Mapping[int, int], ends: Mapping[int, int]
 ) -> tuple[Mapping[int, int], Mapping[str, Any]]:
-    """Return where the next batch of a replay must end, by partition, and what is decided about it.
+    """Return the offsets at which the next batch of a replay must end, by partition, and the decision about it.
 
     Each batch in `decided` (sorted by id) is replayed separately with the same decision, which applies to no other
     messages.
@@ -131,7 +131,7 @@ def refuse_undecided(decided: Sequence[DecidedBatch], history: History, decide_a
 
 
 def refuse_impossible_replay(contract: Contract, history: History, view: TopicView) -> None:
-    """Raise BadInput, with the reason, where rebuilt tables would not be what the log says."""
+    """Raise BadInput, with the reason, if the rebuilt tables would differ from what the log contains."""
     partial = [table for table in contract.tables if table.disposition != "append"]
     later = "" if partial else " A replay may start after them, at a later batch."
     _refuse_gone_logs(contract, history, later)
@@ -182,7 +182,7 @@ def _refuse_deleted_messages(contract: Contract, history: History, view: TopicVi
 
 
 def refuse_other_messages(contract: Contract, history: History, read: Mapping[int, int]) -> None:
-    """Raise BadInput where the log gave other messages than the first time. `read`: messages by partition, now."""
+    """Raise BadInput if the log returned other messages than the first time. `read`: messages by partition, now."""
     if contract.row_table.disposition == "upsert":  # compacted; what compaction removed is found row by row
         return
     for item in history.partitions:
@@ -197,11 +197,11 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
 
 
 def beside(pipeline: Pipeline) -> Pipeline:
-    """The pipeline that builds the same tables beside the live ones, and delivers exactly once whatever the live one
-    does, a whole batch at a time.
+    """Return the pipeline that builds the same tables beside the live ones. It delivers exactly once whatever the live
+    one does, a whole batch at a time.
 
-    Dead letters are kept however many there are: they are shown before anything is put in place. (Where the transform
-    fails on every message, it halts like any other.)
+    It keeps any number of dead letters: they are shown before the tables are swapped in. (If the transform fails on
+    every message, it halts like any other.)
     """
     contract = pipeline.contract
     limits = replace(contract.limits, dead_letter_share=1.0)
@@ -219,11 +219,11 @@ def _moved(table: Table) -> Table:
 
 
 def fingerprint(pipeline: Pipeline, from_batch: int, shapes: Sequence[str], decide_again: Sequence[int] = ()) -> str:
-    """What decides the result of a replay, as a digest: a replay whose digest has changed begins again.
+    """Return a digest of all that decides the result of a replay: a replay whose digest has changed starts again.
 
-    That is where it begins, the batches that it decides about again, what the contract says, the transform and what it
-    imports from the project, the shapes of the live tables, and the versions of Tidegate and Spark. Where the files are
-    is not part of it, nor are libraries and data that a transform fetches from elsewhere.
+    It covers the start, the batches that are decided about again, the contract, the transform and its imports from the
+    project, the shapes of the live tables, and the versions of Tidegate and Spark. It does not cover the location of
+    the files, nor libraries and data that a transform fetches from elsewhere.
     """
     contract, name, *sources = definition(pipeline)
     versions = version("tidegate"), version("pyspark")

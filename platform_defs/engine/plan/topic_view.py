@@ -1,4 +1,4 @@
-"""The topic as it is now, from brokers of which one may be behind: a stale answer is never acted upon."""
+"""The topic as it is now, from brokers that may lag: a stale answer is never used."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,11 @@ SECONDS = 0.5  # before the second try; then twice as long each time
 
 
 def describe(broker: Broker, topic: str, read: Sequence[Position], *, others: bool = True) -> TopicView:
-    """The topic, from an answer that knows of everything that was `read`; one that does not is asked for again.
+    """Return the topic from an answer that includes everything that was `read`; ask again if it does not.
+
     Without `others` it has no partitions but those.
 
-    Raises BrokerAway where no such answer comes, and what `Broker.describe` raises.
+    Raises BrokerAway if no such answer comes, and what `Broker.describe` raises.
     """
     partitions = None if others else {at.partition for at in read}
     retrying = Retrying(

@@ -1,1 +1,1 @@
-"""What the engine needs of other systems, as protocols; resources implements them."""
+"""The protocols through which the engine uses other systems; resources implements them."""

@@ -18,7 +18,7 @@ CrashPoint = Literal[
     "after_audit",
     "in_publish",
     "after_commit",
-    "after_range",  # of one that its task has published
+    "after_range",  # of a range that its task has published
 ]
 ApplyPoint = Literal["apply_locked", "apply_altered", "apply_recorded", "apply_committed"]  # contracts/evolve.py
 NotNullPoint = Literal["not_null_added", "not_null_validated"]  # contracts/evolve.py, between its transactions
@@ -27,7 +27,7 @@ _reached: set[str] = set()  # in this process: a run that was stopped and resume
 
 
 def reach(point: CrashPoint | ApplyPoint | NotNullPoint | PrunePoint) -> None:
-    """Where this point is armed, kill or stop the run; otherwise do nothing."""
+    """Kill or stop the run if this point is armed; otherwise do nothing."""
     armed = os.environ.get("TIDEGATE_CRASH_POINT")
     if not armed or not armed.startswith(f"{point}:") or point in _reached:
         return

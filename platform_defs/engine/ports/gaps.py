@@ -31,7 +31,7 @@ class Gaps:
         self.parts.append((pa.array([start], pa.int64()), pa.array([until], pa.int64())))
 
     def add_between(self, offsets: pa.Int64Array) -> None:
-        """What lies between offsets, which ascend."""
+        """Add the gaps between offsets, which ascend."""
         before, after = offsets.slice(0, len(offsets) - 1), offsets.slice(1)
         apart = pc.greater(pc.subtract(after, before), 1)
         if pc.any(apart).as_py():
@@ -39,17 +39,17 @@ class Gaps:
 
     @property
     def spans(self) -> Sequence[tuple[int, int]]:
-        """As [start, until) each."""
+        """The gaps as [start, until) each."""
         return [span for starts, ends in self.parts for span in zip(integers(starts), integers(ends), strict=True)]
 
     @property
     def text(self) -> str:
-        """As Postgres writes an int8multirange: {[3,5),[7,8)}."""
+        """The gaps as Postgres writes an int8multirange: {[3,5),[7,8)}."""
         return f"{{{','.join(map(_joined, self.parts))}}}"
 
     @property
     def digest(self) -> str:
-        """The same for the same spans; empty without any."""
+        """A digest that is the same for the same spans; empty without any."""
         return sha256(self.text.encode()).hexdigest() if self.parts else ""
 
 

@@ -1,5 +1,5 @@
-"""What a settlement asks of a log's leader epochs (operations/settlements/log_cut.py); resources/kafka/data/epochs.py
-answers.
+"""The leader epochs that a settlement reads from a log (operations/settlements/log_cut.py), as a protocol;
+resources/kafka/data/epochs.py implements it.
 """
 
 from dataclasses import dataclass
@@ -18,5 +18,5 @@ class LeaderEpochs(Protocol):
     """The leader epochs of a topic's messages."""
 
     def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
-        """The first message at or past `offset`; None where the log holds none. Raises BrokerAway."""
+        """Return the first message at or past `offset`; None if the log has none. Raises BrokerAway."""
         ...

@@ -1,4 +1,4 @@
-"""How long a pipeline is left alone after a failure, and whether the failure counts against its batch."""
+"""The pause of a pipeline after a failure, and whether the failure counts against its batch."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Pause:
-    """How long a pipeline is left alone after a failure, in seconds: `first`, then twice as long each time."""
+    """The pause of a pipeline after a failure, in seconds: `first`, then twice as long each time up to `longest`."""
 
     first: float
     longest: float
@@ -18,7 +18,7 @@ LONG = Pause(30.0, 3_600.0)  # a person has to correct something, and each try r
 
 
 class Counts(StrEnum):
-    """Whether a failure of a run counts against the batch that is pending."""
+    """The condition under which a failure of a run counts against the pending batch."""
 
     ALWAYS = "always"
     NEVER = "never"

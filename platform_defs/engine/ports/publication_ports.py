@@ -15,18 +15,18 @@ from platform_defs.offsets import OffsetRange, PendingBatch
 
 @dataclass(frozen=True)
 class Staged:
-    """A batch whose rows are in staging: what publish needs to know, all of which it checks again."""
+    """A batch whose rows are in staging: the facts that publish uses and checks again."""
 
     pending: PendingBatch
     staging_id: int
     winners: Mapping[UUID, int]  # rows by the attempts whose results arrived
     coverage: tuple[Coverage, ...]  # one complete attempt a range
     registry: str = ""  # whose schemas the coverage counts
-    messages_with_rows: int | None = None  # of which the transform made a row or several; None without a transform
+    messages_with_rows: int | None = None  # that the transform made into one row or more; None without a transform
 
     @property
     def filtered(self) -> int | None:
-        """Messages that passed their checks and of which the transform made no row; None without a transform."""
+        """Messages that passed their checks and that the transform made no row from; None without a transform."""
         decoded = sum(item.rows for item in self.coverage)
         return None if self.messages_with_rows is None else decoded - self.messages_with_rows
 
@@ -49,8 +49,8 @@ class Staged:
 
 @dataclass(frozen=True)
 class RowChanges:
-    """Counts of the rows that a batch changed in the table of an upsert. A message that a later one of its key in the
-    batch replaces changes nothing, except where the table has other unique keys: then every message is written.
+    """Counts of the rows that a batch changed in the table of an upsert. A message that is replaced by a later one of
+    its key in the batch changes nothing, unless the table has other unique keys: then every message is written.
     """
 
     upserted: int  # rows inserted or replaced
@@ -77,19 +77,19 @@ class Publication(Protocol):
     changes: RowChanges | None  # of an upsert, once its rows are written
 
     def lock_as_owner(self) -> None:
-        """Raises Fenced unless this run still owns the pipeline, and it is active."""
+        """Raise Fenced unless this run still owns the pipeline, and it is active."""
         ...
 
     def check_tables(self) -> None:
-        """Raises BadInput where a table is not what the contract says."""
+        """Raise BadInput if a table differs from the contract."""
         ...
 
     def prove_coverage(self) -> None:
-        """Raises StagingLost unless each planned range has a complete attempt in staging."""
+        """Raise StagingLost unless each planned range has a complete attempt in staging."""
         ...
 
     def move_positions(self) -> None:
-        """Raises Fenced, with no position moved, unless each one is where the batch was planned from."""
+        """Raise Fenced, with no position moved, unless each one is where the batch was planned from."""
         ...
 
     def write_record(
@@ -99,7 +99,7 @@ class Publication(Protocol):
         ...
 
     def write_dead_letters(self) -> None:
-        """Raises StagingLost unless as many are written as coverage counted."""
+        """Raise StagingLost unless as many are written as coverage counted."""
         ...
 
     def write_rows(self) -> None:
@@ -108,15 +108,15 @@ class Publication(Protocol):
 
 
 class CountsFaults(Protocol):
-    """Knows the dead letters of a batch that is not published yet."""
+    """Counts the dead letters of a batch that is not published yet."""
 
     def faults(self, staged: Staged) -> list[FaultGroup]:
-        """They, by stage and error class."""
+        """Return dead-letter counts by stage and error class."""
         ...
 
 
 class DirectTransaction(Protocol):
-    """One transaction of a task: the rows of a range, then what makes a batch of them."""
+    """One transaction of a task: the rows of a range, then the steps that make a batch of them."""
 
     @property
     def batch_id(self) -> int:
@@ -124,17 +124,17 @@ class DirectTransaction(Protocol):
         ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """COPY `batches` into the row table, which is locked against changes and compared with the contract before; how
-        many rows it took. Raises RowRefused, BadInput, and what `batches` raises.
+        """COPY `batches` into the row table, which is first locked against changes and compared with the contract.
+        Return the number of rows. Raises RowRefused, BadInput, and what `batches` raises.
         """
         ...
 
     def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
-        """The range as a batch of its own, of `rows` that were COPYed."""
+        """Return the range as a batch of its own, with `rows` that were COPYed."""
         ...
 
     def publication(self, staged: Staged) -> Publication:
-        """What is left to do in this transaction. Its `staged` has the latest counts once the row is locked."""
+        """Return the rest of this transaction. Its `staged` has the latest counts once the row is locked."""
         ...
 
 
@@ -150,13 +150,13 @@ class DirectSession(Protocol):
         ...
 
     def transaction(self, wanted: OffsetRange) -> AbstractContextManager[DirectTransaction]:
-        """One transaction, which commits when the block ends without an error."""
+        """Open a transaction, which commits when the block ends without an error."""
         ...
 
 
 class DirectArea(Protocol):
-    """What the tasks of one try publish ranges to, each as a batch of its own."""
+    """The area through which the tasks of one try publish ranges, each as a batch of its own."""
 
     def session(self) -> AbstractContextManager[DirectSession]:
-        """A session under the name of the run that owns the pipeline, so that it ends with it."""
+        """Open a session under the name of the run that owns the pipeline, so that it ends with it."""
         ...

@@ -1,8 +1,7 @@
-"""What the engine is handed: it opens no connection itself.
+"""The protocols through which the engine uses Kafka and Postgres: it opens no connection itself.
 
-`resources/` implements these for Kafka and Postgres. What tasks are handed is in engine/ports/task_ports.py, the
-transaction that publishes a batch in engine/ports/publication_ports.py, and what finds the schemas that messages name
-in engine/ports/schema_ports.py.
+`resources/` implements them. Those for tasks are in engine/ports/task_ports.py, the transaction that publishes a batch
+in engine/ports/publication_ports.py, and the finder of the schemas that messages name in engine/ports/schema_ports.py.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,8 +22,8 @@ class Broker(Protocol):
     """Describes a topic, in the driver."""
 
     def describe(self, topic: str, partitions: Collection[int] | None = None) -> TopicView:
-        """The topic as it is now, with all of its partitions or, of these, those that it has. Raises BrokerAway, and
-        BadInput where the topic does not exist.
+        """Return the topic as it is now, with all of its partitions or, of these, those that it has. Raises BrokerAway,
+        and BadInput if the topic does not exist.
         """
         ...
 
@@ -42,22 +41,22 @@ class Published:
     unknown_fields: int
     checks: tuple[CheckResult, ...]
     timings: Mapping[str, float]  # seconds by step
-    view: TopicView | None = None  # of the topic, just before it was published; None of one that is reported late
+    view: TopicView | None = None  # of the topic, just before it was published; None if it is reported late
     contract_version: str = ""
-    contract_digest: str | None = None  # None: of a batch from before contracts were recorded
-    registry: str = ""  # that of the schemas
+    contract_digest: str | None = None  # None: published before contracts were recorded
+    registry: str = ""  # the one that has the schemas
     schemas: tuple[SchemaCount, ...] = ()  # how many of its messages name each, ascending
     skipped_records: int = 0  # messages of records that the contract skips
-    run_id: str | None = None  # of the Dagster run that published one that is reported late
-    plan: tuple[OffsetRange, ...] = ()  # that it is a part of, where ranges are published one by one
-    filtered: int | None = None  # see Staged; None also of one that is reported late: the ledger does not count them
-    changes: RowChanges | None = None  # of an upsert that is not reported late
-    followed: bool = False  # another batch of that plan comes at once, or the error that keeps it from coming
+    run_id: str | None = None  # of the Dagster run that published it, if it is reported late
+    plan: tuple[OffsetRange, ...] = ()  # that it is a part of, if ranges are published one by one
+    filtered: int | None = None  # see Staged; None also if it is reported late: the ledger does not count them
+    changes: RowChanges | None = None  # for an upsert that is not reported late
+    followed: bool = False  # another batch of that plan follows at once, or the error that prevents it
 
 
 @dataclass(frozen=True)
 class RefusedRow:
-    """The message whose rows the row table rejects, and what Postgres says of them."""
+    """The message whose rows the row table rejects, with Postgres' error."""
 
     partition: int
     offset: int
@@ -74,44 +73,44 @@ class AuditView:
 
 
 class Auditor(Protocol):
-    """Judges the contract's batch rules over staged rows, over a connection of its own."""
+    """Evaluates the contract's batch rules over staged rows, over a connection of its own."""
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
-        """The result of each of `rules`, in order, on the rows of `view`.
+        """Return the result of each of `rules`, in order, on the rows of `view`.
 
-        Raises BadInput where a rule cannot be evaluated at all, LedgerAway where Postgres cannot be asked.
+        Raises BadInput if a rule cannot be evaluated at all, LedgerAway if Postgres is away.
         """
         ...
 
 
 class PipelineLease(CountsFaults, Protocol):
-    """One run's hold on a pipeline, from `acquire` to the run's end.
+    """One run's lease of a pipeline, from `acquire` to the run's end.
 
-    Each of its methods raises LedgerAway where Postgres cannot be asked. Those that write do so under the run's epoch
-    and owner: where another run has taken the pipeline over they raise Fenced, except those that do nothing then.
+    Each of its methods raises LedgerAway if Postgres is away. Those that write do so under the run's epoch and owner:
+    if another run has taken the pipeline over they raise Fenced, except those that do nothing then.
     """
 
     @property
     def contract_digest(self) -> str | None:
-        """Of the contract that judges the messages of each try; None for a replay that is being built."""
+        """The digest of the contract that each try is checked against; None for a replay that is being built."""
         ...
 
     def ping(self) -> None:
-        """Ask Postgres for an answer. Raises LedgerAway where the run's session is gone."""
+        """Run a query in Postgres. Raises LedgerAway if the run's session is gone."""
         ...
 
     def positions(self) -> list[Position]:
-        """Where the pipeline is, by partition; empty before its first batch."""
+        """Return the pipeline's position in each partition; empty before its first batch."""
         ...
 
     def pending(self) -> PendingBatch | None:
-        """The batch whose offsets are fixed and that has not committed, if there is one."""
+        """Return the batch whose offsets are fixed and that has not committed, if there is one."""
         ...
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
         """Store the positions of partitions seen for the first time, and the `seen_end` of those known before.
 
-        `every` is all positions as they will be, those `added` included (`engine.planning.decide`).
+        `every`: all positions as they will be, including those `added` (`decide` in engine/plan/planning.py).
         """
         ...
 
@@ -120,7 +119,7 @@ class PipelineLease(CountsFaults, Protocol):
         ...
 
     def row_local(self) -> str | None:
-        """Return the key (`engine.row_local`) of the transform that was compared last without a difference."""
+        """Return the key (engine/job/row_local.py) of the transform that was compared last without a difference."""
         ...
 
     def note_row_local(self, key: str) -> None:
@@ -128,7 +127,7 @@ class PipelineLease(CountsFaults, Protocol):
         ...
 
     def new_batch_id(self) -> int:
-        """An id that no batch has had. Ids grow; one that is not used leaves a hole."""
+        """Return an id that no batch has had. Ids grow; an unused one leaves a hole."""
         ...
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
@@ -142,53 +141,57 @@ class PipelineLease(CountsFaults, Protocol):
         ...
 
     def open_staging(self, pending: PendingBatch) -> StagingArea:
-        """A staging area for one try at `pending`, which no other try uses meanwhile."""
+        """Open a staging area for one try at `pending`, which no other try uses meanwhile."""
         ...
 
     def open_direct(self, pending: PendingBatch, staging_id: int) -> DirectArea:
-        """Where the tasks of this try publish the ranges of `pending`, each as a batch with an id of its own."""
+        """Open an area in which the tasks of this try publish the ranges of `pending`, each as a batch with an id of
+        its own.
+        """
         ...
 
     def published_directly(self, area: DirectArea) -> Sequence[Published]:
-        """The batches of such a try that have committed, by id."""
+        """Return the batches of such a try that have committed, by id."""
         ...
 
     def coverage(self, staging_id: int) -> list[Coverage]:
-        """Every complete attempt of a try, in order of partition and offset; a range may have several."""
+        """Return every complete attempt of a try, in order of partition and offset; a range may have several."""
         ...
 
     def audit_view(self, staged: Staged) -> AuditView | None:
-        """A view of the rows that publish would write; None where there are no rows."""
+        """Return a view of the rows that publish would write; None if there are no rows."""
         ...
 
     def publication(self, staged: Staged) -> AbstractContextManager[Publication]:
-        """The publishing transaction, which commits when the block ends without an error. The batch's own row, written
-        in it, decides what became of a COMMIT that was not answered.
+        """Open the publishing transaction, which commits when the block ends without an error. The batch's own row,
+        written in it, decides the outcome of a COMMIT that got no answer.
 
-        Raises RowRefused where a table rejects a row, LedgerAway where the transaction certainly did not commit,
-        OutcomeUnknown where that cannot be established.
+        Raises RowRefused if a table rejects a row, LedgerAway if the transaction certainly did not commit,
+        OutcomeUnknown if that cannot be established.
         """
         ...
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
-        """The messages, by partition and offset, whose rows the row table rejects, as far as they are found at once;
-        none where it takes all.
+        """Return the messages, by partition and offset, whose rows the row table rejects, as far as they are found at
+        once; none if it accepts all.
         """
         ...
 
     def fenced(self) -> bool:
-        """Return True if another run, or a settlement, took the pipeline over. False while Postgres cannot be asked."""
+        """Return True if another run, or a settlement, took the pipeline over. False while Postgres is away."""
         ...
 
     def note_red_gate(self, gate: GateRed) -> int:
-        """Remember which blocking checks the pending batch failed; how often it has failed them, this time included.
+        """Record the blocking checks that the pending batch failed. Return how often it has failed them, this time
+        included.
+
         0 for a fenced run, which changes nothing.
         """
         ...
 
     def note_suspects(self, suspects: Sequence[Suspect]) -> float:
-        """Remember, in the place of those before, which messages of the pending batch seem to make it fail: of a new
-        one from now on. For how many seconds the latest of them has been suspected.
+        """Record the messages of the pending batch that seem to make it fail, in place of those before; a new one is
+        suspected from now on. Return for how many seconds the latest of them has been suspected.
         """
         ...
 
@@ -196,17 +199,17 @@ class PipelineLease(CountsFaults, Protocol):
         """Keep the pending batch, and let the sensor wait before it is tried again; `error` is shown until then. Does
         nothing for a fenced run.
 
-        How often in a row the pending batch has failed by now, of the failures that count. 0 where no batch is pending.
-        Over another session where the run's own is gone.
+        Returns how often in a row the pending batch has failed by now, counting only failures that count; 0 if no batch
+        is pending. Uses another session if the run's own is gone.
         """
         ...
 
     def halt(self, detail: HaltDetail) -> None:
-        """Stop the pipeline until a person settles it. Does nothing for a fenced run."""
+        """Stop the pipeline until a person resolves it. Does nothing for a fenced run."""
         ...
 
     def sweep(self, *, keep: int | None = None) -> None:
-        """Delete what tries left in staging, except the one to `keep`. What another session has locked is left for the
+        """Delete what tries left in staging, except the one to `keep`. What another session has locked stays until the
         next sweep. Does nothing for a fenced run.
         """
         ...
@@ -220,5 +223,5 @@ class LineageEvents(Protocol):
     """Makes the OpenLineage event of a batch, to be stored with it."""
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
-        """The COMPLETE event, as JSON."""
+        """Return the COMPLETE event, as JSON."""
         ...

@@ -1,4 +1,4 @@
-"""What a task in Spark is handed, and what it leaves. See engine/ports/run_ports.py.
+"""The inputs and results of a Spark task, as protocols. See engine/ports/run_ports.py.
 
 Source and StagingArea travel to the workers: they are picklable and open their connections there.
 """
@@ -17,25 +17,25 @@ from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
 
-MessagePlace = tuple[int, int]  # where a message is in the topic: partition, offset
+MessagePlace = tuple[int, int]  # of a message in the topic: partition, offset
 
 
 class Source(Protocol):
     """Reads a topic inside a task."""
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
-        """Every message of `wanted` that the broker delivers; ends only when the range is proven read.
+        """Yield every message of `wanted` that the broker delivers, in blocks; end only when the range is proven read.
 
-        Proof is a message at or past its last offset, or partition EOF at or past `until_offset`.
-        Raises BrokerAway when the broker stops delivering, TidegateError when the offsets are not there (any more),
-        OtherCluster where the brokers are not those of `cluster_id`, MessageMisplaced for what is not of the range.
+        Proof is a message at or past its last offset, or partition EOF at or past `until_offset`. Raises BrokerAway if
+        the broker stops delivering, TidegateError if the offsets are not there (any more), OtherCluster if the brokers
+        are not those of `cluster_id`, MessageMisplaced for a message outside the range.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Proof that one attempt read the whole of a range, and what came out of it."""
+    """Proof that one attempt read the whole of a range, with its counts."""
 
     range: OffsetRange
     attempt: UUID
@@ -50,7 +50,7 @@ class Coverage:
 
     @property
     def outcome(self) -> tuple[Any, ...]:
-        """What complete attempts of one range must agree in."""
+        """The values in which complete attempts at one range must agree."""
         counts = (self.messages, self.rows, self.dead_letters, self.skipped_records, self.unknown_fields)
         return (*counts, self.gap_digest, self.leader_epoch, self.schemas)
 
@@ -63,7 +63,7 @@ class Recorder(Protocol):
         ...
 
     def cover(self, coverage: Coverage, gaps: Gaps) -> None:
-        """Keep the proof that the range was read to its end, and what never arrived of it."""
+        """Keep the proof that the range was read to its end, and the offsets that never arrived."""
         ...
 
 
@@ -71,12 +71,12 @@ class Recording(Protocol):
     """A connection to the staging area, for as long as a task works."""
 
     def recorder(self, partition: int, attempt: UUID) -> AbstractContextManager[Recorder]:
-        """The transaction of one attempt at one range; it commits when the block ends without an error."""
+        """Open the transaction of one attempt at one range, which commits when the block ends without an error."""
         ...
 
 
 class StagingArea(Protocol):
-    """Where the tasks of one try at a batch leave what they made."""
+    """The staging area in which the tasks of one try at a batch leave their results."""
 
     @property
     def staging_id(self) -> int:
@@ -84,17 +84,19 @@ class StagingArea(Protocol):
         ...
 
     def recording(self) -> AbstractContextManager[Recording]:
-        """What a task records its ranges over, one after the other."""
+        """Open the connection over which a task records its ranges, one after the other."""
         ...
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """COPY `batches` into this try's table over a connection of its own; the number of rows, once committed."""
+        """COPY `batches` into this try's table over a connection of its own. Return the number of committed rows."""
         ...
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a message is left out when its batch is tried again: the transform failed on it, or the table rejected it."""
+    """The reason why a message is excluded when its batch is tried again: the transform failed on it, or the table
+    rejected it.
+    """
 
     stage: Stage
     error_class: str
@@ -102,5 +104,5 @@ class Refusal:
     certain: bool = True  # if not, what the transform calls may be away for this message: a later try decides
 
     def of_message(self, index: int) -> Fault:
-        """As the fault of the message at `index` of its block."""
+        """Return it as the fault of the message at `index` of its block."""
         return Fault(index, self.stage, self.error_class, self.message)

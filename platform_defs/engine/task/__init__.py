@@ -1,1 +1,1 @@
-"""What runs in a Spark task: messages are decoded, checked and made into rows."""
+"""The code that runs in a Spark task: it decodes messages, checks them and makes rows."""

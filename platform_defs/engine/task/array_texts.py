@@ -1,7 +1,7 @@
 """Columns of arrays as texts that Postgres reads: COPY writes them to staging, and publish casts them.
 
-https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted, and NULL is not: a transform
-may make an array that holds one.
+https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO. Every element is quoted, and NULL is not: a transform may
+make an array with one.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _LONGEST = 48  # of a number or timestamp, with its quotes and comma
 
 
 def array_texts(column: Column) -> Column:
-    """A list column as strings such as {"a","b"}; null where the array is."""
+    """Return a list column as strings such as {"a","b"}; null if the array is."""
     arrays = Arrays(column)
     elements = pc.fill_null(_quoted(_spelled(arrays.items)), "NULL")
     inside = pc.binary_join(arrays.holding(elements), ",")
@@ -26,7 +26,7 @@ def array_texts(column: Column) -> Column:
 
 
 def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts, for whose arrays one column of texts each is enough."""
+    """Yield the batch in parts, such that one column of texts suffices for the arrays of each."""
     if batch.num_rows < 2 or sum(map(_most_text, columns_of(batch))) <= _MAX_TEXT:
         yield batch
         return
@@ -36,7 +36,7 @@ def in_pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _most_text(column: Any) -> int:
-    """The bytes that the column's texts may have; 0 for one that is no array."""
+    """Return the bytes that the column's texts may have; 0 for one that is no array."""
     if not pa.types.is_list(column.type):
         return 0
     offsets = column.offsets
@@ -44,7 +44,7 @@ def _most_text(column: Any) -> int:
 
 
 def _spelled(elements: Any) -> Any:
-    """Each element as Postgres reads its type."""
+    """Return each element as Postgres reads its type."""
     if pa.types.is_binary(elements.type):
         return pa.array([None if value is None else rf"\x{value.hex()}" for value in elements.to_pylist()], pa.string())
     return elements if pa.types.is_string(elements.type) else elements.cast(pa.string())

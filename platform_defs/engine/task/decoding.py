@@ -36,7 +36,7 @@ class DecodedBlock:
     skipped: int = 0  # messages of other records, which the contract skips: neither rows nor faults
 
     def naming(self, keys: KeyColumn | None) -> "DecodedBlock":
-        """The same, with the schemas that the messages' keys name."""
+        """Return the same, with the schemas that the messages' keys name."""
         return self if keys is None else replace(self, schemas=Counter(self.schemas) + Counter(keys.schemas))
 
 
@@ -59,11 +59,11 @@ class BlockDecoder:
     def rows(
         self, partition: int, block: Block, chosen: pa.Int64Array | None, keys: KeyColumn | None = None
     ) -> DecodedBlock:
-        """Return the chosen messages of a block, all where None, as rows of `contract.message_schema` that keep the
-        row rules, and as faults. `keys`: what `keys()` returned, if it was called.
+        """Return the chosen messages of a block, all if None, as rows of `contract.message_schema` that keep the row
+        rules, and as faults. `keys`: what `keys()` returned, if it was called.
 
-        Never raises for what a message holds, save BlockTooLarge for several messages; RegistryAway and LedgerAway
-        where schemas have to be asked for.
+        Never raises for the contents of a message, except BlockTooLarge for several messages; raises RegistryAway and
+        LedgerAway if schemas have to be looked up.
         """
         contract, found = self._contract, self.read(partition, block, chosen).naming(keys)
         decoded = check_rows(contract.fields, found.decoded)
@@ -86,7 +86,7 @@ class BlockDecoder:
         return self._framed("value", partition, block, values, chosen)
 
     def keys(self, partition: int, block: Block) -> KeyColumn:
-        """The keys of all messages, as `read` the values."""
+        """Return the keys of all messages, as `read` does the values."""
         if self._contract.wire.key_format == "text":
             return KeyColumn(*key_texts(block.keys), NO_SCHEMAS)
         found = self._framed("key", partition, block, block.keys, None)
@@ -113,14 +113,14 @@ class BlockDecoder:
         return reader_of_file(self._contract)
 
     def _names(self, part: Part, block: Block, chosen: pa.Int64Array | None) -> pa.BinaryArray | None:
-        """The headers that name schemas, where the contract says that there are any."""
+        """Return the headers that name schemas, if the contract has any."""
         if self._contract.wire.framing == "prefix":
             return None
         names = block.headers(HEADERS[part])
         return names if chosen is None else names.take(chosen)
 
     def _cuts(self, partition: int, block: Block, chosen: pa.Int64Array | None, count: int) -> list[_Cut]:
-        """The messages by the generation of the schemas that they name. Nearly always there is one."""
+        """Return the messages by the generation of the schemas that they name. Nearly always there is one."""
         generations = self._known.generations(partition)
         if len(generations) == 1:
             return [_Cut(generations[0][1], 0, count)]
@@ -170,7 +170,7 @@ def _key_reader(contract: Contract, find: Find) -> FramedReader:
 
 
 def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
-    """The values of `column` at their indexes, null elsewhere."""
+    """Return the values of `column` at their indexes, null elsewhere."""
     at = np.zeros(length, np.int64)
     absent = np.ones(length, np.bool_)
     rows = np.asarray(indexes)
@@ -180,7 +180,7 @@ def _spread(column: Column, indexes: pa.Int64Array, length: int) -> Column:
 
 
 def _moved(decoded: Decoded, start: int) -> Decoded:
-    """The same, for messages that come after `start` others."""
+    """Return the same, for messages that come after `start` others."""
     if not start:
         return decoded
     faults = [replace(fault, index=fault.index + start) for fault in decoded.faults]

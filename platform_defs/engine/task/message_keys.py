@@ -14,7 +14,7 @@ from platform_defs.formats.blocks.reason import MISSING_KEY
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """The keys of a block's messages as text, null where there is a fault for one."""
+    """The keys of a block's messages as text, null if a key has a fault."""
 
     texts: Column
     faults: list[Fault]
@@ -22,12 +22,12 @@ class KeyColumn:
 
 
 def key_texts(keys: pa.BinaryArray) -> tuple[Column, list[Fault]]:
-    """The message keys as text (null where faulty), and a fault for each key that no upsert can use."""
+    """Return the message keys as text (null if faulty), and a fault for each key that no upsert can use."""
     if not keys.null_count and not pc.any(pc.match_substring(keys, "\0")).as_py():
         try:
             return keys.cast(pa.string()), []
         except pa.ArrowInvalid:
-            pass  # one of them is not UTF-8: which, and why, is found one by one
+            pass  # one of them is not UTF-8: find which one by one
     texts: list[str | None] = []
     found: list[Fault] = []
     for index, raw in enumerate(keys.to_pylist()):

@@ -1,6 +1,6 @@
 """Columns of what a message has besides its value: its key, timestamp and headers, its place in the topic.
 
-For contracts with fields that have a `source`; of others nothing here runs.
+For contracts with fields that have a `source`; nothing here runs for others.
 """
 
 import base64
@@ -44,10 +44,10 @@ _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullma
 def with_metadata(
     contract: Contract, partition: int, block: Block, keys: KeyColumn | None, at: pa.Int64Array, decoded: Decoded
 ) -> Decoded:
-    """Return `decoded`, whose rows hold the fields of the value, with the columns of `contract.metadata_fields` behind
-    them. A message whose metadata is not of a field's type becomes a fault of stage `decode`.
+    """Return `decoded`, whose rows have the fields of the value, with the columns of `contract.metadata_fields` behind
+    them. A message whose metadata does not have a field's type becomes a fault of stage `decode`.
 
-    `at`: the index of each row's message in the block. `keys`: where a field holds the key as text. Raises
+    `at`: the index of each row's message in the block. `keys`: needed if a field has the key as text. Raises
     BlockTooLarge for several messages whose columns Arrow could not hold.
     """
     places = integers(at)
@@ -81,8 +81,8 @@ def with_metadata(
 def with_offered(rows: pa.RecordBatch, block: Block, at: pa.Int64Array, names: Sequence[str]) -> pa.RecordBatch:
     """Return `rows` with these columns of OFFERED behind them. `at`: as `with_metadata`.
 
-    A time that is not of the years 1 to 9999, and headers that the client cannot read, are NULL. Raises BlockTooLarge
-    for several messages whose headers Arrow could not hold.
+    A time outside the years 1 to 9999, and headers that the client cannot read, are NULL. Raises BlockTooLarge for
+    several messages whose headers Arrow could not hold.
     """
     columns = [*columns_of(rows), *(_offered(name, block, at) for name in names)]
     own: list[ArrowField] = [pa.field(name, OFFERED[name]) for name in names]
@@ -181,7 +181,7 @@ def _timestamp(kind: int, milliseconds: int) -> Value:
 
 
 def _headers_json(headers: Headers) -> str | Reason:
-    """Return the headers as a JSON list of {name, value}; a value that is not text is base64, and says so."""
+    """Return the headers as a JSON list of {name, value}; a value that is not text is base64, with an `encoding`."""
     return json_text([JsonObject([("name", name), *_header_value(value)]) for name, value in headers])
 
 
@@ -198,8 +198,8 @@ def _header_value(value: bytes | None) -> list[tuple[str, Any]]:
 
 
 def _header_reader(item: Field) -> Callable[[bytes | None], Value]:
-    """Return what reads the value of a header as the field's type: numbers and `true`, `false` as JSON writes them, the
-    other types as in a JSON string.
+    """Return a function that reads the value of a header as the field's type: numbers and `true`, `false` as JSON
+    writes them, the other types as in a JSON string.
     """
     kind = item.type.kind
     if kind == "bytes":

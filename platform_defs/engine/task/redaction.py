@@ -1,8 +1,7 @@
-"""What is said of a message, a row or a failure where values are classified (contract/model/classified.py): everything
-but the values.
+"""Messages about a record, a row or a failure, without their classified values (contract/model/classified.py).
 
-What a reader, Postgres, Spark or a transform says may quote any of them. So nothing of that is passed on; the reason is
-said again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
+Error texts of a reader, Postgres, Spark or a transform may quote any value. So none of them is passed on; the reason is
+written again, from the error's class and from names. A class that is not known here gets a sentence that fits all.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -63,7 +62,7 @@ INSTEAD = "(classified, so not shown here: tidegate dlq show --values)"
 
 
 def redacted(contract: Contract, faults: Sequence[Fault]) -> Sequence[Fault]:
-    """The faults of stages `decode` and `check` as they may be stored and shown."""
+    """Return the faults of stages `decode` and `check` as they may be stored and shown."""
     hidden = classified(contract) if faults else None
     if hidden is None or not hidden.any:
         return faults
@@ -82,7 +81,7 @@ def _redacted(contract: Contract, fault: Fault, fields: dict[str, Field], hidden
 
 
 def _may_quote_others(field: Field, fault: Fault) -> bool:
-    """Return True if the reason may quote what is beside the field: what should be the object around it."""
+    """Return True if the reason may quote the field's neighbours: the value in place of the object around it."""
     return len(field.path) > 1 and not field.source and fault.error_class == "WrongType"
 
 
@@ -130,8 +129,8 @@ def stored_error(contract: Contract, error: str | None, hides: Collection[str] |
 
 
 def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = "") -> Mapping[str, Any]:
-    """`rule`: the row rule that the message breaks, where the sample does not say so. A sample of a rule over the batch
-    is a place alone.
+    """Return a sample as it may be shown. `rule`: the row rule that the message breaks, if the sample does not name it.
+    A sample of a batch rule is a place alone.
     """
     if "message" not in sample:
         return sample
@@ -157,18 +156,20 @@ def _stored_check(contract: Contract, check: Mapping[str, Any]) -> Mapping[str, 
 
 
 def without_causes(error: TidegateError) -> TidegateError:
-    """The error without those that led to it: a traceback would show their texts as well."""
+    """Return the error without those that led to it: a traceback would show their texts as well."""
     error.__cause__, error.__suppress_context__ = None, True
     return error
 
 
 def unexpected(where: str, error: Exception, *, hides: bool) -> InternalError:
-    """An exception that nobody expected. Its text may quote values; where it was raised does not."""
+    """Return an InternalError for an unexpected exception. Its text may quote values; the place that raised it does
+    not.
+    """
     return InternalError.of(where, place_of(error) if hides else error)
 
 
 def place_of(error: BaseException) -> str:
-    """The class of an exception, and the line that raised it."""
+    """Return the class of an exception, and the line that raised it."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -1,4 +1,4 @@
-"""The contract's row rules over a decoded block: survivors stay, a breaker becomes one fault.
+"""The contract's row rules over a decoded block: a row that breaks a rule becomes one fault.
 
 Rules run as Arrow computations over whole columns; Python touches only the rows that break one. A null value breaks
 `required` and nothing else.
@@ -21,8 +21,8 @@ from platform_defs.formats.blocks.excerpt import excerpt
 
 
 def check_rows(fields: Sequence[Field], decoded: Decoded) -> Decoded:
-    """Return `decoded` less the rows that break a rule of these fields, with their faults (stage `check`) in order of
-    index. One fault a message: the first rule that it breaks, in the order of the fields.
+    """Return `decoded` without the rows that break a rule of these fields, with their faults (stage `check`) in order
+    of index. One fault per message: the first rule that it breaks, in the order of the fields.
     """
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
     columns = dict(zip(rows.schema.names, columns_of(rows), strict=True))

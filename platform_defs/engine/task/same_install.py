@@ -1,7 +1,7 @@
-"""A task decodes by the same code as its run, or refuses: executors have installations of their own.
+"""A task decodes with the same code as its run, or refuses: executors have installations of their own.
 
-What travels is sealed: the task compares installations before it unpickles the rest, which an older one may be unable
-to.
+The payload is sealed: the task compares installations before it unpickles the rest, which an older one may be unable to
+unpickle.
 """
 
 import hashlib
@@ -20,14 +20,15 @@ from platform_defs.errors import OtherInstall
 
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 DECODING = ("contract", "engine", "formats", "offered_columns.py")  # whose code decides what a message becomes
-LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and those that do with them
+LIBRARIES = ("pyarrow", "orjson", "confluent-kafka", "psycopg", "pgpq")  # and the libraries that it decodes with
 
 
 @cache
 def here() -> str:
-    """This installation: Tidegate's version and a fingerprint of the code that decodes, as in `0.2.0 (code 1f3a9c02)`.
+    """Return this installation as Tidegate's version and a fingerprint of the code that decodes, as in `0.2.0 (code
+    1f3a9c02)`.
 
-    Cached, so that it stays that of the code which was loaded: resources/spark/daemon.py asks before it forks.
+    Cached, so that it describes the code that was loaded: resources/spark/daemon.py asks before it forks.
     """
     found = hashlib.sha256()
     for name, source in sorted(_sources(resources.files("platform_defs"), "")):
@@ -39,7 +40,7 @@ def here() -> str:
 
 
 def sealed(function: Batches) -> Batches:
-    """`function`, for tasks with this installation alone. Raises OtherInstall in others."""
+    """Return `function`, for tasks with this installation alone. In others it raises OtherInstall."""
     pickler: Any = cloudpickle  # it has no types
     return partial(_opened, here(), pickler.dumps(function))
 
@@ -52,7 +53,7 @@ def _opened(install: str, function: bytes, batches: Iterator[pa.RecordBatch]) ->
 
 
 def _sources(folder: Traversable, above: str) -> Iterator[tuple[str, bytes]]:
-    """The Python files of DECODING, by their path within the package."""
+    """Yield the Python files of DECODING, by their path within the package."""
     for item in folder.iterdir():
         path = f"{above}{item.name}"
         if not above and item.name not in DECODING:

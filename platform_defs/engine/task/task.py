@@ -1,8 +1,8 @@
-"""What happens inside a Spark task: read a range, decode and check it a block at a time, COPY the rows to staging.
+"""The work of a Spark task: read a range, decode and check it a block at a time, COPY the rows to staging.
 
-Arrow from the broker to the table: no message becomes a Python row unless it is a dead letter. Everything handed to
-the workers is in TaskWork; each function opens what it needs there and tags what it writes with a UUID of its own,
-since Spark's attempt numbers restart when a stage is retried.
+Arrow from the broker to the table: no message becomes a Python row unless it is a dead letter. The workers' inputs are
+all in TaskWork; each function opens what it needs there and tags what it writes with a UUID of its own, since Spark's
+attempt numbers restart when a stage is retried.
 """
 
 from collections import Counter
@@ -56,8 +56,8 @@ class TaskWork:
     source: Source
     area: StagingArea
     excluded: Mapping[MessagePlace, Refusal] = field(default_factory=dict[MessagePlace, Refusal])
-    cluster_id: str | None = None  # the cluster on which the ranges were planned; any, where nothing is kept
-    set_aside: Refusal | None = None  # why no message of the batch becomes a row, where a person decided so
+    cluster_id: str | None = None  # the cluster on which the ranges were planned; any, if nothing is kept
+    set_aside: Refusal | None = None  # why no message of the batch becomes a row, if a person decided so
     schemas: Schemas | None = None  # of messages that name theirs
     offered: tuple[str, ...] = ()  # columns of OFFERED that the transform names
     nonce: str = field(default_factory=lambda: uuid4().hex)  # seals the errors of its tasks (task_errors.py)
@@ -68,7 +68,7 @@ class TaskWork:
 
     @cached_property
     def hides(self) -> bool:
-        """True if no text that others made may be passed on: it could quote a classified value."""
+        """True if no text from others may be passed on: it could quote a classified value."""
         return classified(self.contract).any
 
     @property
@@ -97,8 +97,8 @@ def read_ranges(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[p
 def read_range(
     work: TaskWork, wanted: OffsetRange, recording: Recording, decoder: BlockDecoder
 ) -> Generator[pa.RecordBatch, None, Coverage]:
-    """The rows of one range; at its proven end the dead letters and the coverage are stored in one transaction. The
-    coverage, once all rows have been taken.
+    """Yield the rows of one range; at its proven end, store the dead letters and the coverage in one transaction.
+    Return the coverage, once all rows have been taken.
     """
     attempt, tally = uuid4(), _Tally(wanted)
     with recording.recorder(wanted.partition, attempt) as recorder:
@@ -119,8 +119,8 @@ def read_range(
 def stage_rows(
     work: TaskWork, batches: Iterator[pa.RecordBatch], *, counts_messages: bool = True
 ) -> Iterator[pa.RecordBatch]:
-    """Step 5: COPY `batches`, each row tagged with this attempt, and give the driver (attempt, rows, messages): the
-    rows, and how many messages they are of (0 unless `counts_messages`).
+    """Step 5: COPY `batches`, each row tagged with this attempt. Yield (attempt, rows, messages) for the driver: the
+    number of rows, and of the messages they come from (0 unless `counts_messages`).
     """
     attempt, schema, messages = uuid4(), work.staged_schema, MessageCount()
     first = next(batches, None)
@@ -134,8 +134,8 @@ def stage_rows(
 
 
 class MessageCount:
-    """Counts the messages that rows are of. The rows of one message come one after the other: no operator that a
-    transform may use reorders them (`engine.transform_rules.ALLOWED`), nor does a broadcast lookup.
+    """Counts the messages that rows come from. The rows of one message come one after the other: no operator that a
+    transform may use reorders them (`ALLOWED` in engine/job/transform_rules.py), nor does a broadcast lookup.
     """
 
     def __init__(self) -> None:
@@ -165,15 +165,15 @@ def read_only(work: TaskWork, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.
 
 
 def _tagged(batch: pa.RecordBatch, attempt: UUID, schema: pa.Schema, *, hides: bool) -> pa.RecordBatch:
-    """`batch` in the staged order and types. Raises RowRefused."""
+    """Return `batch` in the staged order and types. Raises RowRefused."""
     crash_points.reach("in_copy")
     tags = repeated(attempt.bytes, ATTEMPT.arrow, batch.num_rows)
     return record_batch([*fitting(batch, schema, hides=hides), tags], schema)
 
 
 def fitting(batch: pa.RecordBatch, schema: pa.Schema, *, hides: bool) -> list[Column]:
-    """The columns that `schema` names, all but its last one, in its types. Raises RowRefused for a value that does not
-    fit; COPY would store its bits.
+    """Return the columns that `schema` names, all but its last one, in its types. Raises RowRefused for a value that
+    does not fit; COPY would store its bits.
     """
     columns: list[Column] = [batch.column(name) for name in schema.names[:-1]]
     kinds: list[pa.DataType] = schema.types
@@ -181,7 +181,7 @@ def fitting(batch: pa.RecordBatch, schema: pa.Schema, *, hides: bool) -> list[Co
 
 
 def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Column:
-    """The column as COPY gets it."""
+    """Return the column as COPY gets it."""
     try:
         if pa.types.is_list(column.type):
             return array_texts(column)
@@ -194,7 +194,7 @@ def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Col
 def _decode(
     work: TaskWork, partition: int, block: Block, decoder: BlockDecoder
 ) -> tuple[pa.RecordBatch, Sequence[Fault], DecodedBlock]:
-    """Rows as `decoded_schema`, the faults of the block, and what was decoded."""
+    """Return rows as `decoded_schema`, the faults of the block, and what was decoded."""
     taken, faults = _excluded(work, partition, block)
     tombstones: list[int] = []
     named: KeyColumn | None = None
@@ -228,7 +228,9 @@ def _decode(
 def _set_aside(
     work: TaskWork, block: Block, rows: pa.RecordBatch, faults: Sequence[Fault], found: DecodedBlock
 ) -> tuple[pa.RecordBatch, Sequence[Fault], DecodedBlock]:
-    """As `_decode` has them; of a batch that a person set aside no rows, and a fault for each message without one."""
+    """Return the results of `_decode`. For a batch that a person set aside: no rows, and a fault for each message
+    without one.
+    """
     if work.set_aside is None:
         return rows, faults, found
     faulty = {fault.index for fault in faults}
@@ -246,7 +248,7 @@ def _with_provenance(
     *,
     deleted: bool,
 ) -> pa.RecordBatch:
-    """`rows` with the engine's own columns: where each message was and, for an upsert, its key."""
+    """Return `rows` with the engine's own columns: the place of each message and, for an upsert, its key."""
     own: list[Column] = []
     if keys is not None:
         own = [keys.take(indexes), repeated(deleted, pa.bool_(), rows.num_rows)]
@@ -257,7 +259,7 @@ def _with_provenance(
 
 
 def _excluded(work: TaskWork, partition: int, block: Block) -> tuple[set[int], list[Fault]]:
-    """Messages that an earlier try at this batch found to be refused, later on, by the transform or the table."""
+    """Return the messages that an earlier try at this batch found to be refused by the transform or the table."""
     if not work.excluded:
         return set(), []
     offsets = block.offsets if isinstance(block.offsets, range) else integers(block.offsets)
@@ -296,8 +298,8 @@ class _Tally:
             self.gaps.add_between(offsets)
 
     def _expect(self, start: int, stop: int) -> None:
-        """The first and the last offset of [start, stop) arrived. Raises MessageMisplaced unless that is the next part
-        of the range.
+        """Note that the first and the last offset of [start, stop) arrived. Raises MessageMisplaced unless that is the
+        next part of the range.
         """
         if start < self.position or stop > self.wanted.until_offset:
             raise MessageMisplaced.between(self.wanted, f"offsets [{start}, {stop}), where {self.position} is next")
@@ -306,7 +308,7 @@ class _Tally:
         self.position = stop
 
     def coverage(self, attempt: UUID) -> Coverage:
-        """The proof. Raises InternalError where a message has become nothing, or more than one thing."""
+        """Return the proof. Raises InternalError if a message has become nothing, or more than one thing."""
         self._expect(self.wanted.until_offset, self.wanted.until_offset)
         if self.messages != self.rows + self.dead + self.skipped:
             became = f"{self.rows} rows, {self.dead} dead letters and {self.skipped} skipped records"

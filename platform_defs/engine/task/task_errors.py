@@ -1,8 +1,8 @@
-"""How an error of ours travels from a Spark task to the driver: as data, never as text to be interpreted.
+"""Carries an error of ours from a Spark task to the driver: as data, never as text to be interpreted.
 
-Spark hands back nothing of a failed task but text, in which a message may be quoted. What our own functions raise is
-therefore put into an envelope: JSON between two copies of the job's nonce, a random number that no message can know.
-What comes without one was raised by the transform or by Spark.
+For a failed task, Spark returns only text, which may quote a message. An error of our own functions is therefore put
+into an envelope: JSON between two copies of the job's nonce, a random number that no message can know. Errors without
+one were raised by the transform or by Spark.
 """
 
 import json
@@ -21,24 +21,24 @@ class TaskError(Exception):
 
 
 class UpstreamFailed(Exception):
-    """What feeds a function of ours has failed (the transform, say): Spark knows why, and reports that instead."""
+    """The input of a function of ours failed (the transform, say): Spark knows why, and reports that instead."""
 
 
 def to_envelope(error: Exception, nonce: str, *, hides: bool = False) -> TaskError:
-    """`error` for the driver. What is not ours becomes an InternalError: our functions expect nothing else."""
+    """Return `error` for the driver. A foreign error becomes an InternalError: our functions expect nothing else."""
     ours = error if isinstance(error, TidegateError) else unexpected("a Spark task", error, hides=hides)
     written = json.dumps(ours.to_json(), default=str).encode()
     return TaskError(f"{type(ours).__name__}: {ours} {nonce}{b64encode(written).decode()}{nonce}")
 
 
 def from_envelope(text: str, nonce: str) -> TidegateError | None:
-    """The error of ours in what Spark says of a failed job, or None where there is none."""
+    """Return the error of ours in Spark's text for a failed job, or None if there is none."""
     found = re.search(f"{re.escape(nonce)}([A-Za-z0-9+/=]+){re.escape(nonce)}", text)
     return from_json(json.loads(b64decode(found[1]))) if found else None
 
 
 def upstream(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`batches`; what they raise is not ours."""
+    """Yield from `batches`; what they raise is not ours."""
     try:
         yield from batches
     except Exception as error:

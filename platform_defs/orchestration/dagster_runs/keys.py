@@ -8,7 +8,7 @@ PIPELINE_TAG = "tidegate/pipeline"
 STARTED_FOR = "tidegate/started_for"  # of a run that the sensor started: the pipelines that were due, and why
 # Dagster's UI hides tags that begin with `.dagster/`, so that those for people are not cut off.
 DEFINITIONS = ".dagster/tidegate_definitions"  # of such a run: the digest of the sensor's contracts and transforms
-BESIDE = ".dagster/tidegate_beside"  # of such a run: the ids of those that do the work while it warms up
+BESIDE = ".dagster/tidegate_beside"  # of such a run: the ids of the runs that do the work while it warms up
 CONTINUOUS = "tidegate/continuous"  # of such a run: it stays, for the pipelines whose latency is a few seconds
 HANDS_OVER = "tidegate/hands_over"  # of a run that stays: why it asks for another in its place
 LEAVE = "tidegate/leave"  # of such a run: why it is to end its turns and leave what is due to the next one
@@ -21,12 +21,12 @@ LAG_SENSOR = "lag"
 
 
 def table_key(table: str) -> dg.AssetKey:
-    """`bank.postings` is `bank/postings`."""
+    """Return `bank/postings` for `bank.postings`."""
     return dg.AssetKey(table.split("."))
 
 
 def topic_key(topic: str) -> dg.AssetKey:
-    """`bank.transfers` is `kafka/bank.transfers`: one part, since Kafka has no schemas."""
+    """Return `kafka/bank.transfers` for `bank.transfers`: one part, since Kafka has no schemas."""
     return dg.AssetKey(["kafka", topic])
 
 
@@ -35,7 +35,7 @@ def table_keys(contract: Contract) -> list[dg.AssetKey]:
 
 
 def verify_key(contract: Contract) -> dg.AssetCheckKey:
-    """`verify_bank_transfers`, a check of the topic: it asks what became of each message, in all tables.
+    """Return `verify_bank_transfers`, a check of the topic: it finds the result of each message, in all tables.
 
     It has the pipeline's name because several pipelines may read one topic.
     """

@@ -1,9 +1,9 @@
-"""Which of Dagster's runs work on pipelines, which of them are dead, and which pipelines each has been asked for.
+"""Dagster's runs: which of them work on pipelines, which are dead, and which pipelines each was started for.
 
 A run from the command line bypasses the queue, and one that is killed stays started forever: run monitoring does not
 see it. So a run counts as alive while it has its database session (resources/dagster/run_session.py), which every
-sensor tick and every run's start checks here. Who works on a pipeline now, the ledger knows: no run that Dagster
-starts fences a live owner.
+sensor tick and every run's start checks here. The ledger knows who works on a pipeline now: no run that Dagster starts
+fences a live owner.
 """
 
 import time
@@ -34,8 +34,8 @@ GRACE = 120.0  # seconds for a run to open its session, or to end after closing 
 
 
 def scheduled(run: DagsterRun) -> bool:
-    """Return True if the sensor started the run, for whatever is due. A re-execution by hand is by hand, though it has
-    the tag.
+    """Return True if the sensor started the run, for whatever is due. A re-execution by hand has the tag, but counts as
+    by hand.
     """
     return STARTED_FOR in run.tags and run.parent_run_id is None
 
@@ -46,7 +46,7 @@ def stays(run: DagsterRun) -> bool:
 
 
 def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
-    """The pipelines that the run was asked for: those with a table, or a check of a table, in its selection."""
+    """Return the pipelines that the run was started for: those with a table, or its check, in its selection."""
     if run.job_name != DRAIN_JOB and not run.job_name.startswith("__ASSET_JOB"):
         return []
     if run.asset_selection is None and run.asset_check_selection is None:
@@ -56,12 +56,12 @@ def selected(run: DagsterRun, contracts: Sequence[Contract]) -> list[str]:
 
 
 def asked_by_hand(runs: Iterable[DagsterRun], contracts: Sequence[Contract]) -> frozenset[str]:
-    """The pipelines that a person started one of these runs for: it waits for its turn, or has it."""
+    """Return the pipelines that a person started one of these runs for; it waits for its turn, or has it."""
     return frozenset(name for run in runs if not scheduled(run) for name in selected(run, contracts))
 
 
 def of_tables(keys: Iterable[AssetKey], contracts: Sequence[Contract]) -> list[str]:
-    """The pipelines that own one of these tables: its tables commit together, so one of them stands for all."""
+    """Return the pipelines that own one of these tables. A pipeline's tables commit together, so one is enough."""
     wanted = set(keys)
     return [contract.pipeline for contract in contracts if not wanted.isdisjoint(table_keys(contract))]
 
@@ -71,7 +71,7 @@ def unfinished(instance: DagsterInstance) -> Sequence[RunRecord]:
 
 
 def live(instance: DagsterInstance, contracts: Sequence[Contract], besides: str | None = None) -> list[RunRecord]:
-    """The runs that work on one of these pipelines now, or are going to. Ask after `report_dead`."""
+    """Return the runs that work on one of these pipelines now, or are going to. Call after `report_dead`."""
     now = datetime.now(UTC)
     records = [item for item in unfinished(instance) if not _abandoned(item, now)]
     return [item for item in records if item.dagster_run.run_id != besides and selected(item.dagster_run, contracts)]
@@ -83,10 +83,10 @@ def report_dead(
     contracts: Sequence[Contract],
     besides: str | None = None,
 ) -> list[str]:
-    """Report dead runs as failed, and return their ids. `besides` is the run that asks; `alive` gives those of the runs
-    with these ids that have their session now.
+    """Report dead runs as failed, and return their ids. `besides`: the calling run. `alive`: returns those of the given
+    runs that have their session now.
 
-    One that seems dead is looked at again a little later: it may have lost its session, by a restart of Postgres say.
+    A run that seems dead is checked again a little later: it may have lost its session, by a restart of Postgres say.
     """
     records = [item for item in unfinished(instance) if item.dagster_run.run_id != besides]
     found = dead(records, alive(_ids(records)), contracts, datetime.now(UTC))
@@ -108,9 +108,9 @@ def _ids(records: Iterable[RunRecord]) -> list[str]:
 def dead(
     records: Iterable[RunRecord], alive: set[str], contracts: Sequence[Contract], now: datetime
 ) -> list[RunRecord]:
-    """Those whose process is gone: their tag says that their session is open, and it is not.
+    """Return the runs whose process is gone: their tag says that their session is open, and it is not.
 
-    A run that has not opened its session yet, or has closed it, is given GRACE seconds.
+    A run that has not opened its session yet, or has closed it, gets GRACE seconds.
     """
     return [record for record in records if record.dagster_run.run_id not in alive and _is_dead(record, contracts, now)]
 
@@ -125,7 +125,7 @@ def _is_dead(record: RunRecord, contracts: Sequence[Contract], now: datetime) ->
 
 
 def _abandoned(record: RunRecord, now: datetime) -> bool:
-    """Created by a command that was killed before it started the run."""
+    """Return True if the run was created by a command that was killed before it started it."""
     return record.dagster_run.status == DagsterRunStatus.NOT_STARTED and _silent(record, now)
 
 

@@ -1,4 +1,6 @@
-"""Whether messages of one key may be in two partitions, since the bytes of keys hold the ids of several schemas."""
+"""A warning for messages of one key that may be in two partitions, because key bytes contain the ids of several
+schemas.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -6,12 +8,12 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement
 from resources.postgres.ledger.answers import UsedSchema
 
-MAX_IDS = 5  # that a warning names
+MAX_IDS = 5  # named in a warning
 
 
 def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Callable[[], int]) -> Judged | None:
-    """A warning where that may be so. `used`: the schemas that the contract's messages name; `partitions`: how many
-    partitions were read.
+    """Return a warning if that is possible. `used`: the schemas that the contract's messages name; `partitions`:
+    returns how many partitions were read.
     """
     keys = {one.key for one in used if one.part == "key" and one.key.isdecimal()}  # a GUID is in a header
     if len(keys) < 2 or contract.wire.framing not in ("prefix", "both") or partitions() < 2:

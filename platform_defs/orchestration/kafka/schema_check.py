@@ -1,8 +1,8 @@
-"""`writer_schemas_fit_contract`, a check of the topic: whether what producers have registered becomes rows.
+"""The check `writer_schemas_fit_contract` of a topic: messages of all registered schemas become rows.
 
-The ledger says which schemas messages name, for all pipelines in one statement; the registry, which others are under
-the contracts' subjects. A schema is judged once for each contract. Contracts whose messages name no schema have no such
-check.
+The ledger knows which schemas messages name, for all pipelines in one statement; the registry, which others are under
+the contracts' subjects. A schema is evaluated once for each contract. Contracts whose messages name no schema have no
+such check.
 """
 
 import time
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 SENSOR, OP = "writer_schemas", "judge_writer_schemas"
-EVERY = 60  # seconds between two looks at what messages name, in one statement for all pipelines
-AGAIN = 300.0  # seconds between two questions to the registry about the subjects of a topic
-BUDGET = 20.0  # seconds of a tick; what is left is judged by the next one
-AFRESH = 3600.0  # seconds after which versions are asked for again: a registry may have been built again
-MAX_KEPT = 10_000  # judgements in a process
+EVERY = 60  # seconds between two queries for the schemas that messages name, one for all pipelines
+AGAIN = 300.0  # seconds between two requests to the registry for the subjects of a topic
+BUDGET = 20.0  # seconds of a tick; the next one evaluates the rest
+AFRESH = 3600.0  # seconds after which versions are requested again: a registry may have been rebuilt
+MAX_KEPT = 10_000  # evaluations in a process
 
 
 Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; or "", a version and its subject
@@ -47,7 +47,7 @@ Place = tuple[str, int, str]  # registry, generation and id, as in the ledger; o
 
 @dataclass
 class Memory:
-    """What a process keeps from one look to the next: no schema, since those may be large."""
+    """The state that a process keeps between two evaluations: no schemas, since those may be large."""
 
     judgements: dict[tuple[str, Place], Judgement] = field(default_factory=dict[tuple[str, Place], Judgement])
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
@@ -57,7 +57,7 @@ class Memory:
     asked_since: float = 0.0
 
     def of(self, endpoints: Endpoints) -> "SubjectVersions | None":
-        """The registry's subjects; None where there is none to ask. Raises BadInput for its options."""
+        """Return the registry's subjects; None if there is no registry. Raises BadInput for its options."""
         from resources.registry.versions import SubjectVersions  # the client takes its time to load
 
         if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
@@ -68,13 +68,13 @@ class Memory:
 
 
 def naming_topics(topics: Iterable[Topic]) -> list[Topic]:
-    """The topics whose messages name schemas, each with the contracts that read them so."""
+    """Return the topics whose messages name schemas, each with the contracts that read them so."""
     found = [Topic(one.name, tuple(item for item in one.contracts if item.wire.framed)) for one in topics]
     return [one for one in found if one.contracts]
 
 
 def schemas_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
-    """The checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
+    """Return the checks of these topics, in one op. They can be run by hand; otherwise the sensor reports them."""
     by_key = {check_key(topic): topic for topic in topics}
 
     @dg.multi_asset_check(name=OP, specs=[_spec(topic) for topic in topics], can_subset=True)
@@ -110,7 +110,7 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
 
 
 def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
-    """Reports the checks of these topics without a run, where they are not what Dagster shows."""
+    """Return the sensor that reports these topics' checks without a run, if they differ from what Dagster shows."""
     memory = Memory()
 
     @dg.sensor(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
@@ -135,15 +135,15 @@ def check_key(topic: Topic) -> dg.AssetCheckKey:
 
 
 class Look:
-    """One look at the schemas of topics."""
+    """One evaluation of the schemas of topics."""
 
     def __init__(self, endpoints: Endpoints, ledger: Ledger, memory: Memory) -> None:
         self._endpoints, self._ledger, self._memory = endpoints, ledger, memory
-        self._away: str | None = None  # why the registry is not asked any more in this look
+        self._away: str | None = None  # why this evaluation no longer asks the registry
 
     def at(self, topics: Sequence[Topic]) -> list[dg.AssetCheckEvaluation]:
-        """The checks of the topics that are due: those whose messages name other schemas than before, and those that
-        were judged AGAIN seconds ago. Raises LedgerAway.
+        """Return the checks of the topics that are due: those whose messages name other schemas than before, and those
+        that were evaluated AGAIN seconds ago. Raises LedgerAway.
         """
         used, began = self.used(topics), time.monotonic()
         found = list[dg.AssetCheckEvaluation]()
@@ -157,7 +157,7 @@ class Look:
         return found
 
     def used(self, topics: Sequence[Topic]) -> Mapping[str, frozenset[UsedSchema]]:
-        """By topic, the schemas that messages name: one question for all. Raises LedgerAway."""
+        """Return by topic the schemas that messages name, in one query for all. Raises LedgerAway."""
         names = {item.pipeline: topic.name for topic in topics for item in topic.contracts}
         found = dict[str, set[UsedSchema]]()
         for item in self._ledger.schemas_used(list(names)):
@@ -165,7 +165,7 @@ class Look:
         return {name: frozenset(every) for name, every in found.items()}
 
     def evaluation(self, topic: Topic, used: frozenset[UsedSchema]) -> dg.AssetCheckEvaluation:
-        """The check of one topic, now."""
+        """Return the check of one topic, now."""
         judged = [
             item
             for contract in topic.contracts
@@ -178,7 +178,7 @@ class Look:
         return before != used or now - when >= AGAIN
 
     def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
-        """What messages name, then what is only registered, then the keys where these are in doubt."""
+        """Return the schemas that messages name, then those only registered, then the keys if these are in doubt."""
         apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
         return self._of_values(contract, [one for one in used if one.part == "value"]) + ([apart] if apart else [])
 
@@ -190,7 +190,7 @@ class Look:
         return found + self._unused(contract, {one.key for one in used if one.generation == newest})
 
     def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
-        """Judgements of schemas that the ledger has, which is asked for those that have none yet."""
+        """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
         new = [place for place in places.values() if (by, place) not in self._memory.judgements]
         for registry, generation in {(place[0], place[1]) for place in new}:
@@ -202,7 +202,7 @@ class Look:
         return {one: known[by, place] for one, place in places.items() if (by, place) in known}
 
     def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
-        """The versions of the contract's subject that no message names."""
+        """Return the versions of the contract's subject that no message names."""
         subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
         for version in self._registered(subject):
             place = "", version.number, subject
@@ -211,7 +211,9 @@ class Look:
         return found
 
     def _of_version(self, contract: Contract, by: str, place: Place) -> Judgement | None:
-        """The registry is asked for a schema that has no judgement yet. None while it does not answer."""
+        """Return the evaluation of a version, whose schema is requested if it has none yet. None while the registry is
+        away.
+        """
         if (by, place) not in self._memory.judgements and self._away is None:
             _, number, subject = place
             schema = self._asked(lambda subjects: subjects.schema_of(subject, number))
@@ -220,11 +222,11 @@ class Look:
         return self._memory.judgements.get((by, place))
 
     def _registered(self, subject: str) -> "Sequence[Version]":
-        """The versions of a subject; none where the registry does not answer."""
+        """Return the versions of a subject; none if the registry does not answer."""
         return self._asked(lambda subjects: subjects.under(subject)) or ()
 
     def _asked(self, question: "Callable[[SubjectVersions], Answer]") -> Answer | None:
-        """What the registry answers; None where there is none, and once it did not answer in this look."""
+        """Return the registry's answer; None if there is no registry, or once it did not answer in this evaluation."""
         if self._away is not None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What a contract makes of writers' schemas, as the check `writer_schemas_fit_contract` of their topic shows it."""
+"""The result of writers' schemas under a contract, as shown by the topic's check `writer_schemas_fit_contract`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "verdict")
 
 @dataclass(frozen=True)
 class Judgement:
-    """What becomes of the messages of one schema by one contract."""
+    """The result of one schema's messages under one contract."""
 
     misfit: str | None  # why none of them becomes a row
     doubts: tuple[str, ...] = ()  # why some may not
@@ -26,7 +26,7 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Judged:
-    """A schema, where it was found, and what the contract makes of it."""
+    """A schema, the place where it was found, and its result under the contract."""
 
     pipeline: str
     schema: str  # the registry's id, or the subject's version
@@ -35,7 +35,7 @@ class Judged:
 
     @property
     def severity(self) -> dg.AssetCheckSeverity | None:
-        """None where it fits."""
+        """The severity of the check; None if the schema fits."""
         if self.judgement.misfit and self.used:
             return dg.AssetCheckSeverity.ERROR
         return dg.AssetCheckSeverity.WARN if self.judgement.misfit or self.judgement.doubts else None
@@ -46,13 +46,13 @@ class Judged:
 
 
 def judge(contract: Contract, schema: WriterSchema) -> Judgement:
-    """What becomes of the messages of a schema. Never raises for what the schema holds."""
+    """Return the result of a schema's messages. Never raises for what the schema contains."""
     why = misfit(contract, schema)
     return Judgement(why) if why is not None else Judgement(None, doubts_of(contract, schema))
 
 
 def evaluation(topic: str, judged: Sequence[Judged], away: str | None) -> dg.AssetCheckEvaluation:
-    """The check. `away`: why the registry was not asked, or not for everything."""
+    """Return the check. `away`: why the registry was not asked, or not for everything."""
     bad = [item for item in judged if item.severity is not None]
     errors = [item for item in bad if item.severity is dg.AssetCheckSeverity.ERROR]
     return dg.AssetCheckEvaluation(

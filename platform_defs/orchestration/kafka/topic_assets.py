@@ -19,13 +19,13 @@ class Topic:
 
 
 def by_topic(contracts: Sequence[Contract]) -> list[Topic]:
-    """The topics that these contracts read, each once."""
+    """Return the topics that these contracts read, each once."""
     names = dict.fromkeys(contract.topic for contract in contracts)
     return [Topic(name, tuple(item for item in contracts if item.topic == name)) for name in names]
 
 
 def topic_spec(topic: Topic) -> dg.AssetSpec:
-    """The topic, with the message that its contracts say it carries. Its group is the domain of the first contract."""
+    """Return the topic, with the message that its contracts describe. Its group is the domain of the first contract."""
     readers = " and ".join(f"{item.pipeline} {item.version}" for item in topic.contracts)
     return dg.AssetSpec(
         topic_key(topic.name),
@@ -42,7 +42,7 @@ def topic_spec(topic: Topic) -> dg.AssetSpec:
 
 
 def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
-    """The keys of the message, in the order of the contracts, each with what every contract says of it."""
+    """Return the keys of the message, in the order of the contracts, each with every contract's description."""
     found: dict[MessagePath, list[Field]] = {}
     becomes: dict[MessagePath, list[str]] = {}
     for contract in contracts:
@@ -58,7 +58,7 @@ def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
 
 
 def _column(path: MessagePath, said: Sequence[Field], becomes: str, *, everywhere: bool) -> dg.TableColumn:
-    """`becomes`: the description where no contract has one."""
+    """Return a column. `becomes`: the description if no contract has one."""
     rules = [rule.description for item in said for rule in item.rules if rule.kind != "required"]
     descriptions = dict.fromkeys(item.description for item in said if item.description)
     classifications = dict.fromkeys(item.classification for item in said if item.classification)

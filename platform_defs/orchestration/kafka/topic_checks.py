@@ -1,6 +1,6 @@
-"""Checks of each topic that never block: `topic_matches_contract`, whether the topic is as its contracts declare it;
-`replicas_in_sync`, whether it would survive the loss of a broker now; and `groups_within_retention`, whether consumer
-groups read messages before these are deleted (kafka/topic_groups.py). While Kafka cannot be asked, all fail.
+"""Checks of each topic that never block: `topic_matches_contract`, that the topic is as its contracts declare it;
+`replicas_in_sync`, that it would survive the loss of a broker now; and `groups_within_retention`, that consumer groups
+read messages before these are deleted (kafka/topic_groups.py). While Kafka is away, all fail.
 
 The sensor of topics reports them with what it records; they can be run by hand too.
 """
@@ -34,7 +34,7 @@ LEAST = "min.insync.replicas"
 
 
 def topic_checks(topics: Sequence[Topic]) -> dg.AssetChecksDefinition:
-    """The checks of these topics, in one op."""
+    """Return the checks of these topics, in one op."""
     by_name = {topic.name: topic for topic in topics}
     specs = [spec for topic in topics for spec in _specs(topic.name)]
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
@@ -90,7 +90,7 @@ def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
 
 
 def topic_admin(endpoints: Endpoints) -> TopicAdmin:
-    """The client of this process for these endpoints."""
+    """Return the client of this process for these endpoints."""
     return _kept(frozenset(endpoints.kafka_options().items()))
 
 
@@ -100,8 +100,8 @@ def _kept(options: frozenset[tuple[str, str]]) -> TopicAdmin:
 
 
 def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetCheckEvaluation]:
-    """Both checks of each topic that may be described, or for which no broker answers now. Raises BrokerAway where none
-    answers at all.
+    """Return both checks of each topic that may be described, or for which no broker answers now. Raises BrokerAway if
+    none answers at all.
     """
     observed, refused = admin.observe_each([topic.name for topic in topics])
     found = judgements([topic for topic in topics if topic.name not in refused], observed)
@@ -112,7 +112,7 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
 
 
 def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEvaluation]:
-    """All checks of each topic, failed: Kafka cannot be asked now, and what it last said may no longer be true."""
+    """Return all checks of each topic, failed: Kafka is away, and its last answer may no longer be true."""
     said = f"Not known: {why}"
     return [
         _evaluation(topic.name, name, said, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
@@ -122,7 +122,7 @@ def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEv
 
 
 def judgements(topics: Sequence[Topic], observed: Observed) -> list[dg.AssetCheckEvaluation]:
-    """Both checks of each topic; of one that does not exist only the first."""
+    """Return both checks of each topic; only the first for a topic that does not exist."""
     declared = declarations([contract for topic in topics for contract in topic.contracts], (), "topics.yaml")
     contradicted = {verdict.topic: verdict.message for verdict in declared.refused}
     found = list[dg.AssetCheckEvaluation]()
@@ -150,7 +150,7 @@ def _matches(
 
 
 def _differences(declared: Declared, observed: Observed) -> list[str]:
-    """What the plan would change, and what no plan can."""
+    """Return what the plan would change, and what no plan can."""
     steps = [step.sentence() for step in plan_of([declared], observed).steps]
     verdicts = judge({declared.topic: declared}, observed)
     return steps + [verdict.message for verdict in verdicts if verdict.severity == "refuse"]

@@ -1,8 +1,8 @@
 """The consumer groups that read topics: in the observation of a topic, and in a check of their offsets.
 
-The check `groups_within_retention` never blocks. It warns of a group that lags past retention, or soon will, so that it
-never reads some messages. Groups that show the progress of a pipeline of ours are shown and not checked: a pipeline
-goes by the ledger, and halts where messages that it has not read are gone.
+The check `groups_within_retention` never blocks. It warns of a group that lags past retention, or soon will, and so
+misses messages. Groups that show the progress of a Tidegate pipeline are shown and not checked: a pipeline goes by the
+ledger, and halts if unread messages are gone.
 """
 
 import time
@@ -28,14 +28,16 @@ from resources.kafka.groups.child import KafkaGroups
 
 SHOWN = 50  # groups of a topic, in its observation
 NAMED = 5  # partitions in the description of a check
-NEAR = 0.8  # of the retention time: unread messages that are older are soon deleted
-TIMEOUT = 5.0  # seconds for each question
+NEAR = 0.8  # part of the retention time: older unread messages are soon deleted
+TIMEOUT = 5.0  # seconds for each request
 
 
 @dataclass(frozen=True, kw_only=True)
 class GroupSurvey:
-    """All groups that this user may describe, or in `problem` why they are not known. `bounds`: those of each partition
-    that a group reads, or the error in their place. `incomplete`: what may be missing, in sentences.
+    """All groups that this user may describe; if they are unknown, the reason in `problem`.
+
+    `bounds`: of each partition that a group reads, or the error in their place. `incomplete`: what may be missing, in
+    sentences.
     """
 
     groups: tuple[CommittedGroup, ...] = ()
@@ -44,7 +46,7 @@ class GroupSurvey:
     problem: str | None = None
 
     def readings(self, topic: str) -> Sequence["Reading"]:
-        """The groups that have committed offsets of the topic, or whose members have partitions of it."""
+        """Return the groups that have committed offsets of the topic, or whose members have partitions of it."""
         return self._by_topic.get(topic, ())
 
     @cached_property
@@ -70,7 +72,7 @@ class Reading:
 
     @property
     def at_risk(self) -> tuple[str, ...]:
-        """A clause about each partition in which it loses messages, or is about to."""
+        """A clause for each partition in which the group loses messages, or is about to."""
         expired = [f"{one.topic}-{one.partition} {one.note}" for one in self.partitions if one.expired]
         near = [
             f"{topic}-{partition} has unread messages older than {NEAR:.0%} of the retention time"
@@ -80,8 +82,8 @@ class Reading:
 
 
 def group_client(endpoints: Endpoints) -> KafkaGroups:
-    """The client of this process for these endpoints: a new one after KEPT seconds, which reads certificates and looks
-    the address up again.
+    """Return the client of this process for these endpoints: a new one after KEPT seconds, which reads certificates and
+    looks the address up again.
     """
     return _kept(frozenset(endpoints.kafka_options().items()), int(time.monotonic() / KEPT))
 
@@ -92,7 +94,7 @@ def _kept(options: frozenset[tuple[str, str]], _: int) -> KafkaGroups:
 
 
 def survey_groups(client: KafkaGroups) -> GroupSurvey:
-    """Return every group, by one list and a request for each; or in `problem` why Kafka does not answer."""
+    """Return every group, with one list request and one request per group; if Kafka is away, the `problem`."""
     try:
         listing, found = read_groups(client)
         bounds = client.bounds({place for one in found for place in one.places})
@@ -102,7 +104,9 @@ def survey_groups(client: KafkaGroups) -> GroupSurvey:
 
 
 def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[str]) -> dict[str, Any]:
-    """Return the metadata of a topic's observation: a table of the groups that read it, and what it may lack."""
+    """Return the metadata of a topic's observation: a table of the groups that read it, and what may be missing from
+    it.
+    """
     if survey.problem is not None:
         return {"groups": f"Not known: {survey.problem}"}
     readings = survey.readings(view.topic)
@@ -153,7 +157,7 @@ def group_checks(
     pipelines: Collection[str],
     client: KafkaGroups,
 ) -> list[dg.AssetCheckEvaluation]:
-    """The check of each topic that could be described. Asks Kafka once, about partitions that lag."""
+    """Return the check of each topic that could be described. Queries Kafka once, for partitions that lag."""
     described = [name for name in topics if isinstance(views.get(name), TopicView)]
     if survey.problem is not None:
         return [_not_known(name, survey.problem) for name in described]
@@ -177,8 +181,8 @@ def _is_ours(group: str, pipelines: Collection[str]) -> bool:
 def _old_until(
     readings: Mapping[str, Sequence[Reading]], facts: Mapping[str, Facts | TidegateError], client: KafkaGroups
 ) -> dict[Place, int]:
-    """Of each partition that a group lags in, the offset below which messages are older than NEAR of the topic's
-    retention time. Topics that are not deleted from by time have none, and so have those that Kafka does not answer of.
+    """Return, for each partition that a group lags in, the offset below which messages are older than NEAR of the
+    topic's retention time. Topics without deletion by time have none, nor do those that Kafka does not answer for.
     """
     now, wanted, bounds = int(time.time() * 1000), dict[Place, int](), dict[Place, Bounds]()
     for topic, found in readings.items():

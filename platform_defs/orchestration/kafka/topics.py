@@ -1,4 +1,4 @@
-"""What the broker says about topics, recorded by a sensor: an observation of each that has changed, and its checks."""
+"""A sensor that records the broker's state of topics: an observation of each that has changed, and its checks."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -26,17 +26,17 @@ from platform_defs.orchestration.scheduler.survey import kept_survey
 from resources.endpoints import Endpoints, connection
 from resources.kafka.admin.topics import Facts, KafkaTopics
 
-EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks where all topics fit into one page, and where they do not
+EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks if all topics fit into one page, and if they do not
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds
 REPEATED = 3600.0  # seconds after which a topic is recorded again though nothing in it has changed
 
 
 def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
-    """A sensor that records each topic's partitions, retention, replication and offsets, and reports its checks. While
-    Kafka does not answer, its ticks fail, and so do the checks of all topics.
+    """Return a sensor that records each topic's partitions, retention, replication and offsets, and reports its checks.
+    While Kafka does not answer, its ticks fail, and so do the checks of all topics.
 
-    A tick records a page of them, and the cursor says where the next one goes on: up to PAGE topics are recorded once a
-    minute, more of them in turn. A topic in which nothing has changed is recorded once an hour.
+    A tick records one page of topics, and the cursor marks the next: up to PAGE topics are recorded once a minute, more
+    of them in turn. An unchanged topic is recorded once an hour.
     """
     news, by_name = News(), {topic.name: topic for topic in topics}
     pipelines = frozenset(contract.pipeline for topic in topics for contract in topic.contracts)
@@ -78,7 +78,9 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
 def checked(
     topics: Sequence[Topic], endpoints: Endpoints, context: dg.SensorEvaluationContext
 ) -> list[dg.AssetCheckEvaluation]:
-    """Their checks, where Dagster shows something else; none where Kafka refuses the question: observations go on."""
+    """Return the checks of these topics that Dagster shows differently; none if Kafka refuses the request: observations
+    go on.
+    """
     try:
         return shows_otherwise(context.instance, evaluations(topics, topic_admin(endpoints)))
     except BrokerAway as error:
@@ -89,18 +91,18 @@ def checked(
 
 
 def interval(topics: int) -> int:
-    """Seconds between two ticks over so many topics."""
+    """Return the seconds between two ticks over so many topics."""
     return EVERY if topics <= PAGE else EVERY_PAGE
 
 
 class News:
-    """What this process has recorded of each topic, and when: what a restart forgets is recorded again."""
+    """The records of this process for each topic, with their times: a restart forgets them, and records again."""
 
     def __init__(self) -> None:
         self._recorded: dict[dg.AssetKey, tuple[float, Mapping[str, Any]]] = {}
 
     def among(self, seen: Sequence[dg.AssetObservation], now: float) -> list[dg.AssetObservation]:
-        """Those that are to be recorded `now` (seconds since the epoch)."""
+        """Return the observations that are to be recorded `now` (seconds since the epoch)."""
         found = [item for item in seen if self._is_news(item, now)]
         self._recorded |= {item.asset_key: (now, item.metadata) for item in found}
         return found
@@ -111,7 +113,7 @@ class News:
 
 
 def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str], str]:
-    """At most PAGE topics, those after the last one of the page before, and the cursor of the page after them."""
+    """Return at most PAGE topics, those after the last one of the page before, and the cursor of the next page."""
     after = cursor or ""
     ordered = sorted(topics)
     page = [topic for topic in ordered if topic > after][:PAGE]
@@ -122,7 +124,7 @@ def next_page(topics: Sequence[str], cursor: str | None) -> tuple[Sequence[str],
 
 @dataclass(frozen=True)
 class Observed:
-    """What was seen of a page of topics, and why some were not."""
+    """The observations of a page of topics, and the errors of the others."""
 
     seen: tuple[dg.AssetObservation, ...]
     unseen: Mapping[str, TidegateError]  # by topic
@@ -133,7 +135,7 @@ class Observed:
 def observations(
     topics: Sequence[str], kafka: KafkaTopics, groups: GroupSurvey, pipelines: Collection[str]
 ) -> Observed:
-    """What the broker says about these topics now. Raises BrokerAway where no broker answers."""
+    """Return the broker's state of these topics now. Raises BrokerAway if no broker answers."""
     views, facts = kafka.views(topics), kafka.facts(topics)
     seen: list[dg.AssetObservation] = []
     unseen: dict[str, TidegateError] = {}
@@ -149,7 +151,9 @@ def observations(
 
 
 def _observation(view: TopicView, facts: Facts, groups: Mapping[str, Any]) -> dg.AssetObservation:
-    """Dagster plots every number: settings are text, and what the partitions hold is a table and two sums."""
+    """Return the observation. Dagster plots every number: settings are text, and the partitions' contents are a table
+    and two sums.
+    """
     partitions = view.partitions.values()
     metadata = {
         "messages": sum(held.end - held.low for held in partitions),
@@ -174,7 +178,7 @@ def _settings(facts: Facts) -> dict[str, str]:
 
 
 def _offsets_table(view: TopicView) -> dg.TableMetadataValue:
-    """Return the offsets that each partition holds, `end` excluded. Of more than MAX_PARTITIONS, those with the most,
+    """Return the offsets that each partition holds, `end` excluded. Of more than MAX_PARTITIONS: those with the most,
     and one row for all others.
     """
     most = sorted(view.partitions.items(), key=lambda item: (item[1].low - item[1].end, item[0]))

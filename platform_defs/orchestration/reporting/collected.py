@@ -1,6 +1,7 @@
-"""Batches that are reported to Dagster together: a run that stays commits several a second, and each event is kept.
+"""Batches that are reported to Dagster together: a run that stays commits several a second, and Dagster keeps each
+event.
 
-The ledger has each batch. What is collected here and not reported when the run dies, the next run reports.
+The ledger has each batch. If the run dies before it reports what is collected here, the next run does.
 """
 
 from collections import Counter
@@ -13,8 +14,8 @@ from platform_defs.engine.ports.schema_ports import summed
 
 
 def groups(batches: Iterable[Published]) -> list[list[Published]]:
-    """The batches in order, in as few groups as can be reported together: each begins where the one before it ended in
-    every partition that both read, and was judged by the same contract.
+    """Return the batches in order, in the fewest groups that can be reported together: each batch begins where the one
+    before it ended in every partition that both read, and has the same contract and registry.
     """
     found: list[list[Published]] = []
     at: dict[int, int] = {}
@@ -30,7 +31,7 @@ def groups(batches: Iterable[Published]) -> list[list[Published]]:
 
 
 def together(batches: Sequence[Published]) -> Published:
-    """A group as one batch with the last one's id: sums, and all of their ranges."""
+    """Return a group as one batch with the last one's id: sums, and all of their ranges."""
     last, timings = batches[-1], Counter[str]()
     for batch in batches:
         timings.update(batch.timings)
@@ -51,13 +52,13 @@ def together(batches: Sequence[Published]) -> Published:
 
 
 def filtered(batches: Sequence[Published]) -> int | None:
-    """Return how many messages were filtered in all of them; None where it is not known of one."""
+    """Return how many messages were filtered in all of them; None if one of them is unknown."""
     counts = [batch.filtered for batch in batches if batch.filtered is not None]
     return sum(counts) if len(counts) == len(batches) else None
 
 
 def changes(batches: Sequence[Published]) -> RowChanges | None:
-    """Return what all of them have changed in the table of an upsert; None where it is not known of one."""
+    """Return what all of them have changed in the table of an upsert; None if one of them is unknown."""
     counts = [batch.changes for batch in batches if batch.changes is not None]
     return sum(counts, RowChanges(0, 0)) if len(counts) == len(batches) else None
 

@@ -1,4 +1,4 @@
-"""Step 8: what is reported to Dagster of a committed batch, and of one that a gate stopped.
+"""Step 8: the events that report a committed batch to Dagster, or one that a gate stopped.
 
 A run drains many batches, and Dagster keeps one evaluation for each check and run. So an evaluation sums up the run so
 far: the next batch does not hide a failure in an earlier one, and its samples stay. The history by batch is in the
@@ -22,7 +22,7 @@ from platform_defs.orchestration.reporting.collected import changes, filtered
 
 SEVERITIES = {"blocking": dg.AssetCheckSeverity.ERROR, "warning": dg.AssetCheckSeverity.WARN}
 PLACE = ("partition", "offset")
-MAX_SCHEMAS = 20  # whose messages a batch counts apart
+MAX_SCHEMAS = 20  # that a batch counts separately
 MAX_PARTITIONS = 20  # with rows of their own: Dagster stores and loads each
 
 
@@ -60,7 +60,7 @@ def materializations(
     """Return one materialization for each table; they commit together. Dagster plots every number, so only measures are
     numbers; ids are text, offsets and timings are tables.
 
-    `lags`: unread offsets by partition. `batches`: of so many, where several are reported together as one `batch`.
+    `lags`: unread offsets by partition. `batches`: how many, if several are reported together as one `batch`.
     """
     what = f"Batch {batch.batch_id}" if (batches or 1) == 1 else f"{batches} batches up to {batch.batch_id}"
     lag = None if lags is None else sum(lags.values())
@@ -82,7 +82,7 @@ def materializations(
 
 
 def sentence(batches: Sequence[Published]) -> str:
-    """What was published, for a run's log: a batch, or several."""
+    """Return what was published, for a run's log: a batch, or several."""
     first, last = batches[0].batch_id, batches[-1].batch_id
     which = f"batch {last}" if len(batches) == 1 else f"{len(batches)} batches, {first} to {last}"
     messages, rows, dead = (sum(getattr(b, name) for b in batches) for name in ("messages", "rows", "dead_letters"))
@@ -97,7 +97,9 @@ def sentence(batches: Sequence[Published]) -> str:
 
 
 def evaluation(contract: Contract, tally: Tally) -> dg.AssetCheckEvaluation:
-    """Return the check for this run so far. If it failed, with samples of what did: their partitions and offsets."""
+    """Return the check for this run so far. If it failed, it has samples of the failed messages: their partitions and
+    offsets.
+    """
     result, failed = tally.latest, tally.failed_batches
     shown: dict[str, Any] = {
         "failed": tally.failed if "failed" in result.observed else None,
@@ -120,7 +122,7 @@ def evaluation(contract: Contract, tally: Tally) -> dg.AssetCheckEvaluation:
 
 
 def _remedy(contract: Contract, tally: Tally) -> dict[str, Any]:
-    """Return the limit of a failed check, what became of the batch, and the next command with its page."""
+    """Return the limit of a failed check, the outcome of the batch, and the next command with its page."""
     result, batch = tally.latest, f"Batch {tally.batch_id}"
     of_messages = row_check_descriptions(contract)
     of_batch = {(rule.table, rule.name): rule for rule in contract.batch_rules}.get((result.table, result.name))
@@ -141,7 +143,7 @@ def _remedy(contract: Contract, tally: Tally) -> dict[str, Any]:
 
 
 def samples_table(samples: Sequence[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    """What failed, as a table in Dagster's UI: one row for each sample."""
+    """Return the failed samples as a table in Dagster's UI, one row each."""
     given = dict.fromkeys(name for sample in samples for name in sample)
     names = [*(name for name in PLACE if name in given), *(name for name in given if name not in PLACE)]
     columns = [dg.TableColumn(name, "int" if name in PLACE else "string") for name in names]
@@ -177,8 +179,8 @@ def _of_batch(contract: Contract, table: Table, batch: Published, lags: Mapping[
 
 
 def _offsets_table(batch: Published, lags: Mapping[int, int]) -> dg.TableMetadataValue:
-    """Return from where to where each partition was read, `until` excluded, and how many offsets are unread after it.
-    Of more than MAX_PARTITIONS, those with the most offsets, and one row for all others.
+    """Return the offsets that were read from each partition, `until` excluded, and how many are unread after it. Of
+    more than MAX_PARTITIONS: those with the most offsets, and one row for all others.
     """
     spans = sorted(whole_spans(batch.ranges), key=lambda span: -span.offsets)
     rows: list[dict[str, str | int]] = [
@@ -223,7 +225,7 @@ def _table(columns: Mapping[str, str], rows: Sequence[Mapping[str, str | int | f
 
 
 def schema_name(named: SchemaCount) -> str:
-    """The id of a schema. One of a registry that was built again says so: its ids mean something else."""
+    """Return the id of a schema, with its generation if the registry was rebuilt: then its ids mean something else."""
     return named.key if named.generation == 1 else f"{named.key}_generation_{named.generation}"
 
 

@@ -1,7 +1,7 @@
-"""A halt as an asset check of the row table, `not_halted`: failed from the halt until a person settles it.
+"""A halt as an asset check of the row table, `not_halted`: failed from the halt until a person resolves it.
 
-Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster, however it ends. Between runs
-the sensor does, when Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
+Only the ledger knows whether a pipeline is halted. Every run reports it to Dagster, however it ends. Between runs the
+sensor does, if Dagster shows something else: after a settlement, or a halt found by a run outside Dagster.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from resources.postgres.ledger.answers import PipelineStatus
 
 
 def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
-    """The check. It need not block: a run of a halted pipeline fails anyway."""
+    """Return the check. It need not block: a run of a halted pipeline fails anyway."""
     return dg.AssetCheckSpec(
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
@@ -34,7 +34,7 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
 
 
 def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvaluation:
-    """The check, from the ledger's `status` of the pipeline."""
+    """Return the check, from the ledger's `status` of the pipeline."""
     halt = status.halt
     if halt is not None:
         detail = stored_halt(contract, halt.detail)
@@ -50,7 +50,7 @@ def not_halted(contract: Contract, status: PipelineStatus) -> dg.AssetCheckEvalu
 
 
 def halt_metadata(halt: Halt) -> dict[str, Any]:
-    """What a person needs to know about a halt: its code, the command that shows how to settle it, the exact ranges."""
+    """Return the facts about a halt: its code, the command that shows how to resolve it, the exact ranges."""
     detail = halt.detail.to_json()
     tables = {name: samples_table(detail[name]) for name in ("ranges", "samples") if detail.get(name)}
     return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
@@ -59,15 +59,15 @@ def halt_metadata(halt: Halt) -> dict[str, Any]:
 def stale_halt_checks(
     instance: DagsterInstance, found: Sequence[tuple[Contract, PipelineStatus]]
 ) -> list[dg.AssetCheckEvaluation]:
-    """The checks where Dagster shows something else than the ledger says, found with one question for all.
+    """Return the checks that Dagster shows differently from the ledger, found with one query for all.
 
-    Ask of pipelines that no run works on: a run reports it itself.
+    Call for pipelines that no run works on: a run reports the check itself.
     """
     return shows_otherwise(instance, [not_halted(contract, status) for contract, status in found if status.has_run])
 
 
 def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
-    """The same for an op that yields it, where a sensor would report it."""
+    """Return the same for an op that yields it, where a sensor would report it."""
     return dg.AssetCheckResult(
         passed=found.passed,
         asset_key=found.asset_key,
@@ -81,7 +81,7 @@ def as_result(found: dg.AssetCheckEvaluation) -> dg.AssetCheckResult:
 def shows_otherwise(
     instance: DagsterInstance, current: Sequence[dg.AssetCheckEvaluation]
 ) -> list[dg.AssetCheckEvaluation]:
-    """Those of `current` in whose place Dagster shows something else, found with one question for all."""
+    """Return those of `current` that Dagster shows differently, found with one query for all."""
     if not current:
         return []
     shown = instance.event_log_storage.get_latest_asset_check_execution_by_key(

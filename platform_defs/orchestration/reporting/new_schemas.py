@@ -25,15 +25,15 @@ from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import SchemaLedger
 
-MAX_NEW = 20  # of a batch that are shown: messages may name as many as they like
+MAX_NEW = 20  # shown for a batch: messages may name any number
 
 
 def new_schemas(
     contract: Contract, batch: Published, ledger: Ledger, endpoints: Endpoints
 ) -> list[dg.AssetObservation]:
-    """An observation for each schema that messages of `batch` were the first of the pipeline to name.
+    """Return an observation for each schema that messages of `batch` were the first of the pipeline to name.
 
-    Raises LedgerAway. What the registry does not answer is left out.
+    Raises LedgerAway. Schemas that the registry does not return are omitted.
     """
     named = ledger.first_named(batch)[:MAX_NEW]
     if not named:
@@ -50,7 +50,7 @@ def new_schemas(
 def observation(
     contract: Contract, batch: Published, named: SchemaCount, schema: WriterSchema, places: Sequence[tuple[str, int]]
 ) -> dg.AssetObservation:
-    """What there is to say of a schema. `places`: subject and version of each place where the registry has it."""
+    """Return the observation of a schema. `places`: subject and version of each place where the registry has it."""
     where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
     by_key = " with their keys" if named.part == "key" else ""
     counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
@@ -71,7 +71,7 @@ def observation(
 
 
 def _compared(contract: Contract, schema: WriterSchema, named: SchemaCount) -> dict[str, Any]:
-    """With the contract, if it is a schema of values."""
+    """Return its comparison with the contract, if it is a schema of values."""
     if named.part == "key":
         return {"fits": "it is a schema of keys"}
     return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
@@ -97,7 +97,9 @@ def _column(item: WriterField) -> dg.TableColumn:
 
 
 def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetadataValue:
-    """For each field that the contract does not know, the line that would read it, under the message's properties."""
+    """Return, for each field that the contract does not know, the line that would read it, under the message's
+    properties.
+    """
     taken, records = {item.name for item in contract.message_fields}, list[dg.TableRecord]()
     for item in unknown:
         line = line_to_add(item, taken) or ""
@@ -107,7 +109,7 @@ def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetada
 
 
 def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[WriterSchema | None]:
-    """As the ledger keeps them."""
+    """Return the schemas as the ledger keeps them."""
     kept = SchemaLedger(url, registry)
     by_generation = {
         number: kept.known(number, [item.key for item in named]) for number in {n.generation for n in named}
@@ -116,12 +118,12 @@ def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[Writ
 
 
 def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:
-    """By id, subject and version of each place where the registry has it, the contract's own subject first."""
+    """Return by id the subject and version of each place where the registry has it, the contract's subject first."""
     from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
 
     try:
         found = SubjectVersions(endpoints.registry).places(keys) if endpoints.registry else {}
-    except BadInput:  # of the client's options; where a schema has to be asked for, the run says so
+    except BadInput:  # from the client's options; if a schema has to be looked up, the run reports it
         return {}
     own = contract.wire.subject
     return {key: sorted(places, key=lambda place: (place[0] != own, place)) for key, places in found.items()}

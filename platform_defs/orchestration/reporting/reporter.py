@@ -1,7 +1,7 @@
 """Reports what a run commits: to Dagster, to lineage, to Kafka's tools, in this order (step 8 of engine/batch.py).
 
-A report never stops a batch: what cannot be reported is a warning in the run's log. What Dagster did not take, the next
-run reports.
+A report never stops a batch: a failed report is a warning in the run's log. Events that Dagster did not accept are
+reported by the next run.
 """
 
 import threading
@@ -45,7 +45,7 @@ PROGRESS_SECONDS = 30.0  # between two commits of the consumer group, which only
 class Reporter:
     """The reports of one run about one pipeline, over all of its turns.
 
-    A batch counts as reported once Dagster has stored its events. What a crash left unreported, the next run reports.
+    A batch counts as reported once Dagster has stored its events. The next run reports what a crash left unreported.
     `collects`: batches are reported together, when `report_collected` is called.
     """
 
@@ -77,7 +77,7 @@ class Reporter:
         return self._outside
 
     def begin(self, outside: RunContext) -> None:
-        """A turn begins; the first one with the batches that an earlier run committed and did not report."""
+        """Begin a turn. The first turn reports the batches that an earlier run committed and did not report."""
         first, self._outside = self._outside is None, outside
         if first:
             with self._reporting:
@@ -95,7 +95,7 @@ class Reporter:
         except BaseException:
             self._report_halt()
             raise
-        if not self._not_halted_shown:  # a turn that went well is one of a pipeline that is not halted
+        if not self._not_halted_shown:  # a turn went well: the pipeline is not halted
             self._not_halted_shown = self._log(not_halted(self.contract, PipelineStatus(self.contract.pipeline)))
 
     def published(self, batch: Published) -> None:
@@ -106,8 +106,8 @@ class Reporter:
             self._report_group([batch])
 
     def report_collected(self, *, every: float = 0.0, at_once: bool = False) -> None:
-        """Report what was collected, unless that was done less than TOGETHER seconds ago, or less than `every`; lineage
-        and the consumer group with it.
+        """Report the collected batches, lineage and the consumer group, unless the last report is less than TOGETHER or
+        `every` seconds ago.
         """
         with self._reporting:
             soon = time.monotonic() - self._reported_at < max(TOGETHER, every)
@@ -132,7 +132,7 @@ class Reporter:
             self._log_check(result)
 
     def turn_ended(self, at: Mapping[int, int]) -> None:
-        """Send lineage, and now and then commit the consumer group. `at`: the next offsets, by partition."""
+        """Send lineage, and every PROGRESS_SECONDS commit the consumer group. `at`: the next offsets, by partition."""
         self._at = at
         if not self._collects:
             self._tell_others()
@@ -143,7 +143,7 @@ class Reporter:
             self._with_warning(self._show_progress)
 
     def finish(self) -> None:
-        """Report the totals of a run of several batches, and where the pipeline is to Kafka's tools."""
+        """Report the totals of a run of several batches, and the pipeline's offsets to Kafka's tools."""
         self.report_collected(at_once=True)
         if self.batches > 1:
             for tally in self.tallies.values():
@@ -153,7 +153,7 @@ class Reporter:
         self._send_lineage()
 
     def _report_earlier(self) -> None:
-        """Not what a run that is alive has collected: it reports that itself."""
+        """Report the batches of earlier runs, except those that a live run has collected: it reports them itself."""
         found = self.ledger.unreported(self.contract)
         alive = runs_with_session(self.ledger, {batch.run_id for batch in found if batch.run_id})
         earlier = [batch for batch in found if batch.run_id not in alive]
@@ -167,13 +167,13 @@ class Reporter:
             self._report(group)
 
     def _report_group(self, batches: Sequence[Published]) -> Sequence[Published]:
-        """Report these; those that are to be reported again, since a database did not answer."""
+        """Report these batches. Return those to report again, because a database did not answer."""
         again = self._with_warning(partial(self._report, batches))
         self.context.log.info(f"{self.contract.pipeline}: {sentence(batches)}")
         return batches if again else ()
 
     def _report(self, batches: Sequence[Published]) -> None:
-        """Report these as one materialization of each table. Raises LedgerAway where not all of it was heard."""
+        """Report these as one materialization of each table. Raises LedgerAway if Dagster did not store all of it."""
         batch = together(batches)
         positions = self.ledger.positions(self.contract.pipeline)
         lag = None if batch.view is None else offsets.lag(positions, batch.view)
@@ -194,7 +194,7 @@ class Reporter:
             self.ledger.mark_reported(each.batch_id)
 
     def _new_schemas(self, batch: Published) -> list[dg.AssetObservation]:
-        """The schemas that no message named before. The ledger is asked once for each that this run meets."""
+        """Return the schemas that no message named before. The ledger is queried once for each that this run meets."""
         named = {replace(item, messages=0) for item in batch.schemas}
         if named <= self._named:
             return []
@@ -203,7 +203,7 @@ class Reporter:
         return found
 
     def _tally_once(self, batch: Published) -> None:
-        """Not again where it is reported again."""
+        """Tally the checks of a batch, but not again if it is reported again."""
         if batch.batch_id not in self._tallied:
             for result in batch.checks:
                 self._tally(result, batch.batch_id)
@@ -225,9 +225,9 @@ class Reporter:
         self._not_halted_shown = self._log(found) and found.passed
 
     def _log(self, event: dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation) -> bool:
-        """Tell Dagster. False where its storage did not answer: the next run is to try again."""
+        """Log an event to Dagster. Return False if its storage did not answer: the next run is to try again."""
         try:
-            self.context.log_event(event)  # pyright: ignore[reportArgumentType]  # taken, though not annotated
+            self.context.log_event(event)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
         except Exception as error:  # noqa: BLE001  # a rule renamed, an asset gone: the batch is committed all the same
             name = self.contract.pipeline
             self.context.log.warning(f"{name}: everything is committed, but Dagster did not take {event}: {error}")
@@ -248,7 +248,7 @@ class Reporter:
             show_progress(self.options, progress_group(self.contract.pipeline), self.contract.topic, self._at)
 
     def _with_warning(self, report: Callable[[], None]) -> bool:
-        """Report; whether to try again later, since a database did not answer."""
+        """Report. Return True if that is to be tried again later, because a database did not answer."""
         try:
             report()
         except Exception as error:  # noqa: BLE001  # whatever a listener does: the batch is committed all the same

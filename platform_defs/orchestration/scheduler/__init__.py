@@ -1,1 +1,1 @@
-"""Which pipelines are due, and the turns that they get in a run."""
+"""Decides which pipelines are due, and gives them turns in a run."""

@@ -1,8 +1,8 @@
 """A continuous run: it stays for the pipelines whose contracts allow a latency of a few seconds only.
 
-It asks the broker for the ends of all their topics in one question, some ten times within the shortest latency, and
-gives a turn to whatever has something unread. All else (positions, halts, back-off, partitions, who was asked for by
-hand) it looks at every few seconds, as the sensor does.
+It polls the broker for the ends of all their topics in one request, some ten times within the shortest latency, and
+gives a turn to each pipeline with unread messages. It polls all else (positions, halts, back-off, partitions, runs
+started by hand) every few seconds, as the sensor does.
 """
 
 import time
@@ -21,24 +21,24 @@ from resources.dagster.storage import STORAGE_AWAY
 
 SHARE = Budget(batches=8, seconds=1.0)  # of one turn; a batch that has begun is finished
 BATCH = 100_000  # messages: a larger batch takes longer than the others' messages may wait
-GLANCES = 10  # at the ends of all topics, within the shortest latency ...
+GLANCES = 10  # polls of the ends of all topics, within the shortest latency ...
 SHORTEST, LONGEST = 0.05, 0.4  # ... and seconds between two of them, at least and at most
-QUIET = 9.0  # times as long as a glance took, the broker is left alone; after a look that must be soon, all are
-HELD = 1.0  # seconds for which a pipeline is left alone that another run holds
+QUIET = 9.0  # pause after a poll of the ends, in multiples of its duration; also after an early full poll
+HELD = 1.0  # seconds for which a pipeline is left alone that another run has leased
 FENCED = 10.0  # ... that another run has taken away
-RETRY = 5.0  # ... that failed: the ledger may not have a record of it; then twice as long each time ...
+RETRY = 5.0  # ... that failed: the ledger may not have recorded it; then twice as long each time ...
 MAX_RETRY = 60.0  # ... up to this: each try is two events of Dagster's
 EMPTY = 1.0  # ... that had nothing to read, as behind an open transaction
-AWAY = 180.0  # seconds for which systems that do not answer are waited for; then the run fails, and the next begins
+AWAY = 180.0  # seconds to wait for systems that do not answer; then the run fails, and the next begins
 
 Place = tuple[str, int]  # topic, partition
 
 
 @dataclass(frozen=True)
 class RunBudget:
-    """When a run asks for another in its place, though it could go on.
+    """The limits at which a run asks for another in its place, though it could go on.
 
-    How much memory a run needs depends on its cores and contracts, so that what is limited is how it grows.
+    The memory that a run needs depends on its cores and contracts, so its growth is limited.
     """
 
     batches: int = 20_000
@@ -47,8 +47,8 @@ class RunBudget:
     least_growth: float = 1e9  # ... and at least so many bytes more
 
     def spent(self, batches: int, needed: float | None, memory: float) -> str | None:
-        """Why the run should end, after so many batches; None where it may go on. `needed`: the bytes that it used once
-        that had settled, None before that; `memory`: those that it uses.
+        """Return why the run should end, after so many batches; None if it may go on. `needed`: the bytes it used once
+        that had settled, None before that; `memory`: those that it uses now.
         """
         if batches >= self.batches:
             return f"it has published {batches:,} batches"
@@ -58,13 +58,13 @@ class RunBudget:
 
 
 def glance_every(contracts: Iterable[Contract]) -> float:
-    """Seconds between two questions for the ends of all topics."""
+    """Return the seconds between two polls of the ends of all topics."""
     shortest = min((item.limits.lag_seconds for item in contracts), default=LONGEST)
     return min(max(shortest / GLANCES, SHORTEST), LONGEST)
 
 
 def in_small_batches(pipeline: Pipeline) -> Pipeline:
-    """The pipeline as a turn reads it beside others: no batch of a backlog takes long."""
+    """Return the pipeline as a turn reads it beside others: no batch of a backlog takes long."""
     limits = pipeline.contract.limits
     small = replace(limits, batch_messages=min(limits.batch_messages, BATCH))
     return replace(pipeline, contract=replace(pipeline.contract, limits=small))
@@ -72,7 +72,7 @@ def in_small_batches(pipeline: Pipeline) -> Pipeline:
 
 @dataclass(frozen=True)
 class SchedulerInputs:
-    """What the goal asks of the world, and tells it."""
+    """The functions by which the goal observes and asks for another run."""
 
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
     ends: Callable[[Iterable[Place]], Mapping[Place, int]]
@@ -80,14 +80,14 @@ class SchedulerInputs:
     untold: Callable[[], Collection[str]]  # pipelines with batches that a run has left unreported
     memory: Callable[[], float]  # bytes
     hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
-    over: Callable[[], bool]  # whether no turn can be taken any more
+    over: Callable[[], bool]  # returns True if no turn can be taken any more
 
 
 class Continuous:
-    """Gives turns to whatever has something unread, those that have waited longest for a turn first (see Goal).
+    """Gives turns to all pipelines with unread messages, those that have waited longest for a turn first (see Goal).
 
-    Ends when it is relieved, with its shift, or when systems do not answer for AWAY seconds. `age`: of the run, in
-    seconds.
+    Ends when it is superseded, at the end of its shift, or if systems do not answer for AWAY seconds. `age`: of the
+    run, in seconds.
     """
 
     def __init__(
@@ -97,10 +97,10 @@ class Continuous:
         self._began = time.monotonic() - age
         self._end = self._began + SHIFT
         self.glance = glance_every(contracts)
-        self._known: dict[str, Seen] = {}  # those that may have turns, as of the last look
-        self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last look or turn
+        self._known: dict[str, Seen] = {}  # those that may have turns, as of the last full poll
+        self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last full poll or turn
         self._unread: set[str] = set()
-        self._untold: set[str] | None = None  # asked at the first look; a pipeline's first turn reports it
+        self._untold: set[str] | None = None  # read at the first full poll; a pipeline's first turn reports it
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
@@ -112,7 +112,7 @@ class Continuous:
         self._needed: float | None = None  # bytes of memory, once that has settled
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
-        """See Goal. Where nobody wants a turn, it waits until somebody does, or the run is to end."""
+        """See Goal. If no pipeline wants a turn, wait until one does, or the run is to end."""
         taken = set(busy)
         self._unread -= taken
         while True:
@@ -124,14 +124,14 @@ class Continuous:
             wanted = self._in_order(taken)
             if wanted or taken:
                 return wanted
-            time.sleep(self.glance)  # no broker tells unasked
+            time.sleep(self.glance)  # a broker sends no notifications
 
     def others_waiting(self) -> bool:
-        """Return True if another pipeline wants a turn than those that have theirs: these are to end after a batch."""
+        """Return True if a pipeline without a turn wants one: the others are to end after a batch."""
         return bool(self._unread)
 
     def turned(self, name: str, turn: Turned) -> None:
-        """See Goal. Whether it wants another, the next glance says."""
+        """See Goal. The next poll of the ends shows whether it wants another."""
         self._unread.discard(name)
         if self._untold:
             self._untold.discard(name)
@@ -144,7 +144,7 @@ class Continuous:
         self._next_glance = 0.0
 
     def failed(self, name: str, error: Exception) -> bool:
-        """See Goal. It is tried again once a look says that it may be; to be taken over is no failure."""
+        """See Goal. It is tried again once a full poll shows that it may be. Being taken over is no failure."""
         self._unread.discard(name)
         self._known.pop(name, None)
         rest = self._rest_after(name, error)
@@ -153,7 +153,7 @@ class Continuous:
         return not isinstance(error, PipelineHeld | Fenced)
 
     def rests(self, name: str) -> float:
-        """For how many seconds the pipeline is left alone from now on."""
+        """Return for how many seconds the pipeline is left alone from now on."""
         return max(0.0, self._rests.get(name, 0.0) - time.monotonic())
 
     def _rest_after(self, name: str, error: Exception) -> float:
@@ -162,7 +162,7 @@ class Continuous:
         if isinstance(error, Fenced):
             return FENCED
         if isinstance(error, LedgerAway | BrokerAway):
-            return RETRY  # looks that fail hold all turns back
+            return RETRY  # failed polls hold all turns back
         self._failed[name] = failed = self._failed.get(name, 0) + 1
         return min(RETRY * 2 ** min(failed - 1, 10), MAX_RETRY)
 
@@ -177,13 +177,13 @@ class Continuous:
         return [name for name in names if self.rests(name) == 0.0]
 
     def _to_report(self) -> set[str]:
-        """Those of which an earlier run left something to report: they wait until nobody has something unread."""
+        """Return the pipelines with unreported batches of an earlier run: they wait until none has unread messages."""
         if not self._untold or self._away_since is not None:
             return set()
         return {name for name in self._untold if name in self._known and isinstance(self._known[name].view, TopicView)}
 
     def _refresh(self, taken: set[str]) -> None:
-        """A look or a glance, if it is time for one."""
+        """Poll everything, or the ends alone, if it is time."""
         now = time.monotonic()
         if now < min(self._next_look, self._next_glance):
             return
@@ -201,7 +201,7 @@ class Continuous:
             self._next_glance = time.monotonic() + rest
 
     def _put_off(self, away: Exception, now: float) -> None:
-        """Try again in a second; what has been unread until now is not tried meanwhile."""
+        """Try again in a second; the pipelines known to have unread messages are not tried meanwhile."""
         self._away_since = self._away_since if self._away_since is not None else now
         self._unread.clear()
         self._next_look = self._next_glance = time.monotonic() + 1.0
@@ -234,7 +234,7 @@ class Continuous:
         return any(ends.get((view.topic, p), 0) > read.get(p, held.low) for p, held in view.partitions.items())
 
     def _end_early(self, *, superseded: bool) -> None:
-        """Where another run has taken its place; and ask for one, where the budget is spent."""
+        """End if another run has taken this one's place. If the budget is spent, ask for another run."""
         if superseded:
             self._end = 0.0
         if superseded or self._asked:

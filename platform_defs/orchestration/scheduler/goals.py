@@ -1,4 +1,4 @@
-"""What a run still has to do: everything that was there when it was started by hand, or whatever is due."""
+"""The work that is left for a run: everything that was there when it was started by hand, or whatever is due."""
 
 import time
 from collections import deque
@@ -14,16 +14,16 @@ from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.waiting import Due, Seen, Waits, decide, due_in, remember
 from resources.dagster.storage import STORAGE_AWAY
 
-LOOK = 5.0  # seconds between two looks at all pipelines
-SOON = 20.0  # seconds for which a run waits for what will be due: the next run would take as long to start
-REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have a record of it
+LOOK = 5.0  # seconds between two polls of all pipelines
+SOON = 20.0  # seconds for which a run waits for pipelines to become due: the next run would take as long to start
+REST = 30.0  # seconds for which a pipeline that failed is left alone at least: the ledger may not have recorded it
 EMPTY = 5.0  # the same, after a turn that found nothing to read, as behind an open transaction
-PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run holds
+PATIENCE = 900.0  # seconds for which a run by hand waits for a pipeline that another run has leased
 
 
 @dataclass(frozen=True)
 class Turned:
-    """What a pipeline did with its turn."""
+    """The result of a pipeline's turn."""
 
     batches: int
     next_offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, when the turn ended
@@ -33,14 +33,14 @@ class Goal(Protocol):
     """Decides who is next, and when a run is over."""
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
-        """The pipelines that want a turn now, in order, without those that have theirs (`busy`).
+        """Return the pipelines that want a turn now, in order, without those that have theirs (`busy`).
 
         The run is over once there are none of either.
         """
         ...
 
     def turned(self, name: str, turn: Turned) -> None:
-        """The pipeline has had its turn."""
+        """Note that the pipeline has had its turn."""
         ...
 
     def failed(self, name: str, error: Exception) -> bool:
@@ -49,7 +49,7 @@ class Goal(Protocol):
 
 
 class EverythingThere:
-    """Reads each pipeline up to the end that its topic had when the run began: what was asked for by hand."""
+    """Reads each pipeline up to the end that its topic had when the run began: a run started by hand."""
 
     def __init__(self, seen: Sequence[Seen]) -> None:
         self._ends = {item.contract.pipeline: _ends(item) for item in seen}
@@ -74,7 +74,7 @@ class EverythingThere:
             self._left.append(name)
 
     def failed(self, name: str, error: Exception) -> bool:
-        """See Goal. A pipeline that another run holds is waited for."""
+        """See Goal. Waits for a pipeline that another run has leased."""
         self._left.remove(name)
         waits = isinstance(error, PipelineHeld) and time.monotonic() < self._until
         if waits:
@@ -83,25 +83,24 @@ class EverythingThere:
 
 
 def _ends(seen: Seen) -> Mapping[int, int] | None:
-    """By partition; None where they are unknown: its turn will say why."""
+    """Return the ends by partition; None if they are unknown: its turn will report why."""
     return {p: held.end for p, held in seen.view.partitions.items()} if isinstance(seen.view, TopicView) else None
 
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """What the other runs of Dagster leave to this one."""
+    """The effects of Dagster's other runs on this one."""
 
-    by_hand: frozenset[str] = frozenset()  # the pipelines that a run was asked for by hand, which is at work
+    by_hand: frozenset[str] = frozenset()  # the pipelines of a running run that was started by hand
     superseded: bool = False  # this run is to leave what is due to the next one
     one_turn: bool = False  # this run warms up beside one that still does the work: a turn at a time
 
 
 class WhatIsDue:
-    """Works on what is due, the oldest unread message first, until nothing is, or will be soon: what the sensor starts
-    runs for.
+    """Works on what is due, the oldest unread message first, until nothing is, or will be soon: the sensor's runs.
 
-    `first` is what the run was asked for. What becomes due meanwhile is taken up as well, so that it need not wait for
-    another run to start, unless it was asked for by hand (`others`) or another run has it.
+    `first`: the pipelines that the run was started for. It also takes up those that become due meanwhile, so that they
+    need not wait for another run to start, unless they were asked for by hand (`others`) or another run has them.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class WhatIsDue:
         self._end = time.monotonic() + SHIFT
         self._next_look = time.monotonic() + LOOK
         self._one_turn, self._by_hand = others().one_turn, False
-        self._due_in = inf  # seconds, as of the last look
+        self._due_in = inf  # seconds, as of the last poll
 
     def wanted(self, busy: Iterable[str]) -> Sequence[str]:
         """See Goal."""
@@ -129,7 +128,7 @@ class WhatIsDue:
         if time.monotonic() > self._next_look or (not self._due and not taken):
             self._due = self._looked(taken)
             while not self._due and not taken and 0 < self._due_in < SOON and time.monotonic() < self._end:
-                time.sleep(min(max(self._due_in, 1.0), LOOK))  # a look costs a question to all; no broker tells unasked
+                time.sleep(min(max(self._due_in, 1.0), LOOK))  # a poll queries all; brokers send no notifications
                 self._due = self._looked(taken)
             self._next_look = time.monotonic() + LOOK
         wanted = [name for name in self._due if name not in taken]
@@ -138,18 +137,18 @@ class WhatIsDue:
         return wanted
 
     def others_waiting(self, hands: int) -> bool:
-        """The same as of the last look; or whether another run waits for a pipeline, or for this run to end."""
+        """Return the same as of the last poll; True also if another run waits for a pipeline, or for this run's end."""
         waited_for = self._by_hand or time.monotonic() > self._end
         return waited_for or len(self._due) > (1 if self._one_turn else hands)
 
     def turned(self, name: str, turn: Turned) -> None:
-        """See Goal. Whether it is due again, the next look says."""
+        """See Goal. The next poll shows whether it is due again."""
         self._leave(name)
         if not turn.batches:
             self._rests[name] = time.monotonic() + EMPTY
 
     def failed(self, name: str, error: Exception) -> bool:
-        """See Goal. It is tried again when the ledger says so; one that another run has is not ours."""
+        """See Goal. It is tried again when its back-off ends; one that another run has is not ours."""
         self._leave(name)
         held = isinstance(error, PipelineHeld)
         if not held:
@@ -160,13 +159,15 @@ class WhatIsDue:
         self._due = [other for other in self._due if other != name]
 
     def _looked(self, taken: set[str]) -> list[str]:
-        """Who is due. A look that fails ends no turn that is being taken: what is away, the turn may not need."""
+        """Return the pipelines that are due. A failed poll ends no turn that is being taken: the turn may not need what
+        is away.
+        """
         try:
             seen, others = self._look(self._contracts), self._others()
         except (LedgerAway, *STORAGE_AWAY):
             if not taken:
                 raise
-            self._end = 0.0  # the run's own session may be gone: the next run begins afresh
+            self._end = 0.0  # the run's own session may be gone: leave the rest to the next run
             return []
         except BrokerAway:
             if not taken:

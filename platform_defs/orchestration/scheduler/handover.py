@@ -1,7 +1,7 @@
-"""When a run that the sensor started gives way to the next one: at the end of its shift, or where definitions changed.
+"""Decides when a run that the sensor started gives way to the next: at the end of its shift, or if definitions changed.
 
-Such a run takes up whatever becomes due, so one of them is at work at a time. The sensor alone decides, at each tick,
-and tells a run by tags, so that no two runs have to agree about whose clock is right.
+Such a run takes up whatever becomes due, so one of them works at a time. The sensor alone decides, at each tick, and
+notifies a run by tags, so that no two runs depend on each other's clock.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,7 +13,7 @@ from platform_defs.orchestration.dagster_runs.keys import DEFINITIONS, HANDS_OVE
 
 # Seconds after which a run that the sensor started ends: its failures are shown then, and the next begins.
 SHIFT = 1800.0
-# Seconds before that from which the next run may start. Once that is READY, this one leaves, so that none waits.
+# Seconds before its end from which the next run may start. Once that is READY, this one leaves, so that none waits.
 HANDOVER = 120.0
 READY = 60.0  # seconds after its start that a run is at work, its JVM warm
 
@@ -24,12 +24,12 @@ class ScheduledRun:
 
     run_id: str
     age: float  # seconds since it started; 0 for one that has not
-    definitions: str  # the digest that it was asked for with; empty: by an older version of Tidegate
+    definitions: str  # the digest that it was started with; empty: by an older version of Tidegate
     spent: bool = False  # it asks for another in its place, though its shift is not over
-    leaving: bool = False  # it has been told to leave
+    leaving: bool = False  # it has the tag to leave
 
     def is_outdated(self, definitions: str) -> bool:
-        """Return True if Dagster has loaded others since. One without a digest ends with its shift."""
+        """Return True if Dagster has loaded other definitions since. A run without a digest ends with its shift."""
         return bool(self.definitions) and self.definitions != definitions
 
     @property
@@ -39,14 +39,14 @@ class ScheduledRun:
 
 
 def scheduled_run(record: RunRecord, now: float) -> ScheduledRun:
-    """The run of `record` as it is `now`, in seconds since the epoch."""
+    """Return the run of `record` as it is `now`, in seconds since the epoch."""
     age = max(0.0, now - record.start_time) if record.start_time else 0.0
     run = record.dagster_run
     return ScheduledRun(run.run_id, age, run.tags.get(DEFINITIONS, ""), HANDS_OVER in run.tags, LEAVE in run.tags)
 
 
 def to_leave(runs: Sequence[ScheduledRun], definitions: str) -> Mapping[str, str]:
-    """The ids of the runs that are to leave now, each with the reason."""
+    """Return the ids of the runs that are to leave now, each with the reason."""
     ready = any(run.age > READY and not run.hands_over and not run.is_outdated(definitions) for run in runs)
     outdated = {run.run_id: "a contract or transform has changed" for run in runs if run.is_outdated(definitions)}
     superseded = {run.run_id: "the next run is at work" for run in runs if ready and run.hands_over}
@@ -54,6 +54,8 @@ def to_leave(runs: Sequence[ScheduledRun], definitions: str) -> Mapping[str, str
 
 
 def beside(runs: Sequence[ScheduledRun], definitions: str) -> Collection[str]:
-    """The ids of the runs that still do the work while a run that starts now warms up. One that is overdue hangs."""
+    """Return the ids of the runs that still do the work while a run that starts now warms up. One that is overdue
+    hangs.
+    """
     there = [run for run in runs if run.hands_over and not run.leaving and run.age < SHIFT]
     return [run.run_id for run in there if not run.is_outdated(definitions)]

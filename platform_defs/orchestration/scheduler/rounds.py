@@ -8,7 +8,7 @@ from typing import Protocol
 
 from platform_defs.orchestration.scheduler.goals import Goal, Turned
 
-# Turns at a time: a small batch waits as long as it works. On a large machine not more: each has sessions of its own.
+# Turns at a time: a small batch waits half its time. On a large machine no more: each has sessions of its own.
 MAX_CONCURRENT_TURNS = min(os.cpu_count() or 1, 7) + 1
 GLANCE = 1.0  # seconds after which the goal is asked again though no turn has ended
 
@@ -17,13 +17,11 @@ class Work(Protocol):
     """Takes turns."""
 
     def take(self, name: str) -> Turned:
-        """A turn of one pipeline. What it raises ends the work on this pipeline alone."""
+        """Run a turn of one pipeline. Its errors end the work on this pipeline alone."""
         ...
 
     def alone(self, name: str) -> bool:
-        """Return True if the pipeline is to have its turn while no other has one: its batch may be what breaks
-        theirs.
-        """
+        """Return True if the pipeline must have its turn while no other has one: its batch may break theirs."""
         ...
 
     def over(self) -> bool:
@@ -40,7 +38,7 @@ def in_rounds(
 ) -> dict[str, Exception]:
     """Give turns until the goal wants no more, or the work is over. Returns what turns raised, by pipeline.
 
-    `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE where it is left out.
+    `glance`: seconds after which the goal is asked again though no turn has ended; GLANCE by default.
     """
     failures: dict[str, Exception] = {}
     working: dict[Future[Turned], str] = {}
@@ -56,7 +54,7 @@ def in_rounds(
 
 
 def _next(wanted: Sequence[str], working: Sequence[str], work: Work, hands: int) -> list[str]:
-    """Who begins a turn now. No pipeline overtakes one that waits to be alone, so it is soon."""
+    """Return the pipelines that begin a turn now. None overtakes one that waits to be alone, so that starts soon."""
     chosen: list[str] = []
     if len(working) == 1 and work.alone(working[0]):
         return chosen

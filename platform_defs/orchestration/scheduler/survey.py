@@ -1,4 +1,4 @@
-"""Looks at all pipelines at once: the ledger in a few statements, the brokers in four questions, over kept clients."""
+"""Polls all pipelines at once: the ledger in a few statements, the brokers in four requests, over kept clients."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -15,17 +15,18 @@ from resources.postgres.session.connection_cache import ConnectionCache
 
 
 class Survey:
-    """What the sensor keeps from tick to tick, and a run from look to look."""
+    """The clients that the sensor keeps from tick to tick, and a run from poll to poll."""
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._kept = ConnectionCache(endpoints.postgres_url)
         self.ledger, self.topics = Ledger(endpoints.postgres_url, self._kept), KafkaTopics(endpoints.kafka_options())
 
     def look(self, contracts: Sequence[Contract]) -> list[Seen]:
-        """Each of `contracts`. The ledger is asked first: no position is beyond the end that is seen with it.
+        """Return the state of each of `contracts`. The ledger is queried first: no position is beyond the end that is
+        seen with it.
 
-        Raises LedgerAway, LedgerTooNew, and BrokerAway where no broker answers; what is wrong with one topic is in
-        its `view`. Migrates an older ledger: a run would, but none starts before the ledger can be read.
+        Raises LedgerAway, LedgerTooNew, and BrokerAway if no broker answers; an error of one topic is in its `view`.
+        Migrates an older ledger: a run would, but none starts before the ledger can be read.
         """
         known = self._known([contract.pipeline for contract in contracts])
         unreported = self.left_unreported(contracts)
@@ -42,17 +43,17 @@ class Survey:
         ]
 
     def ends(self, places: Iterable[tuple[str, int]]) -> Mapping[tuple[str, int], int]:
-        """The last stable offsets of these partitions, by topic and partition: all that is asked between two looks.
-        Raises BrokerAway.
+        """Return the last stable offsets of these partitions, by topic and partition: the only request between two full
+        polls. Raises BrokerAway.
         """
         return self.topics.ends(places)
 
     def live_runs(self, run_ids: Iterable[str]) -> set[str]:
-        """Those of these Dagster runs whose process is alive, on any machine."""
+        """Return those of these Dagster runs whose process is alive, on any machine."""
         return runs_with_session(self.ledger, run_ids)
 
     def left_unreported(self, contracts: Iterable[Contract]) -> set[str]:
-        """Return the pipelines with batches that a run committed and will not report, since it is not alive; without
+        """Return the pipelines with batches that a run committed and will not report, because it is not alive; without
         pipelines whose failed report waits for its next try.
         """
         untold = self.ledger.untold([contract.pipeline for contract in contracts])
@@ -76,5 +77,5 @@ def _kept(postgres_url: str, bootstrap_servers: str, options: frozenset[tuple[st
 
 
 def kept_survey(endpoints: Endpoints) -> Survey:
-    """The survey of this process for these endpoints."""
+    """Return the survey of this process for these endpoints."""
     return _kept(endpoints.postgres_url, endpoints.bootstrap_servers, frozenset(endpoints.librdkafka.items()))

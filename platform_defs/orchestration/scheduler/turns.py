@@ -28,7 +28,7 @@ from resources.spark.session import SparkResource
 from resources.spark.warm_up import warm_up
 
 SHARE = Budget(batches=4, seconds=10.0)  # of one turn; a batch that has begun is finished
-LONG = Budget(batches=20, seconds=30.0)  # the same where nobody waits: the first batch of a turn is not staged ahead
+LONG = Budget(batches=20, seconds=30.0)  # the same if no other waits: the first batch of a turn is not prefetched
 # Failures in a row after which a batch is tried alone: a batch that makes Spark end fails those beside it as well, and
 # all are tried again at the same time. Alone, it halts by itself, and the others go on.
 ALONE = TRIES // 2
@@ -37,8 +37,8 @@ ALONE_FOR = 60.0  # seconds that the others wait for it at most, and it for them
 # next run takes the pipeline over. So no batch halts for what another did beside it within that time.
 LAST = TRIES - 2
 LAST_FOR = 300.0
-EACH = 1.0  # seconds for which a run that stays has one report: its log would have no end with many pipelines
-AGAIN = 0.5  # seconds after which a pipeline that another run holds may be asked for again
+EACH = 1.0  # seconds per report of a run that stays: else its log would grow without end with many pipelines
+AGAIN = 0.5  # seconds after which a pipeline that another run has leased may be tried again
 
 
 class Turns:
@@ -54,8 +54,8 @@ class Turns:
         *,
         stays: bool = False,
     ) -> None:
-        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together.
-        `others_waiting` is to be set to what says whether others wait for a turn.
+        """`stays`: for a continuous run, whose turns are short, and whose batches are reported together. Set
+        `others_waiting` to a function that returns True if others wait for a turn.
         """
         self._context, self._endpoints, self._ledger, self._spark = context, endpoints, ledger, spark
         self._stays = stays
@@ -70,7 +70,9 @@ class Turns:
             self._reports.start()
 
     def take(self, name: str) -> Turned:
-        """A turn. Raises what ends the run's work on the pipeline, and PipelineHeld where another run has it."""
+        """Run a turn. Raises any error that ends the run's work on the pipeline, and PipelineHeld if another run has
+        it.
+        """
         pipeline, run_id = self._pipelines[name], self._context.run.run_id
         reporter = self._reporter(pipeline)
         self._alone_since.pop(name, None)  # it has waited: now the others do
@@ -94,7 +96,7 @@ class Turns:
             self._alone_since.pop(name, None)
 
     def finish(self) -> None:
-        """Report what is left to be reported at the end of the run. Nothing of it can fail the run."""
+        """Report what is left to report at the end of the run. None of it can fail the run."""
         self._over.set()
         if self._stays:
             self._reports.join()
@@ -106,20 +108,21 @@ class Turns:
         try:
             failures = self._ledger.batch_failures(name)
         except TidegateError:
-            return False  # its turn will say what is wrong
+            return False  # its turn will report what is wrong
         if failures < ALONE:
             return False
         now = time.monotonic()
         return now - self._alone_since.setdefault(name, now) < (ALONE_FOR if failures < LAST else LAST_FOR)
 
     def over(self) -> bool:
-        """Return True if no turn can be taken any more: pipelines that have had no turn must not fail for another's
-        sake. Also once a file that a transform imports has changed: the next run imports it, and should begin soon.
+        """Return True if no turn can be taken any more: pipelines that have had no turn must not fail because of
+        another. True also once a file that a transform imports has changed: the next run imports it, and should begin
+        soon.
         """
         return self._outdated or self._spark.has_ended()
 
     def stop(self) -> None:
-        """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted for it."""
+        """Make the turns that are being taken end: their Spark jobs are cancelled, and no failure is counted."""
         self._stopped.set()
         self._spark.cancel_jobs()
 
@@ -160,15 +163,17 @@ class Turns:
         return Turned(share.begun, at)
 
     def _share(self) -> Budget:
-        """Of a turn. Where others wait, that of a run that stays ends with a batch: no other is begun before that."""
+        """Return the budget of a turn. If others wait, a turn of a run that stays prefetches nothing: it ends with its
+        batch.
+        """
         others_waiting = self.others_waiting()
         if self._stays:
             return replace(STAYING, ahead=not others_waiting)
         return SHARE if others_waiting else LONG
 
     def _goes_on(self, published: Published, contract: Contract, share: Spent) -> bool:
-        """Return True if the turn goes on after the batch. A long one ends where others have come to wait meanwhile,
-        and its `share` is spent.
+        """Return True if the turn goes on after the batch. A long turn ends if others have come to wait meanwhile and
+        its `share` is spent.
         """
         if published.followed:  # of a plan that is published range by range: all of it is reported
             return True
@@ -180,7 +185,7 @@ class Turns:
         return replace(outside, limit=replace(outside.limit, stopped=self._stopped.is_set))
 
     def _reporter(self, pipeline: Pipeline) -> Reporter:
-        """The run's reporter of a pipeline: it sums up what all of its turns did."""
+        """Return the run's reporter of a pipeline: it sums up the results of all of its turns."""
         if pipeline.name not in self._reporters:
             self._reporters[pipeline.name] = Reporter(
                 self._context, pipeline.contract, self._ledger, self._endpoints, collects=self._stays
@@ -192,7 +197,7 @@ class Turns:
             return self._spark.session()
 
     def _explain(self, name: str, error: Exception) -> None:
-        """Log at once what the run will fail with at its end."""
+        """Log at once the error that the run will fail with at its end."""
         if isinstance(error, Fenced):
             self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
         elif isinstance(error, RunStopped):
@@ -202,9 +207,9 @@ class Turns:
 
 
 def _may_leave_more(batch: Published, contract: Contract) -> bool:
-    """Return True if the batch was as large as the contract allows. One that was not has read all there was when it was
-    planned; to look at once for what has come since would make a batch of each message of a trickle. Of ranges that are
-    published one by one, the plan is what counts.
+    """Return True if the batch was as large as the contract allows. A smaller one has read all there was when it was
+    planned; polling at once for what came since would make a batch of each message of a slow topic. For ranges that are
+    published one by one, the plan counts.
     """
     if batch.followed:
         return True

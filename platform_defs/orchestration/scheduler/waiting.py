@@ -1,4 +1,4 @@
-"""Which pipelines are due: pure decisions, the same for the sensor that starts runs and for a run that goes on."""
+"""Decides which pipelines are due: pure decisions, the same for the sensor and for a run that goes on."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from resources.postgres.ledger.answers import PipelineStatus
 
 @dataclass(frozen=True)
 class Waiting:
-    """Since when a message has been unread, or a batch unreported, as far as has been seen."""
+    """The time since which a message has been unread, or a batch unreported, as far as has been seen."""
 
     since: float  # seconds since the epoch
     read: int  # sum of the next offsets at that time; once it has moved, the oldest unread message is another one
 
 
-Waits = Mapping[str, Waiting]  # by pipeline; none of a pipeline that has read everything
+Waits = Mapping[str, Waiting]  # by pipeline; none for a pipeline that has read everything
 
 
 def to_cursor(waits: Waits) -> str:
-    """As the sensor stores it: [since, read] by pipeline."""
+    """Return it as the sensor stores it: [since, read] by pipeline."""
     return json.dumps({name: [round(item.since, 3), item.read] for name, item in waits.items()})
 
 
 def from_cursor(cursor: str | None) -> Waits:
-    """A cursor is only a hint: one that is missing, or of an older version, is no memory."""
+    """Parse a cursor. It is only a hint: a missing one, or one of an older version, yields no memory."""
     try:
         return {name: Waiting(float(since), int(read)) for name, (since, read) in json.loads(cursor or "{}").items()}
     except (ValueError, TypeError, AttributeError):
@@ -39,17 +39,17 @@ def from_cursor(cursor: str | None) -> Waits:
 
 @dataclass(frozen=True)
 class Seen:
-    """A pipeline as the ledger and then the broker had it."""
+    """A pipeline as the ledger and then the broker reported it."""
 
     contract: Contract
     status: PipelineStatus
     positions: Sequence[Position]
-    view: TopicView | TidegateError  # or why the broker does not say
+    view: TopicView | TidegateError  # or why the broker does not report it
     unreported: bool = False  # a run that is gone committed batches and did not report them to Dagster
 
     @property
     def lag(self) -> int:
-        """Unread messages; 0 while the broker does not say."""
+        """Unread messages; 0 while the broker does not report them."""
         return 0 if isinstance(self.view, TidegateError) else sum(offsets.lag(self.positions, self.view).values())
 
     @property
@@ -67,7 +67,7 @@ class Due:
 
 
 def remember(before: Waits, seen: Sequence[Seen], now: float) -> Waits:
-    """What to keep in mind from this look. A topic that cannot be seen keeps what was known of it."""
+    """Return the memory after this poll. A topic that cannot be seen keeps what was known about it."""
     found: dict[str, Waiting] = {}
     for item in seen:
         name, known = item.contract.pipeline, before.get(item.contract.pipeline)
@@ -82,7 +82,7 @@ def remember(before: Waits, seen: Sequence[Seen], now: float) -> Waits:
 
 
 def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
-    """That the pipeline is due, or why it is not. Whether a run has it is not asked here."""
+    """Return Due, or the reason why the pipeline is not due. Ignores whether a run has it."""
     name = seen.contract.pipeline
     if reason := _must_wait(seen):
         return reason
@@ -100,7 +100,7 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
 
 
 def wants_turn(seen: Seen) -> bool:
-    """Return True if a run that stays for the pipeline is to give it a turn now: something is unread, or it must be
+    """Return True if a run that stays for the pipeline must give it a turn now: something is unread, or it must be
     halted.
     """
     if _must_wait(seen) or not isinstance(seen.view, TopicView):
@@ -115,21 +115,19 @@ def wants_turn(seen: Seen) -> bool:
 
 
 def may_have_turns(seen: Seen) -> bool:
-    """Return True if a run may take the pipeline at all now: it is neither halted nor backed off, and its topic is
-    there.
-    """
+    """Return True if a run may take the pipeline at all now: neither halted nor backed off, and its topic exists."""
     return _must_wait(seen) is None
 
 
 def due_in(seen: Seen, waiting: Waiting | None, now: float) -> float:
-    """Seconds until the pipeline's latency makes it due; infinite where nothing is unread, or it has to wait."""
+    """Return the seconds until the pipeline's latency makes it due; infinite if nothing is unread or it must wait."""
     if waiting is None or _must_wait(seen):
         return inf
     return waiting.since + seen.contract.limits.lag_seconds - now
 
 
 def _must_wait(seen: Seen) -> str | None:
-    """Why no run may take the pipeline now, whatever its lag."""
+    """Return why no run may take the pipeline now, whatever its lag; None if one may."""
     name, status = seen.contract.pipeline, seen.status
     if status.state == "halted":
         return f"{name} is halted ({status.halt_code}) until a person settles it. To see how: tidegate ack {name}"
@@ -143,14 +141,14 @@ def _must_wait(seen: Seen) -> str | None:
 
 
 def still_waiting(before: Waiting | None, lag: int, read: int, now: float) -> Waiting | None:
-    """What to remember of a pipeline: None when everything is read. A clock that was set back restarts the wait."""
+    """Return what to remember of a pipeline: None if all is read. A clock that was set back restarts the wait."""
     if lag == 0:
         return None
     return before if before is not None and before.read == read and before.since <= now else Waiting(now, read)
 
 
 def due(lag: int, waiting: Waiting | None, limits: Limits, now: float) -> str | None:
-    """Why a run should start now; None where none should."""
+    """Return why a run should start now; None if none should."""
     if waiting is None:
         return None
     if lag >= limits.lag_messages:
