@@ -204,9 +204,10 @@ class Reporter:
 
     def _tally_once(self, batch: Published) -> None:
         """Tally the checks of a batch, but not again if it is reported again."""
-        if batch.batch_id not in self._tallied:
-            for result in batch.checks:
-                self._tally(result, batch.batch_id)
+        if batch.batch_id in self._tallied:
+            return
+        for result in batch.checks:
+            self._tally(result, batch.batch_id)
         self._tallied.append(batch.batch_id)
 
     def _tally(self, result: CheckResult, batch_id: int, *, published: bool = True) -> None:
