@@ -60,13 +60,13 @@ class ProtobufEncoder:
 def protobuf_encoder(writer: WriterSchema, record: str) -> ProtobufEncoder:
     """Return the encoder of the schema's message `record`; of the file's first message if that is empty.
 
-    Raises StopIteration for a schema without it, SchemaNotCompatible for one that does not compile.
+    Raises ValueError for a schema without it, SchemaNotCompatible for one that does not compile.
     """
-    types = types_of(file_of(writer))
-    indexes, of = next(
-        (indexes, of) for indexes, found in types.items() for of in found if record in ("", of.full_name)
-    )
-    return ProtobufEncoder(GetMessageClass(of), spellings(indexes)[0])
+    for indexes, found in types_of(file_of(writer)).items():
+        for of in found:
+            if record in ("", of.full_name):
+                return ProtobufEncoder(GetMessageClass(of), spellings(indexes)[0])
+    raise ValueError(f"the schema has no message {record}")
 
 
 def protobuf_text(writer: WriterSchema, text: str, *, alone: bool = True) -> bytes:
