@@ -2,10 +2,10 @@
 
     python -m bench [MESSAGES] [ROUNDS] [--quick] [--no-peers] [--write]
 
-Where the stack is not running it is started, and stopped at the end, also when the benchmark is interrupted or cut off
-by a time limit. Prints Markdown tables for docs/explanation/performance.md. The paths and their aims are those of
-bench/paths.py, the peers those of bench/peers/measured.py; a figure that a module of its own measures is a line of
-OTHERS, and of QUICK_OTHERS where `make bench-quick` is to measure it as well.
+Starts the stack if it is not running, and stops it at the end, also when the benchmark is interrupted or ended by a
+time limit. Prints Markdown tables for docs/explanation/performance.md. The paths and their aims are in bench/paths.py,
+the peers in bench/peers/measured.py; a figure that a separate module measures is a line in OTHERS, and in QUICK_OTHERS
+if `make bench-quick` is to measure it as well.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from bench.reports.page import draw, write_between
 from bench.run import MESSAGES, Compared, compare
 
 BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
-# Is given what shows progress, and how many messages there are for a path; starts and ends its stack.
+# Takes a progress callback, and the number of messages for a path; starts and ends its stack.
 Other = Callable[[Callable[[str], None], int], Result]
 OTHERS: Mapping[str, Other] = {
     "More messages at once": sizes.result,

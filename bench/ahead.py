@@ -1,4 +1,4 @@
-"""What it is worth that the next batch is staged while one is audited and published: with it and without, by turns.
+"""The gain from prefetch, staging the next batch while one is audited and published: with it and without, by turns.
 
     python -m bench.ahead [MESSAGES] [BATCHES] [ROUNDS]
 
@@ -38,7 +38,7 @@ def main(
 
 
 def one_after_the_other(carry: Callable[[Bench], int]) -> Callable[[Bench], int]:
-    """The same path, with nothing staged ahead."""
+    """Return the same path without prefetch."""
 
     def alone(bench: Bench) -> int:
         bench.budget = Budget(ahead=False)

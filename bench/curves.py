@@ -1,4 +1,4 @@
-"""How fast a pipeline is by the number of partitions, messages of a batch, bytes of a message, bad ones, and sessions.
+"""A pipeline's speed by the number of partitions, messages of a batch, bytes of a message, bad ones, and sessions.
 
     python -m bench.curves [partitions,batch,large,message,bad,sessions] [--write]
 
@@ -41,7 +41,7 @@ say = Console(stderr=True).print
 
 @dataclass(frozen=True)
 class Point:
-    """A topic, and how much of it is carried in batches of what size. `cores`: of Spark's, each with two sessions."""
+    """A topic, the part of it that is carried, and the batch size. `cores`: Spark's, each with two sessions."""
 
     label: str
     messages: int = MESSAGES
@@ -54,7 +54,7 @@ class Point:
 
     @property
     def values(self) -> Iterator[bytes]:
-        """So many; the bad ones are spread evenly."""
+        """The messages' values; bad ones are spread evenly."""
         padding = b'"referrer": "%s", ' % (b"r" * (self.size - 115)) if self.size > 150 else b""
         for n in range(self.messages):
             is_bad = int((n + 1) * self.bad) > int(n * self.bad)
@@ -67,8 +67,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """What is compared. `small`: with the seconds of a batch of one message in each partition as well. `weighed`: by
-    bytes, where messages are of several sizes.
+    """A comparison. `small`: also the seconds of a batch of one message in each partition. `weighed`: by bytes, for
+    messages of several sizes.
     """
 
     head: str
@@ -100,7 +100,7 @@ ALL = ",".join(CURVES)
 
 @dataclass
 class Carrying:
-    """What carries, and what was seen: by way and point, of each round."""
+    """The Spark session that carries, and the topics."""
 
     endpoints: Endpoints
     topics: dict[Point, str] = field(default_factory=dict)
@@ -108,19 +108,19 @@ class Carrying:
     spark: SparkSession | None = None
 
     def speed(self, point: Point, way: Publishing) -> float:
-        """Messages a second, of one pass."""
+        """Return messages a second, for one pass."""
         if self._start(point.cores):
             self._seconds(point, way)  # does not count
         return point.carried / self._seconds(point, way)
 
     def small(self, point: Point, way: Publishing) -> float:
-        """Seconds of a batch of one message in each partition: the median of some, after one."""
+        """Return the seconds of a batch of one message in each partition: the median of some, after one."""
         times: list[float] = []
         self._seconds(replace(point, batch=point.partitions, batches=6), way, times)
         return statistics.median(times[1:])
 
     def _seconds(self, point: Point, way: Publishing, plans: list[float] | None = None) -> float:
-        """Of carrying it; `plans` gets those of each plan."""
+        """Return the seconds of carrying it; `plans` gets those of each plan."""
         contract = self._contract(self._topic(point), way, point.batch)
         carried = 0
         with open_run(Pipeline(contract), self.endpoints, self._session) as outside:
@@ -137,7 +137,7 @@ class Carrying:
         return taken
 
     def _start(self, cores: str) -> bool:
-        """Return True if there is a new session: on other cores than the one before, which is stopped."""
+        """Return True if there is a new session: with other cores than the one before, which is stopped."""
         if self.spark is not None and self.cores == cores:
             return False
         self.close()
@@ -156,14 +156,14 @@ class Carrying:
             self.spark = None
 
     def clean(self) -> None:
-        """Between two passes: drop what was written, and let Postgres write out what it owes."""
+        """Clean up between two passes: drop what was written, and force a checkpoint in Postgres."""
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
             database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
             database.execute("CREATE SCHEMA bench")
             database.execute("CHECKPOINT")
 
     def _topic(self, point: Point) -> str:
-        """One that holds the point's messages, filled when it is first asked for."""
+        """Return a topic with the point's messages, filled at the first request."""
         holds = Point("", point.messages, point.partitions, point.size, point.bad)
         if holds not in self.topics:
             self.topics[holds] = f"curve-{uuid4().hex[:6]}"
@@ -195,11 +195,11 @@ def _fill(options: dict[str, str], topic: str, point: Point) -> None:
     producer.flush()
 
 
-Seen = dict[tuple[str, str], list[float]]  # by way and label, of each round
+Seen = dict[tuple[str, str], list[float]]  # by way and label, for each round
 
 
 def measure(carrying: Carrying, curve: Curve) -> tuple[Seen, Seen]:
-    """Messages a second, and of small batches seconds."""
+    """Return messages a second, and the seconds of small batches."""
     speeds: Seen = {}
     small: Seen = {}
     turns: list[tuple[Point, Publishing]] = [(point, way) for point in curve.points for way in curve.ways]
@@ -217,7 +217,7 @@ def measure(carrying: Carrying, curve: Curve) -> tuple[Seen, Seen]:
 
 
 def tables(curve: Curve, speeds: Seen, small: Seen) -> str:
-    """In Markdown."""
+    """Return the table in Markdown."""
     first = curve.points[0].label
     head = [curve.head]
     for way in curve.ways:

@@ -1,9 +1,9 @@
-"""How fast blocks of messages become columns: JSON, Avro and Protobuf of the same transfers, and loops over messages.
+"""The speed at which blocks of messages become columns: JSON, Avro, Protobuf of the same transfers, and loops.
 
     python -m bench.decode [ROUNDS]
 
-One core, blocks of 10,000, no broker and no database. Every round measures every path, one after another, and what is
-compared are ratios within a round. Prints a Markdown table for docs/explanation/performance.md.
+One core, blocks of 10,000, no broker and no database. Every round measures every path, one after another, and the
+comparison is by ratios within a round. Prints a Markdown table for docs/explanation/performance.md.
 """
 
 import statistics
@@ -43,13 +43,13 @@ UPB = "Google's parser of Protobuf (upb), in a loop"
 
 
 def fields_of(message: Any) -> tuple[Any, ...]:
-    """Python's objects of a message, as upb has them: the amount a text, the time its seconds."""
+    """Return a message's Python objects, as upb has them: the amount a text, the time its seconds."""
     accounts = message.debit_account, message.credit_account
     return message.transfer_id, *accounts, message.amount, message.currency, message.occurred_at.seconds, message.memo
 
 
 def paths() -> dict[str, Callable[[], object]]:
-    """What is measured, by name: each takes a block of messages to columns, the last to Python's objects."""
+    """Return the measured paths by name: each converts a block of messages to columns, the last to Python's objects."""
     made = list(transfers(BLOCK))
     contract = find_pipeline("bank_transfers").contract
     texts = pa.array([as_json(transfer) for transfer in made], pa.binary())
@@ -78,7 +78,7 @@ def paths() -> dict[str, Callable[[], object]]:
 
 
 def read_block(reader: Reader, values: pa.BinaryArray, prefix: int) -> pa.RecordBatch:
-    """The rows of messages, each behind `prefix` bytes."""
+    """Return the rows of messages, each behind `prefix` bytes."""
     buffers: list[Any] = values.buffers()
     _, ends, data = buffers
     edges = np.frombuffer(ends, np.int32, len(values) + 1).astype(np.int64)
@@ -86,7 +86,7 @@ def read_block(reader: Reader, values: pa.BinaryArray, prefix: int) -> pa.Record
 
 
 def deserializer() -> AvroDeserializer:
-    """One that knows its schema already, and never asks a registry."""
+    """Return a deserializer that knows its schema already, and never asks a registry."""
     client: Any = SchemaRegistryClient({"url": "http://127.0.0.1:1"})
     client._cache.set_schema("bench-value", 1, None, Schema(AVRO_SCHEMA.document, "AVRO"))
     made: Any = AvroDeserializer
@@ -94,7 +94,7 @@ def deserializer() -> AvroDeserializer:
 
 
 def measure(path: Callable[[], object], seconds: float = 1.0) -> float:
-    """Messages per second, over `seconds` at least."""
+    """Return messages per second, over `seconds` at least."""
     blocks, started = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - started) < seconds:
         path()
@@ -114,7 +114,7 @@ def main(rounds: int = 5) -> None:
 
 
 def report(seen: dict[str, list[float]]) -> None:
-    """The medians, and how Avro and Protobuf compare with each path in the same round."""
+    """Print the medians, and the ratios of Avro and Protobuf to each path in the same round."""
     print(f"| path | messages/s | {AVRO}, against it | {PROTOBUF}, against it |\n|---|---|---|---|")
     for name, speeds in seen.items():
         against = " | ".join(ratio(seen[ours], speeds) for ours in (AVRO, PROTOBUF))
@@ -122,7 +122,7 @@ def report(seen: dict[str, list[float]]) -> None:
 
 
 def ratio(ours: list[float], theirs: list[float]) -> str:
-    """The median of the rounds, the lowest and the highest."""
+    """Return the median of the rounds, the lowest and the highest."""
     ratios = [one / other for one, other in zip(ours, theirs, strict=True)]
     return f"{statistics.median(ratios):.1f} ({min(ratios):.1f} to {max(ratios):.1f})"
 

@@ -1,4 +1,4 @@
-"""What a benchmark starts is stopped when it ends, also when it is interrupted or cut off by a time limit."""
+"""The end of a benchmark: what it started is stopped, also when it is interrupted or ended by a time limit."""
 
 import os
 import signal
@@ -12,22 +12,22 @@ from typing import Any
 from resources.local import stack
 from resources.process.settings import settings
 
-CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # what `timeout` and a closed terminal send; Ctrl-C raises by itself
+CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # sent by `timeout` and a closed terminal; Ctrl-C raises by itself
 
 
 def ended_by_signals() -> AbstractContextManager[None]:
-    """Inside, SIGTERM and SIGHUP leave by way of every `finally`, as Ctrl-C does."""
+    """Let SIGTERM and SIGHUP run every `finally` inside, as Ctrl-C does."""
     return _answered(CUT_OFF, _leave)
 
 
 def undisturbed() -> AbstractContextManager[None]:
-    """Inside, a second signal does not cut the stopping short."""
+    """Ignore further signals inside, so that they do not cut the stopping short."""
     return _answered((signal.SIGINT, *CUT_OFF), signal.SIG_IGN)
 
 
 @contextmanager
 def _answered(signals: Iterable[signal.Signals], answer: Any) -> Generator[None]:
-    """Inside, `answer` handles these signals. (Any: as in signal.signal, whose type for it is private.)"""
+    """Handle these signals with `answer` inside. (Any: as in signal.signal, whose type for it is private.)"""
     before = {number: signal.signal(number, answer) for number in signals}
     try:
         yield
@@ -38,7 +38,7 @@ def _answered(signals: Iterable[signal.Signals], answer: Any) -> Generator[None]
 
 @contextmanager
 def own_home(name: str, first: Callable[[Path], None] = lambda _home: None) -> Generator[Path]:
-    """TIDEGATE_HOME for all that is started, below the one that was set; deleted at the end. `first` tidies it."""
+    """Set TIDEGATE_HOME to a folder below the one that was set; delete it at the end. `first` tidies it."""
     before, home = os.environ.get("TIDEGATE_HOME"), settings().home / name
     os.environ["TIDEGATE_HOME"] = str(home)
     try:
@@ -54,7 +54,7 @@ def own_home(name: str, first: Callable[[Path], None] = lambda _home: None) -> G
 
 @contextmanager
 def stack_up(progress: Callable[[str], None]) -> Generator[None]:
-    """The stack, running; stopped at the end unless it was running before."""
+    """Run the stack; stop it at the end unless it was running before."""
     before = stack.status()
     ours = before.kafka.address is None or before.postgres.address is None
     try:

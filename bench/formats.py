@@ -1,4 +1,4 @@
-"""The same transfers in topics of several formats, and what a contract says of each."""
+"""The same transfers in topics of several formats, with each one's contract settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Written:
     headers: Sequence[tuple[str, bytes]] = ()
 
     def topic(self, first: str) -> str:
-        """Its topic, where that of JSON is `first`."""
+        """Return its topic, if that of JSON is `first`."""
         return first if self is JSON else f"{first}-{self.format}-{self.wire.framing}"
 
 
@@ -50,7 +50,7 @@ ALL = (JSON, *FRAMED)
 
 
 def fill(options: dict[str, str], topic: str, messages: int, partitions: int, written: Sequence[Written] = ALL) -> None:
-    """The same transfers, so many, all good, into each format's topic."""
+    """Write the same transfers, `messages` of them, all good, into each format's topic."""
     admin = AdminClient({**options})
     for made in admin.create_topics([NewTopic(one.topic(topic), partitions, 1) for one in written]).values():
         made.result(30)

@@ -1,9 +1,9 @@
-"""How long a message waits until its row is visible, in a pipeline whose latency is a second.
+"""The time that a message waits until its row is visible, in a pipeline whose latency is a second.
 
     python -m bench.latency [--idle 30] [--seconds 60] [--rate 1000] [--no-handovers] [--write]
 
-Starts a stack and Dagster of its own under TIDEGATE_HOME, stops both at the end, and deletes what they wrote. The run
-is the sensor's, as in production. What sends the messages and sees their rows is bench/waiting.py.
+Starts its own stack and Dagster under TIDEGATE_HOME, stops both at the end, and deletes what they wrote. The run is the
+sensor's, as in production. bench/waiting.py sends the messages and watches their rows.
 """
 
 import os
@@ -44,15 +44,15 @@ EVENTS = (
 WARM = 60.0  # seconds of messages that do not count: the JVM is compiling its code
 HANDOVERS = {LEAVE: 60.0, HANDS_OVER: 120.0}  # by the tag that asks for it, the seconds that are watched
 CHANGES = ("a run leaves, as at a deployment (60 s)", "a run hands over, as at its budget (120 s)")
-IDLE = 12  # single messages, where nothing else is said
+IDLE = 12  # single messages, by default
 SEEN = "produce to row visible"
 HEADER = ("|  | median | p99 | worst | aim |", "| --- | --- | --- | --- | --- |")
 console = Console(stderr=True)
 
 
 def handed_over(messages: Messages, rate: int, tag: str) -> tuple[float, float]:
-    """The busy pipeline while its run gets this tag and the sensor starts another; from when until when. Raises
-    ValueError where no other run is at work at the end.
+    """Tag the busy pipeline's run, so that the sensor starts another; return the start and the end of the time. Raises
+    ValueError if no other run is at work at the end.
     """
     with DagsterInstance.from_config(str(PROJECT_ROOT)) as instance:
         before = _at_work(instance)
@@ -65,7 +65,7 @@ def handed_over(messages: Messages, rate: int, tag: str) -> tuple[float, float]:
 
 
 def _at_work(instance: DagsterInstance) -> list[str]:
-    """The ids of the runs that stay."""
+    """Return the ids of the runs that stay."""
     filters = RunsFilter(tags={CONTINUOUS: IT_STAYS}, statuses=[DagsterRunStatus.STARTED])
     return [run.run_id for run in instance.get_runs(filters)]
 
@@ -75,13 +75,13 @@ def percentile(waited: Sequence[float], share: float) -> float:
 
 
 def row(name: str, waited: Sequence[float], aim: str) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     told = " | ".join(f"{percentile(waited, share):.2f} s" for share in (0.5, 0.99, 1.0))
     return f"| {name} ({len(waited):,} messages) | {told} | {aim} |"
 
 
 def run_memory_mb(home: Path) -> float:
-    """Of the run, its JVM and its Python workers: whatever of Dagster's processes has a JVM below it."""
+    """Return the memory of the run, its JVM and its Python workers: the Dagster process that has a JVM below it."""
     for process in ui.running(home):
         children = process.children(recursive=True)
         if any(child.name() == "java" for child in process.children()):
@@ -90,12 +90,12 @@ def run_memory_mb(home: Path) -> float:
 
 
 def result(say: Callable[[str], None], _messages: int) -> Result:
-    """Without hand-overs, and shorter."""
+    """Measure without hand-overs, and for a shorter time."""
     return measure(IDLE, 45.0, 1_000, False, say)
 
 
 def idle_result(say: Callable[[str], None], _messages: int) -> Result:
-    """Only single messages, into a run that has just started."""
+    """Measure only single messages, into a run that has just started."""
     with _running(say) as (_, messages, _):
         cold = _begun(messages, IDLE, say)
     text = "\n".join([_setting(), "", *HEADER, _cold_row(cold)])
@@ -103,14 +103,14 @@ def idle_result(say: Callable[[str], None], _messages: int) -> Result:
 
 
 def measure(idle: int, seconds: float, rate: int, handovers: bool, say: Callable[[str], None]) -> Result:
-    """All of it."""
+    """Measure all of it."""
     with _running(say) as (home, messages, database):
         return _measured(home, messages, database, idle, seconds, rate, handovers, say)
 
 
 @contextmanager
 def _running(say: Callable[[str], None]) -> Generator[tuple[Path, Messages, psycopg.Connection]]:
-    """A stack with Dagster and the one contract, whose topic has one message; a connection for questions."""
+    """Start a stack with Dagster and the one contract, whose topic has one message; yield a connection, too."""
     with own_home("bench-latency", _stop_what_a_killed_one_left) as home, stack_up(say), _contract(home):
         endpoints = connection()
         create_topics(endpoints.kafka_options(), [TOPIC])
@@ -127,7 +127,7 @@ def _running(say: Callable[[str], None]) -> Generator[tuple[Path, Messages, psyc
 
 
 def _begun(messages: Messages, idle: int, say: Callable[[str], None]) -> Sequence[float]:
-    """How long single messages wait once the first is there: the run has just started."""
+    """Return the waiting times of single messages after the first arrived: the run has just started."""
     first = wait_until(lambda: messages.unread == 0)
     say(f"the first row after {first:.0f} s; {idle} single messages")
     return messages.waited(*one_by_one(messages, idle))
@@ -216,7 +216,7 @@ def _figures(idle: Sequence[float], busy: Sequence[float], rate: int) -> list[Fi
 
 @contextmanager
 def _contract(home: Path) -> Generator[None]:
-    """The one contract, as TIDEGATE_CONTRACTS names it while the block runs."""
+    """Write the one contract and name its folder in TIDEGATE_CONTRACTS while the block runs."""
     folder = home / "contracts" / "bench"
     folder.mkdir(parents=True)
     text = TEMPLATE.read_text().replace("web_page_views", PIPELINE).replace("web.page_views", TOPIC)

@@ -1,9 +1,9 @@
-"""What a batch costs beside its messages, by the number of partitions: a line fitted to few, held against many.
+"""The cost of a batch beside its messages, by the number of partitions: a line fitted to few, compared with many.
 
     python -m bench.partitions [--write]
 
-The code and the statements are those of a run; Spark is left out, and messages are made up in the task: one in each
-partition. So thousands of partitions need no such topic. Only what the broker is asked is measured on real topics.
+The code and the statements are a run's; Spark is not used, and the task makes up the messages: one in each partition.
+So thousands of partitions need no such topic. Only the broker's answers are measured on real topics.
 """
 
 import json
@@ -54,7 +54,7 @@ Seconds = dict[str, list[float]]
 
 @dataclass(frozen=True)
 class MadeUp:
-    """A message, as confluent_kafka gives one."""
+    """A message, with confluent_kafka's methods."""
 
     at: int
 
@@ -79,7 +79,7 @@ class MadeUp:
 
 @dataclass
 class Made:
-    """A topic of so many partitions that is nowhere (Broker, engine.task_ports.Source)."""
+    """A topic of so many partitions that does not exist (Broker, engine.task_ports.Source)."""
 
     partitions: int
     end: int = 0
@@ -95,7 +95,7 @@ class Made:
 
 @dataclass
 class Laps:
-    """Seconds by step, of one number of partitions."""
+    """Seconds by step, for one number of partitions."""
 
     seconds: Seconds = field(default_factory=dict)
 
@@ -124,11 +124,11 @@ WHOLE, OWN = "all partitions", "one partition of them"
 
 
 def staged(endpoints: Endpoints, partitions: int) -> Laps:
-    """Batches of so many partitions, staged."""
+    """Measure staged batches of so many partitions."""
     contract, made, laps = _contract("staged"), Made(partitions), Laps()
     with open_run(Pipeline(contract), endpoints, _never) as held:
         outside = replace(held, broker=made, source=made)
-        laps.take(FIRST, lambda: plan_batch(contract, outside))  # of an empty topic
+        laps.take(FIRST, lambda: plan_batch(contract, outside))  # with an empty topic
         for end in range(1, ROUNDS + 1):
             made.end = end
             positions = outside.ledger.positions()
@@ -152,7 +152,7 @@ def _batch(contract: Contract, outside: RunContext, laps: Laps) -> None:
 
 
 def direct(endpoints: Endpoints, partitions: int) -> tuple[Laps, int]:
-    """A few ranges of a plan of so many partitions, published directly; and the bytes of the plan in the ledger."""
+    """Measure a few ranges of a plan for so many partitions, published directly; return also the plan's bytes."""
     contract, made, laps = replace(_contract("direct"), publication="direct"), Made(partitions, 1), Laps()
     pipeline = Pipeline(contract)
     with open_run(pipeline, endpoints, _never) as held:
@@ -166,12 +166,12 @@ def direct(endpoints: Endpoints, partitions: int) -> tuple[Laps, int]:
 
 
 def asked(endpoints: Endpoints, partitions: int) -> Laps:
-    """What a real broker takes to describe a topic of so many partitions, by turns all of it and one partition."""
+    """Measure a real broker's description of a topic with so many partitions, by turns all of it and one partition."""
     broker, topic, laps = KafkaBroker(endpoints.kafka_options()), f"asked-{partitions}", Laps()
     admin = AdminClient({**endpoints.kafka_options()})
     admin.create_topics([NewTopic(topic, partitions, 1)], request_timeout=60)[topic].result(60)
     created = Retrying(retry=retry_if_exception_type(TopicMissing), stop=stop_after_delay(30), wait=wait_fixed(0.2))
-    created(broker.describe, topic)  # which waits until each has a leader
+    created(broker.describe, topic)  # waits until each has a leader
     for _ in range(15):
         laps.take(WHOLE, lambda: broker.describe(topic))
         laps.take(OWN, lambda: broker.describe(topic, [0]))
@@ -190,21 +190,21 @@ def _never() -> Any:
 
 
 def line(points: Mapping[int, float]) -> tuple[float, float]:
-    """(seconds at none, seconds a partition) of the line that misses these points by the least share."""
+    """Return (seconds at none, seconds a partition) of the line that misses these points by the least share."""
     numbers, seconds = np.array(list(points)), np.array(list(points.values()))
     slope, start = np.polyfit(numbers, seconds, 1, w=1 / seconds)
     return float(start), float(slope)
 
 
 def ledger_table(seen: Mapping[int, Mapping[str, float]]) -> str:
-    """Milliseconds by step and number of partitions."""
+    """Return the table of milliseconds by step and number of partitions."""
     steps = (*LEDGER, TASK, RANGE)
     head = ("milliseconds, by partitions", *(f"{n:,}" for n in seen))
     return table(head, [(step, *(f"{found[step] * 1e3:,.1f}" for found in seen.values())) for step in steps])
 
 
 def model_table(seen: Mapping[int, Mapping[str, float]]) -> str:
-    """The line through the few, and by what factor it misses the many."""
+    """Return the table of the lines through the few, and the factors by which they miss the many."""
     rows = [_modelled(step, {n: found[step] for n, found in seen.items()}) for step in (*LEDGER, RANGE)]
     missed = [f"measured at {n:,} ÷ line" for n in MANY]
     return table(("step", "ms at none", "µs a partition", *missed), rows)
@@ -217,7 +217,7 @@ def _modelled(step: str, points: Mapping[int, float]) -> Sequence[str]:
 
 
 def broker_table(seen: Mapping[int, Mapping[str, float]]) -> str:
-    """Milliseconds by partitions of a real topic."""
+    """Return the table of milliseconds by partitions of a real topic."""
     head = ("milliseconds to describe a topic, by its partitions", *(f"{n:,}" for n in seen))
     return table(head, [(which, *(f"{found[which] * 1e3:,.1f}" for found in seen.values())) for which in (WHOLE, OWN)])
 

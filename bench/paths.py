@@ -1,5 +1,5 @@
 """The paths that `make bench` measures. A new one is a method of Bench and a line of PATHS; an aim for it is a line of
-AIMS, and QUICK_AIMS where `make bench-quick` is to measure it as well.
+AIMS, and QUICK_AIMS if `make bench-quick` is to measure it as well.
 """
 
 from collections.abc import Callable
@@ -33,14 +33,14 @@ from resources.process.settings import settings
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
-DIRECT_MESSAGES = 2_000_000  # of a plan that is published directly: 500,000 a range
+DIRECT_MESSAGES = 2_000_000  # per plan that is published directly: 500,000 a range
 
 
 class Bench:
     """One topic filled once; each path carries the whole of it, each time into new tables.
 
-    A path is a method that returns how many messages it carried. `batch_messages`: of a batch of ours, if not what the
-    contract says.
+    A path is a method that returns how many messages it carried. `batch_messages`: per batch of ours, if not the
+    contract's.
     """
 
     def __init__(self, messages: int, batch_messages: int | None = None) -> None:
@@ -61,38 +61,40 @@ class Bench:
         return read_alone(self.spark, contract, KafkaSource(self.options), ranges)
 
     def staged(self, written: Written = formats.JSON) -> int:
-        """All eight steps, without a transform."""
+        """Run all eight steps, without a transform."""
         contract, topic = self._contract("staged", transformed=False), written.topic(self.topic)
         return self._drain(Pipeline(replace(contract, topic=topic, format=written.format, wire=written.wire)))
 
     def unguarded(self) -> int:
-        """Staged, and nothing holds the run's epoch or the positions against those in the ledger."""
+        """Run staged, without comparing the run's epoch or the positions with the ledger's."""
         with without_epoch_and_compare():
             return self.staged()
 
     def direct(self) -> int:
-        """Each range a batch of its own, without batch rules; plans are larger, since nothing holds one as a whole."""
+        """Publish each range as its own batch, without batch rules; plans are larger: no step handles one as a
+        whole.
+        """
         contract = self._contract("direct", transformed=False)
         plain = replace(contract.row_table, batch_rules=())
         limits = replace(contract.limits, batch_messages=self.batch_messages or DIRECT_MESSAGES)
         return self._drain(Pipeline(replace(contract, tables=(plain,), limits=limits, publication="direct")))
 
     def staged_with_transform(self) -> int:
-        """All eight steps of bank.transfers: twice as many rows, and balances."""
+        """Run all eight steps of bank.transfers: twice as many rows, and balances."""
         return self._drain(Pipeline(self._contract("transformed", transformed=True), self.bank.transform))
 
     def by_hand(self) -> int:
-        """The hand-written loop."""
+        """Run the hand-written loop."""
         return self._fill_by_hand(self._hand_table())
 
     def by_hand_with_postings(self) -> int:
-        """The hand-written loop that does the work of bank.transfers."""
+        """Run the hand-written loop that does the work of bank.transfers."""
         name = f"bench.hand_{uuid4().hex[:6]}"
         self.create(by_hand_postings.tables(name))
         return self._run_by_hand(partial(by_hand_postings.carry_postings, name))
 
     def limit(self) -> int:
-        """Reading, decoding and COPY in series, in C."""
+        """Read, decode and COPY in series, in C."""
         return limit.carried(self.series, self.topic, self._hand_table, self._fill_by_hand)
 
     def create(self, statements: str) -> None:
@@ -101,7 +103,7 @@ class Bench:
             database.execute(statements.encode())
 
     def clean(self) -> None:
-        """Between two measurements: drop what the last one wrote, and let Postgres write out what it owes."""
+        """Clean up between two measurements: drop what the last one wrote, and force a checkpoint in Postgres."""
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as database:
             database.execute("DROP SCHEMA IF EXISTS bench CASCADE")
             database.execute("CREATE SCHEMA bench")
@@ -136,7 +138,7 @@ class Bench:
             return sum(batch.messages for batch in drain(pipeline, outside, self.budget))
 
     def _contract(self, name: str, *, transformed: bool) -> Contract:
-        """bank.transfers on the bench's topic; untransformed, its row table holds the message's own fields."""
+        """Return bank.transfers on the bench's topic; untransformed, its row table has the message's own fields."""
         bank, run = self.bank.contract, f"bench_{name}_{uuid4().hex[:6]}"
         limits = replace(bank.limits, batch_messages=self.batch_messages or bank.limits.batch_messages)
         if transformed:
@@ -159,7 +161,7 @@ class Path:
     name: str
     carry: Callable[[Bench], int]
     against: str | None
-    ours: bool = True  # a peer's may fail: it is left out then, and the run goes on
+    ours: bool = True  # a peer's may fail: it is then skipped, and the run goes on
 
 
 BY_HAND = "by hand: confluent-kafka, orjson, psycopg COPY, no checks"
@@ -170,7 +172,7 @@ UNGUARDED = "the same, without epoch and compare-and-swap"
 LIMIT = "in C, one after another: kcat, pyarrow.json, COPY of a prepared file"
 TRANSFORMED = "staged with a PySpark transform (two rows a message, and balances)"
 
-# In the order in which a round measures them: what is compared, next to each other.
+# In the order in which a round measures them: compared paths next to each other.
 PATHS = (
     Path("source only", Bench.source_only, BY_HAND),
     Path(TRANSFORMED, Bench.staged_with_transform, BY_HAND_POSTINGS),

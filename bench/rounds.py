@@ -1,7 +1,7 @@
 """Rounds over several paths: the speeds, and the tables of them.
 
-A machine's speed changes from minute to minute, so what is compared is each path with its yardstick in the same round,
-and the medians are of those ratios.
+A machine's speed changes from minute to minute, so each path is compared with its yardstick in the same round, and the
+medians are of those ratios.
 """
 
 import os
@@ -16,7 +16,9 @@ from platform_defs.errors import BadInput
 
 
 def measure(bench: Bench, paths: Sequence[Path], rounds: int, say: Callable[[str], None]) -> Seen:
-    """By path, the messages per second of each round. One more is run before them: it is cold, and does not count."""
+    """Return the messages per second of each round by path. One more runs before them: it is cold and does not
+    count.
+    """
     seen: dict[str, list[float]] = {path.name: [] for path in paths}
     for number in range(rounds + 1):
         for path in [one for one in paths if one.name in seen]:
@@ -32,7 +34,7 @@ def measure(bench: Bench, paths: Sequence[Path], rounds: int, say: Callable[[str
 
 
 def _speed_if_any(bench: Bench, path: Path, say: Callable[[str], None]) -> float | None:
-    """Messages per second; None where a peer fails, which is said."""
+    """Return messages per second; None if a peer fails, which is reported."""
     try:
         return speed_of(bench, path)
     except BadInput as error:
@@ -43,7 +45,7 @@ def _speed_if_any(bench: Bench, path: Path, say: Callable[[str], None]) -> float
 
 
 def speed_of(bench: Bench, path: Path) -> float:
-    """Messages per second of one pass. Raises BadInput where not all of them arrived."""
+    """Return messages per second for one pass. Raises BadInput if not all of them arrived."""
     started = time.perf_counter()
     messages = path.carry(bench)
     taken = time.perf_counter() - started
@@ -53,7 +55,7 @@ def speed_of(bench: Bench, path: Path) -> float:
 
 
 def conditions(messages: int, rounds: int) -> str:
-    """What was measured, and on what."""
+    """Return what was measured, and on which machine."""
     return (
         f"{messages:,} messages of about 180 bytes, {PARTITIONS} partitions; warm, median of {rounds}; "
         f"{os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}, broker and database on the"
@@ -62,7 +64,7 @@ def conditions(messages: int, rounds: int) -> str:
 
 
 def tables(seen: Seen, paths: Sequence[Path]) -> str:
-    """In Markdown, a table for each yardstick with the paths that are compared with it."""
+    """Return a Markdown table for each yardstick with the paths that are compared with it."""
     yardsticks = list(dict.fromkeys(path.against for path in paths if path.against is not None))
     return "\n\n".join(_table(seen, [path.name for path in paths if path.against == one], one) for one in yardsticks)
 

@@ -15,13 +15,13 @@ from bench.reports.page import draw
 from bench.rounds import conditions, measure, tables
 from resources.postgres.batch import auditor
 
-MESSAGES = 2_000_000  # two batches, so that what one does beside the other counts
+MESSAGES = 2_000_000  # two batches, so that concurrent work on them counts
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Compared:
-    """The paths that were measured, and how fast they were in each round."""
+    """The paths that were measured, and their speed in each round."""
 
     seen: Seen
     paths: Sequence[Path]
@@ -34,7 +34,7 @@ class Compared:
         return Result(f"{self.conditions}\n\n{tables(self.seen, self.paths)}", figures)
 
     def draw(self) -> str:
-        """Write the plot of the speeds; what the page says to show it."""
+        """Write the plot of the speeds. Return the page's line that shows it."""
         ours = {path.name: path.ours and path.against is not None for path in self.paths}
         return draw("bench-paths.svg", "Messages a second of each path", picture.speeds(self.seen, ours))
 

@@ -3,8 +3,8 @@
     python -m bench.sizes [--small 1000000] [--large 20000000] [--rounds 2] [--seen]
 
 Two topics, of so many messages; the staged path carries each of them, by turns, after passes that do not count. Memory
-is that of Spark's JVM and all Python processes of the run together, at most, looked at several times a second. A JVM
-keeps the memory that it once took, so that of the small topic is from the passes before the first large one.
+is the peak of Spark's JVM and all Python processes of the run together, sampled several times a second. A JVM keeps the
+memory that it once took, so the small topic's is from the passes before the first large one.
 """
 
 import json
@@ -31,19 +31,19 @@ from resources.postgres.batch import auditor
 from resources.process.settings import settings
 
 AIM, MEMORY_AIM = 0.95, 1.1
-LOOK = 0.2  # seconds between two looks at the memory
+LOOK = 0.2  # seconds between two samples of the memory
 console = Console(stderr=True)
 
 
 @dataclass
 class Memory:
-    """The most that was seen, in MB, of this process and all that it started, but for broker and database."""
+    """The peak memory in MB of this process and its children, except broker and database."""
 
     servers: frozenset[int] = frozenset()  # their process ids
     most: float = field(default=0.0)
 
     def look(self) -> None:
-        """Once."""
+        """Take a sample."""
         this = psutil.Process()
         self.most = max(self.most, sum(map(self._of, [this, *this.children(recursive=True)])))
 
@@ -57,7 +57,7 @@ class Memory:
 
 @contextmanager
 def watched() -> Generator[Memory]:
-    """Memory, looked at until the end."""
+    """Yield the memory, sampled until the end."""
     home = settings().home
     memory = Memory(frozenset(server.pid for server in (*kafka.running(home), *postgres.running(home))))
     ended = threading.Event()
@@ -77,7 +77,7 @@ def watched() -> Generator[Memory]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Two numbers of messages, and of each what was seen."""
+    """Two numbers of messages, with the results for each."""
 
     small: int
     large: int
@@ -86,14 +86,14 @@ class Sizes:
 
     @classmethod
     def from_json(cls, text: str) -> "Sizes":
-        """As `python -m bench.sizes --seen` prints it."""
+        """Return the sizes from the output of `python -m bench.sizes --seen`."""
         seen = json.loads(text)
         by_size = {name: {int(size): found for size, found in seen[name].items()} for name in ("speeds", "memory")}
         return cls(seen["small"], seen["large"], by_size["speeds"], by_size["memory"])
 
     @property
     def figures(self) -> list[Figure]:
-        """What has an aim."""
+        """The figures that have an aim."""
         ratio = statistics.median(ratios(self.speeds[self.large], self.speeds[self.small]))
         more = self.memory[self.large] / self.memory[self.small]
         sizes = f"at {self.large:,} ÷ at {self.small:,}"
@@ -113,18 +113,18 @@ class Sizes:
 
 
 def result(say: Callable[[str], None], messages: int) -> Result:
-    """Of half as many messages, and of ten times as many; one round. In a process of its own: the JVM of this one has
-    the memory that other paths took.
+    """Measure half as many messages, and ten times as many; one round. In a separate process: this one's JVM has the
+    memory that other paths took.
     """
     sizes = ["--small", f"{max(1, messages // 2)}", "--large", f"{messages * 10}", "--rounds", "1"]
     say("more messages at once, in a process of its own ...")
     command = [sys.executable, "-m", "bench.sizes", *sizes, "--seen"]
-    # A session of its own: a terminal's Ctrl-C would come on top of the signal below, and cut short how it stops.
+    # A separate session: a terminal's Ctrl-C would come on top of the signal below, and cut short how it stops.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     try:
         said, _ = process.communicate()
     finally:
-        process.terminate()  # only where this process was interrupted is it still there, and stops its stack
+        process.terminate()  # if this process was interrupted, it is still running, and stops its stack now
         with undisturbed():
             process.wait()
     if process.returncode:

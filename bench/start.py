@@ -1,10 +1,10 @@
-"""How long a cold `dagster asset materialize` takes until its first batch is committed.
+"""The time that a cold `dagster asset materialize` takes until its first batch is committed.
 
     python -m bench.start [ROUNDS]
 
-A stack of its own below TIDEGATE_HOME, deleted at the end. Each round sends 1,000 transfers and starts a new process,
-as a user does or Kubernetes; the round before them makes the ledger and the tables, and does not count. What the disk
-holds stays in the system's cache: cold is the process, not the machine.
+A separate stack below TIDEGATE_HOME, deleted at the end. Each round sends 1,000 transfers and starts a new process, as
+a user or Kubernetes does; the round before them makes the ledger and the tables, and does not count. The disk's content
+stays in the system's cache: the process is cold, not the machine.
 """
 
 import os
@@ -32,14 +32,14 @@ from resources.endpoints import Endpoints, connection
 
 MESSAGES, PARTITIONS, AIM = 1_000, 4, 10.0
 SELECTION = 'group:"bank"'
-LOOK = 0.02  # seconds between two looks at the ledger: how exact the figure is
-LIMIT = 180.0  # seconds until a commit, at most
+LOOK = 0.02  # seconds between two polls of the ledger: the precision of the figure
+LIMIT = 180.0  # maximum seconds until a commit
 Say = Callable[[str], None]
 console = Console(stderr=True)
 
 
 def result(say: Say, _messages: int, rounds: int = 3) -> Result:
-    """Seconds until the first commit, the median of the rounds."""
+    """Return the seconds until the first commit, the median of the rounds."""
     with own_home("bench-start") as home, stack_up(say):
         endpoints = connection()
         topic = find_pipeline("bank_transfers").contract.topic
@@ -53,7 +53,7 @@ def result(say: Say, _messages: int, rounds: int = 3) -> Result:
 
 
 def _first_commit(endpoints: Endpoints, topic: str, log: Path) -> float:
-    """Send, materialize in a new process, and watch; the process is let finish before the next round."""
+    """Send, materialize in a new process, and return the seconds to its commit; waits until the process ends."""
     _send(endpoints, topic)
     with psycopg.connect(endpoints.postgres_url, autocommit=True) as database, log.open("w") as output:
         before = _batches(database)
@@ -63,7 +63,7 @@ def _first_commit(endpoints: Endpoints, topic: str, log: Path) -> float:
             while _batches(database) == before:
                 if run.poll() is not None or time.perf_counter() - started > LIMIT:
                     raise TidegateError(f"nothing was committed. The end of {log}:\n{log.read_text()[-2000:]}")
-                time.sleep(LOOK)  # the ledger tells nobody
+                time.sleep(LOOK)  # the ledger sends no notification
             seconds = time.perf_counter() - started
             run.wait(LIMIT)
         finally:
@@ -72,7 +72,7 @@ def _first_commit(endpoints: Endpoints, topic: str, log: Path) -> float:
 
 
 def _create(endpoints: Endpoints, topic: str) -> None:
-    admin = AdminClient(endpoints.kafka_options())  # kept: what it was asked ends with it
+    admin = AdminClient(endpoints.kafka_options())  # kept: its requests end with it
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
 
 
@@ -97,7 +97,7 @@ def _materialize(output: IO[str]) -> "subprocess.Popen[str]":
 
 
 def _batches(database: psycopg.Connection) -> int:
-    """How many are committed; 0 where there is no ledger yet."""
+    """Return how many are committed; 0 if there is no ledger yet."""
     there = database.execute("SELECT to_regclass('tidegate.batch') IS NOT NULL").fetchone()
     if there is None or not there[0]:
         return 0

@@ -52,7 +52,7 @@ PROTOBUF_SCHEMA = WriterSchema("2", "protobuf", PROTO)
 
 
 def transfers(count: int) -> Iterator[Transfer]:
-    """So many, the same each time."""
+    """Yield so many transfers, the same each time."""
     rng = random.Random(1)  # noqa: S311  # accounts and amounts, not secrets
     for n in range(count):
         yield {
@@ -67,20 +67,20 @@ def transfers(count: int) -> Iterator[Transfer]:
 
 
 def as_json(transfer: Transfer) -> bytes:
-    """About 180 bytes."""
+    """Return it in JSON, about 180 bytes."""
     time_of = f"2026-11-{transfer['occurred_at'].day:02}T10:00:00Z"
     return orjson.dumps({**transfer, "amount": str(transfer["amount"]), "occurred_at": time_of})
 
 
 def as_avro(transfer: Transfer) -> bytes:
-    """Without its frame."""
+    """Return it in Avro, without its frame."""
     out = BytesIO()
     fastavro.schemaless_writer(out, PARSED, transfer)
     return out.getvalue()
 
 
 def as_protobuf(transfer: Transfer) -> bytes:
-    """The index of the message, and the message; without magic byte and id."""
+    """Return the index of the message, and the message; without magic byte and id."""
     message = transfer_type()(**{**transfer, "amount": str(transfer["amount"]), "occurred_at": None})
     message.occurred_at.FromDatetime(transfer["occurred_at"])
     return b"\0" + message.SerializeToString()
@@ -88,10 +88,10 @@ def as_protobuf(transfer: Transfer) -> bytes:
 
 @cache
 def transfer_type() -> type[Any]:
-    """Protobuf's class of a transfer."""
+    """Return Protobuf's class of a transfer."""
     return GetMessageClass(file_of(PROTOBUF_SCHEMA).message_types_by_name["Transfer"])
 
 
 def framed(schema: WriterSchema, payload: bytes) -> bytes:
-    """The payload behind the magic byte and the schema's id."""
+    """Return the payload behind the magic byte and the schema's id."""
     return b"\0" + int(schema.key).to_bytes(4) + payload

@@ -1,10 +1,10 @@
-"""How fast `tidegate verify` is: messages per second of the whole comparison, for three kinds of pipelines.
+"""The speed of `tidegate verify`: messages per second of the whole comparison, for three kinds of pipelines.
 
     python -m bench.verify [MESSAGES] [ROUNDS]
 
 Fills two topics, lets the engine carry them into tables, and compares these with their topics, again and again; the
-first round is cold and not counted. Where the stack is not running it is started, and stopped at the end. Prints a
-Markdown table for docs/explanation/performance.md.
+first round is cold and not counted. Starts the stack if it is not running, and stops it at the end. Prints a Markdown
+table for docs/explanation/performance.md.
 """
 
 import os
@@ -36,7 +36,7 @@ from resources.endpoints import Endpoints, connection
 from resources.spark.session import spark_config, start_session
 
 PARTITIONS = 4
-AIM = 100_000  # messages a second, of bank.transfers
+AIM = 100_000  # messages a second, for bank.transfers
 KEYS = 10  # the upsert's topic has a key for every so many messages
 BANK = "bank.transfers: append through a PySpark transform (two rows a message), and balances"
 say = Console(stderr=True).print
@@ -60,7 +60,7 @@ class Verified:
 
 
 def pipelines(run: str) -> Verified:
-    """Those of one run, whose names it is part of."""
+    """Return the pipelines of one run, with `run` in their names."""
     shipped = find_pipeline("bank_transfers")
     contract = replace(shipped.contract, topic=f"bench-{run}")
     columns = tuple(Column(item.name, item.type, item.required) for item in contract.fields)
@@ -81,7 +81,7 @@ def _moved(table: Table, name: str) -> Table:
 
 
 def fill(options: dict[str, str], made: Verified, messages: int) -> None:
-    """The same transfers into both topics, in one of them by key."""
+    """Write the same transfers into both topics, in one of them by key."""
     admin = AdminClient({**options})
     topics = [
         NewTopic(made.bank.contract.topic, PARTITIONS, 1),
@@ -108,7 +108,7 @@ def _produce(producer: Producer, topic: str, value: bytes, key: bytes | None, pa
 
 
 def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: int) -> None:
-    """Let the engine make the tables."""
+    """Let the engine fill the tables."""
     for name, pipeline in made.all.items():
         say(f"filling tables: {name} ...")
         with open_run(pipeline, endpoints, lambda: spark) as outside:
@@ -117,14 +117,14 @@ def carry(made: Verified, endpoints: Endpoints, spark: SparkSession, messages: i
 
 
 def compared(pipeline: Pipeline, endpoints: Endpoints, spark: SparkSession) -> Report:
-    """What verify says, which must be that everything is as it should be."""
+    """Return verify's report, which must find no difference."""
     report = verify(pipeline, endpoints, lambda: spark)
     assert report.ok, report
     return report
 
 
 def result(say: Callable[[str], None], messages: int) -> Result:
-    """The table of all three, of half as many messages; bank.transfers has an aim."""
+    """Return the table of all three, for half as many messages; bank.transfers has an aim."""
     messages = max(KEYS, messages // 2)
     seen = measure(messages, 2, say)
     figure = Figure("verify of bank.transfers, messages a second", statistics.median(seen[BANK]), AIM)
@@ -132,7 +132,7 @@ def result(say: Callable[[str], None], messages: int) -> Result:
 
 
 def measure(messages: int, rounds: int, say: Callable[[str], None]) -> dict[str, list[float]]:
-    """By pipeline, the messages per second of each round."""
+    """Return the messages per second of each round by pipeline."""
     with stack_up(lambda text: say(text)):
         endpoints, made = replace(connection(), registry=None), pipelines(f"v{uuid4().hex[:6]}")
         spark = start_session(spark_config())
@@ -151,7 +151,7 @@ def main(messages: int = 1_000_000, rounds: int = 3) -> None:
 
 
 def _all_rounds(made: Verified, endpoints: Endpoints, spark: SparkSession, rounds: int) -> dict[str, list[float]]:
-    """By pipeline, the messages per second of each round."""
+    """Return the messages per second of each round by pipeline."""
     seen: dict[str, list[float]] = {name: [] for name in made.all}
     for number in range(rounds + 1):  # the first round is cold and not counted
         for name, path in {name: partial(compared, one, endpoints, spark) for name, one in made.all.items()}.items():
@@ -164,7 +164,7 @@ def _all_rounds(made: Verified, endpoints: Endpoints, spark: SparkSession, round
 
 
 def report(seen: Mapping[str, Sequence[float]], messages: int) -> str:
-    """The table, in Markdown, of the messages per second of each pipeline in each round."""
+    """Return the table, in Markdown, of the messages per second of each pipeline in each round."""
     rounds = len(next(iter(seen.values())))
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     lines = [

@@ -1,6 +1,6 @@
-"""Messages of one pipeline, sent one by one or at a rate, and how long each waits until its row is visible.
+"""Messages of one pipeline, sent one by one or at a rate, and the time that each waits until its row is visible.
 
-A row is visible once the ledger's position has passed it: both commit together.
+A row is visible when the ledger's position has passed it: both commit together.
 """
 
 import threading
@@ -16,16 +16,16 @@ from confluent_kafka import Producer
 from bench.many.plan import PARTITIONS
 
 TOPIC, PIPELINE = "bench.latency", "bench_latency"
-LOOK = 0.01  # seconds between two looks at the positions: how exact the figures are
-START = 300.0  # seconds, at most, until the first row is there
+LOOK = 0.01  # seconds between two polls of the positions: the precision of the figures
+START = 300.0  # maximum seconds until the first row arrives
 GAPS = (2.0, 3.1, 4.3)  # seconds between two messages of an idle pipeline
 SLICE = 0.01  # seconds between two portions of messages
 POSITIONS = "SELECT partition, next_offset FROM tidegate.source_position WHERE pipeline = %s"
 
 
 class Messages:
-    """What was sent, and when each row was seen. There is no other producer, so the n-th message of a partition has the
-    offset n.
+    """The times at which messages were sent and their rows seen. There is no other producer, so the n-th message of a
+    partition has the offset n.
     """
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -34,7 +34,7 @@ class Messages:
         self.count = 0
 
     def send(self, count: int) -> None:
-        """So many messages, round robin over the partitions."""
+        """Send so many messages, round robin over the partitions."""
         for _ in range(count):
             now = time.time()
             stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -45,7 +45,7 @@ class Messages:
         self._producer.poll(0)
 
     def look(self, database: psycopg.Connection) -> None:
-        """Note what has become visible since the last look."""
+        """Record what has become visible since the last poll."""
         found = database.execute(POSITIONS, [PIPELINE]).fetchall()
         now = time.time()
         for partition, next_offset in found:
@@ -53,18 +53,18 @@ class Messages:
 
     @property
     def unread(self) -> int:
-        """Messages whose rows have not been seen."""
+        """The number of messages whose rows have not been seen."""
         return self.count - sum(map(len, self.seen))
 
     def waited(self, since: float, until: float) -> list[float]:
-        """The seconds that each message sent in that time has waited, ascending."""
+        """Return the seconds that each message sent in that time has waited, ascending."""
         pairs = [pair for both in zip(self.sent, self.seen, strict=True) for pair in zip(*both, strict=False)]
         return sorted(seen - sent for sent, seen in pairs if since <= sent < until)
 
 
 @contextmanager
 def watched(url: str, messages: Messages) -> Generator[psycopg.Connection]:
-    """Looks at the positions, in a thread, while the block runs; a connection for other questions."""
+    """Poll the positions, in a thread, while the block runs; yield a connection for other queries."""
     over = threading.Event()
 
     def watch() -> None:
@@ -84,17 +84,17 @@ def watched(url: str, messages: Messages) -> Generator[psycopg.Connection]:
 
 
 def wait_until(what: Callable[[], bool], seconds: float = START) -> float:
-    """Seconds until it is so. Raises TimeoutError."""
+    """Wait until it is so and return the seconds. Raises TimeoutError."""
     began = time.monotonic()
     while not what():
         if time.monotonic() - began > seconds:
             raise TimeoutError(f"not within {seconds:.0f} s")
-        time.sleep(SLICE)  # between two looks
+        time.sleep(SLICE)  # between two polls
     return time.monotonic() - began
 
 
 def at_rate(messages: Messages, rate: int, seconds: float) -> tuple[float, float]:
-    """Send so many messages a second, evenly; from when until when, in seconds since the epoch."""
+    """Send so many messages a second, evenly. Return the start and the end, in seconds since the epoch."""
     began, started, before = time.time(), time.monotonic(), messages.count
     while (passed := time.monotonic() - started) < seconds:
         messages.send(int(passed * rate) - (messages.count - before))
@@ -103,7 +103,7 @@ def at_rate(messages: Messages, rate: int, seconds: float) -> tuple[float, float
 
 
 def one_by_one(messages: Messages, count: int) -> tuple[float, float]:
-    """Single messages into an idle pipeline; from when until when."""
+    """Send single messages into an idle pipeline. Return the start and the end."""
     began = time.time()
     for number in range(count):
         time.sleep(GAPS[number % len(GAPS)])  # idle before each

@@ -1,4 +1,4 @@
-"""The outside world: a folder for each system that Tidegate talks to, and the settings that say where they are.
+"""The systems outside Tidegate: a folder for each, and the settings with their addresses.
 
-The engine sees them through the protocols in platform_defs/engine/ports/run_ports.py.
+The engine uses them through the protocols in platform_defs/engine/ports/run_ports.py.
 """

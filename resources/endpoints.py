@@ -1,6 +1,6 @@
-"""Where to connect: the servers that TIDEGATE_* names, or the embedded ones.
+"""The addresses to connect to: the servers that TIDEGATE_* names, or the embedded ones.
 
-Apart from settings.py, because the embedded stack reads the settings and this asks the embedded stack.
+Apart from settings.py, because the embedded stack reads the settings and this reads the embedded stack's state.
 """
 
 from dataclasses import dataclass, field
@@ -15,23 +15,23 @@ from resources.registry.address import Registry
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Postgres, Kafka and the schema registry, wherever they run.
+    """Postgres, Kafka and the schema registry, given or embedded.
 
     `librdkafka`: the options of TIDEGATE_KAFKA_*, without the addresses.
     """
 
-    postgres_url: str = field(repr=False)  # it holds the password
+    postgres_url: str = field(repr=False)  # contains the password
     bootstrap_servers: str
     librdkafka: dict[str, str] = field(default_factory=dict, repr=False)
-    registry: Registry | None = None  # of schemas; None: there is none to ask
+    registry: Registry | None = None  # the schema registry; None if there is none
 
     def kafka_options(self) -> dict[str, Any]:
-        """A librdkafka configuration: the addresses and the options given. Raises BadInput."""
+        """Return a librdkafka configuration: the addresses and the options given. Raises BadInput."""
         return {"bootstrap.servers": self.bootstrap_servers, "log_level": "3", **with_callback(self.librdkafka)}
 
 
 def connection() -> Endpoints:
-    """The endpoints, given or embedded. Raises BadInput where the embedded stack is needed and is not running."""
+    """Return the endpoints, given or embedded. Raises BadInput if an embedded server is needed and is not running."""
     running = stack.status()
     if running.postgres.address is None or running.kafka.address is None:
         server = "Postgres" if running.postgres.address is None else "Kafka"
@@ -41,7 +41,7 @@ def connection() -> Endpoints:
 
 
 def registry_alone() -> Registry:
-    """The schema registry, for what needs neither Postgres nor Kafka. Raises BadInput where there is none to ask."""
+    """Return the schema registry; needs neither Postgres nor Kafka. Raises BadInput if there is none."""
     if (found := registry_if_any()) is None:
         raise BadInput(
             "there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack "
@@ -51,13 +51,13 @@ def registry_alone() -> Registry:
 
 
 def registry_if_any() -> Registry | None:
-    """As `registry_alone`; None where there is none."""
+    """As `registry_alone`, but None if there is none."""
     url = stack.status().registry.address
     return None if url is None else Registry({**settings().registry_options, "url": url})
 
 
 def kafka_alone() -> dict[str, Any]:
-    """A librdkafka configuration, for what needs no Postgres. Raises BadInput where the embedded Kafka is down."""
+    """Return a librdkafka configuration; needs no Postgres. Raises BadInput if the embedded Kafka is down."""
     running = stack.status()
     if running.kafka.address is None:
         raise _not_running("Kafka", running)
@@ -65,7 +65,7 @@ def kafka_alone() -> dict[str, Any]:
 
 
 def ledger_alone() -> str:
-    """The URL of the ledger's database, for what needs no Kafka. Raises BadInput where the embedded one is down."""
+    """Return the URL of the ledger's database; needs no Kafka. Raises BadInput if the embedded Postgres is down."""
     running = stack.status()
     if running.postgres.address is None:
         raise _not_running("Postgres", running)
@@ -73,7 +73,7 @@ def ledger_alone() -> str:
 
 
 def ledger_if_any() -> str | None:
-    """As `ledger_alone`; None where it is not running."""
+    """As `ledger_alone`, but None if it is not running."""
     return stack.status().postgres.address
 
 

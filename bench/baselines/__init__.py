@@ -1,1 +1,1 @@
-"""What we are compared with: loops written by hand, the machine itself, and us without guarantees."""
+"""The baselines: loops written by hand, the machine itself, and us without guarantees."""

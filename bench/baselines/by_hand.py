@@ -1,4 +1,4 @@
-"""What a careful person writes by hand without us: the yardstick of `make bench`.
+"""The loop that a careful user writes by hand without us: the yardstick of `make bench`.
 
 confluent-kafka, orjson and psycopg's binary COPY in two processes; the offsets go into the same transaction as the
 rows. It has no checks of rules, no dead letters, no audit, no fencing and no lineage: a bad message stops it.
@@ -19,11 +19,11 @@ from confluent_kafka import Consumer, TopicPartition
 COMMIT_EVERY = 250_000  # messages a transaction, as large as a batch of ours for two of four partitions
 TYPES = ("text", "text", "text", "numeric", "text", "timestamptz", "text", "int4", "int8")
 Span = tuple[int, int, int]  # partition, from_offset, until_offset
-Carry = Callable[[Consumer, psycopg.Connection, str, Span], int]  # of that topic; returns the number of messages
+Carry = Callable[[Consumer, psycopg.Connection, str, Span], int]  # takes the topic; returns the number of messages
 
 
 def tables(table: str) -> str:
-    """The SQL that creates the table of `carry_rows` and that of the offsets."""
+    """Return the SQL that creates the table of `carry_rows` and that of the offsets."""
     return (
         "CREATE TABLE IF NOT EXISTS bench.by_hand_offsets (topic text, partition int, next_offset bigint,"
         f" PRIMARY KEY (topic, partition)); CREATE TABLE {table} (transfer_id text, debit_account text,"
@@ -33,19 +33,19 @@ def tables(table: str) -> str:
 
 
 def processes() -> Pool:
-    """Two processes, up and with everything imported: as warm as Spark's workers are."""
+    """Return two processes, up and with everything imported: as warm as Spark's workers are."""
     pool = multiprocessing.get_context("spawn").Pool(2)
     pool.map(_row_of_nothing, range(2))
     return pool
 
 
 def run(pool: Pool, carry: Carry, options: dict[str, str], url: str, topic: str, spans: Sequence[Span]) -> int:
-    """Carry `spans` of `topic` with a loop, half of them in each of two processes; returns the number of messages."""
+    """Carry `spans` of `topic` with a loop, half of them in each of two processes; return the number of messages."""
     return sum(pool.map(partial(_carry_all, carry, options, url, topic), [spans[0::2], spans[1::2]]))
 
 
 def _row_of_nothing(_: int) -> None:
-    """Only to import this module."""
+    """Do nothing; the call imports this module."""
 
 
 def _carry_all(carry: Carry, options: dict[str, str], url: str, topic: str, mine: Sequence[Span]) -> int:
@@ -69,7 +69,7 @@ def _carry_all(carry: Carry, options: dict[str, str], url: str, topic: str, mine
 
 
 def carry_rows(table: str, consumer: Consumer, connection: psycopg.Connection, topic: str, span: Span) -> int:
-    """A row for each message, into `table`."""
+    """Write a row for each message into `table`; return the number of messages."""
     partition, start, until = span
     consumer.assign([TopicPartition(topic, partition, start)])
     position = start
@@ -87,7 +87,7 @@ def carry_rows(table: str, consumer: Consumer, connection: psycopg.Connection, t
 
 
 def keep_offset(cursor: psycopg.Cursor, topic: str, partition: int, position: int) -> None:
-    """The next offset to read, in the transaction of the rows."""
+    """Write the next offset to read, in the transaction of the rows."""
     cursor.execute(
         "INSERT INTO bench.by_hand_offsets VALUES (%s, %s, %s) ON CONFLICT (topic, partition) "
         "DO UPDATE SET next_offset = excluded.next_offset",

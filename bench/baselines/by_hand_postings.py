@@ -1,8 +1,8 @@
-"""What a careful person writes by hand for bank.transfers: two postings a message, and balances.
+"""The loop that a careful user writes by hand for bank.transfers: two postings a message, and balances.
 
-As bench/baselines/by_hand.py: two processes, binary COPY, and the offsets in the same transaction as what they stand
-for. The balances are summed up in Python and merged once a transaction, in the order of their keys, so that two
-transactions cannot lock each other out.
+As bench/baselines/by_hand.py: two processes, binary COPY, and the offsets in the same transaction as their rows. The
+balances are summed up in Python and merged once a transaction, in the order of their keys, so that two transactions
+cannot lock each other out.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ class Balances:
 
 
 def tables(name: str) -> str:
-    """The SQL that creates the tables of `carry_postings`."""
+    """Return the SQL that creates the tables of `carry_postings`."""
     return (
         "CREATE TABLE IF NOT EXISTS bench.by_hand_offsets (topic text, partition int, next_offset bigint,"
         f" PRIMARY KEY (topic, partition)); CREATE TABLE {name}_postings (transfer_id text, account text,"
@@ -49,7 +49,7 @@ def tables(name: str) -> str:
 
 
 def carry_postings(name: str, consumer: Consumer, connection: psycopg.Connection, topic: str, span: Span) -> int:
-    """Two rows for each message into `name`_postings, their sums into `name`_balances."""
+    """Write two rows for each message into `name`_postings, their sums into `name`_balances."""
     partition, start, until = span
     consumer.assign([TopicPartition(topic, partition, start)])
     position = start

@@ -1,5 +1,5 @@
-"""What the machine can do at all: one after another, kcat reads the topic into a file, pyarrow.json makes columns of
-it, and psycopg sends a file of binary COPY that was prepared before. No Python code is run for a message.
+"""The limit of the machine: one after another, kcat reads the topic into a file, pyarrow.json converts it to columns,
+and psycopg sends a prepared file of binary COPY. No Python code is run for a message.
 """
 
 import subprocess
@@ -24,16 +24,16 @@ class Series:
     """The three programs, and their files in `folder`."""
 
     folder: Path
-    options: dict[str, str] = field(repr=False)  # librdkafka's; they may hold a password
+    options: dict[str, str] = field(repr=False)  # librdkafka's; may contain a password
     url: str = field(repr=False)
 
     @property
     def prepared(self) -> bool:
-        """True if the rows are there."""
+        """True if the rows' file exists."""
         return self._rows.exists()
 
     def prepare(self, table: str) -> None:
-        """Keep the rows of that table as its binary COPY. Raises BadInput where kcat is missing."""
+        """Keep the rows of that table as its binary COPY. Raises BadInput if kcat is missing."""
         if which("kcat") is None:
             raise BadInput(NO_KCAT)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ class Series:
         self._unfinished.rename(self._rows)
 
     def carry(self, topic: str, table: str) -> int:
-        """Read the whole topic, decode it, and fill the table; how many messages were decoded."""
+        """Read the whole topic, decode it, and fill the table. Return how many messages were decoded."""
         with self._values.open("wb") as values:
             asked = ["kcat", "-F", str(self._settings), "-C", "-t", topic, "-o", "beginning", "-e", "-q"]
             subprocess.run([*asked, "-D", "\n"], stdout=values, stderr=subprocess.DEVNULL, check=True)
@@ -81,7 +81,7 @@ class Series:
 
 
 def carried(series: Series, topic: str, new_table: Callable[[], str], fill: Callable[[str], int]) -> int:
-    """A pass over the topic. The first one prepares the rows: it has `fill` put them into a table."""
+    """Make a pass over the topic. The first one prepares the rows: `fill` writes them into a table."""
     if not series.prepared:
         table = new_table()
         fill(table)

@@ -1,4 +1,4 @@
-"""The same without the two statements that make a batch exactly-once: what they cost is the difference."""
+"""The same without the two statements that make a batch exactly-once: the difference is their cost."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ COMPARED = "AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND 
 
 @contextmanager
 def without_epoch_and_compare() -> Generator[None]:
-    """In the block, nobody asks whether a run still owns its pipeline, and positions move from wherever they are."""
+    """Skip the check that a run still owns its pipeline, and the compare-and-swap of positions, in the block."""
     found: Any = queries()  # a dict that is kept
     assert COMPARED in found["move_positions"]
     moved = found["move_positions"].replace(COMPARED, "")

@@ -1,1 +1,1 @@
-"""What grows with each batch, over weeks of a trickle, and what the nightly prune keeps in bounds."""
+"""Growth with each batch, over weeks of a trickle, and its bounds by the nightly prune."""

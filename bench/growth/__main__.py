@@ -3,7 +3,7 @@
     python -m bench.growth [--days 10] [--batches 2000] [--rounds 5] [--write]
 
 Weeks of a trickle in minutes: a day is so many batches, and at its end the job `prune` runs with a retention of one
-day. Then real batches are measured there, by turns with those of a new stack. Starts both stacks under TIDEGATE_HOME,
+day. Then real batches are measured there, by turns with those on a new stack. Starts both stacks under TIDEGATE_HOME,
 stops them at the end, and deletes what it wrote.
 """
 

@@ -1,5 +1,5 @@
 """A day's batches, as runs leave them, without Spark: each is planned, staged, published and reported by the code that
-runs use. Only what Spark's tasks do is not done: rows are put beside the table by one INSERT instead of being read.
+runs use. Only Spark's tasks are replaced: one INSERT stages the rows instead of reading messages.
 """
 
 import json
@@ -33,14 +33,14 @@ VIEWED = "2026-11-01T10:00:00Z"
 
 
 def message(offset: int) -> bytes:
-    """The message that has this offset."""
+    """Return the message that has this offset."""
     fields = {"event_id": f"e-{offset}", "visitor": "v1", "url": "https://example.org/", "viewed_at": VIEWED}
     return json.dumps(fields).encode()
 
 
 @dataclass(frozen=True)
 class Known(Broker):
-    """What the broker said at the beginning of the day: all messages of the day are there."""
+    """The broker's state at the beginning of the day: all messages of the day are there."""
 
     view: TopicView
 
@@ -60,7 +60,7 @@ class History:
     job: dg.JobDefinition
 
     def write(self, batches: int) -> None:
-        """So many, from the position on."""
+        """Write `batches` batches, from the position on."""
         ledger, tasks = Ledger(self.url), connect(self.url, "tidegate growth")
         held = acquire(ledger.url, self.contract)
         try:
@@ -104,7 +104,7 @@ class History:
         )
 
     def _report(self, published: Sequence[Published], ledger: Ledger) -> None:
-        """As a run of so many batches does: its events, and a line of its log for each batch."""
+        """Report as a run with so many batches does: its events, and a line of its log for each batch."""
         run = self.instance.create_run_for_job(self.job, status=DagsterRunStatus.SUCCESS)
         for batch in published:
             counts = {t.name: row_count(ledger, self.contract, t, batch.batch_id) for t in self.contract.tables}

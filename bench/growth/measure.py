@@ -1,6 +1,6 @@
-"""One measurement: a stack, days of history with a prune at each end, then real runs beside those of a new stack.
+"""One measurement: a stack, days of history with a prune at each end, then real runs beside those on a new stack.
 
-A machine's speed changes from minute to minute, so what is compared is the old stack and a new one, by turns.
+A machine's speed changes from minute to minute, so the old stack and a new one are compared by turns.
 """
 
 import multiprocessing
@@ -38,7 +38,7 @@ from resources.process.settings import PROJECT_ROOT
 from resources.spark.session import SparkResource
 
 TOPIC = "growth"
-COLD, REAL = 20, 60  # real batches that are not measured, and those of a round
+COLD, REAL = 20, 60  # unmeasured real batches, and measured ones in each round
 SIZES = {
     "ledger": "schemaname = 'tidegate'",
     "staging": "schemaname = 'tidegate_staging'",
@@ -53,7 +53,7 @@ Progress = Callable[[str], None]
 
 
 class KeptSpark(SparkResource):
-    """One session for all runs: it is not what is measured."""
+    """One session for all runs: it is not measured."""
 
     @override
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
@@ -62,28 +62,28 @@ class KeptSpark(SparkResource):
 
 @dataclass(frozen=True)
 class Night:
-    """What there was after a day's batches and the prune of that night. Sizes in bytes."""
+    """The state after a day's batches and the prune of that night. Sizes in bytes."""
 
     batches: int  # so far
-    kept: int  # batches that the ledger has
-    runs: int  # that Dagster has
+    kept: int  # batches in the ledger
+    runs: int  # runs in Dagster
     sizes: Mapping[str, int]
-    seconds: float  # that the prune took
+    seconds: float  # time of the prune
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Of each round, the median of the seconds from one commit to the next, of real batches in one run of Dagster's."""
+    """For each round, the median seconds from one commit to the next, for real batches in one Dagster run."""
 
     days: int
     batches: int  # of a day
-    new: list[float]  # of the stack without a history
+    new: list[float]  # on the stack without a history
     old: list[float]
     nights: list[Night]
 
 
 def measure(days: int, batches: int, rounds: int, say: Progress) -> Measured:
-    """In homes of its own, which are deleted at the end."""
+    """Measure in separate homes, which are deleted at the end."""
     with growing("bench-growth", say) as old:
         nights = _history(old, days, batches)
         with beside() as new:
@@ -94,7 +94,7 @@ def measure(days: int, batches: int, rounds: int, say: Progress) -> Measured:
 
 @contextmanager
 def growing(home_name: str, say: Progress) -> Generator["Growing"]:
-    """A stack and a Dagster instance in a home of their own, and a run that has warmed Spark."""
+    """Start a stack and a Dagster instance in a separate home, and make a run that warms Spark."""
     with own_home(home_name) as home, stack_up(say):
         (home / "instance").mkdir()
         copy(PROJECT_ROOT / "dagster.yaml", home / "instance")
@@ -106,7 +106,7 @@ def growing(home_name: str, say: Progress) -> Generator["Growing"]:
 
 @contextmanager
 def beside() -> Generator[Callable[[], float]]:
-    """A new stack in a process of its own: each call is a round there, and gives its median in seconds."""
+    """Start a new stack in a separate process. Yield a function that makes a round there, for its median in seconds."""
     spawning = multiprocessing.get_context("spawn")
     here, there = spawning.Pipe()
     process = spawning.Process(target=_answer, args=(there,))
@@ -125,7 +125,7 @@ def beside() -> Generator[Callable[[], float]]:
 
 
 def _answer(asked: Connection) -> None:
-    """Measure a round for each thing that arrives, until the other end is closed."""
+    """Measure a round for each message that arrives, until the other end is closed."""
     with ended_by_signals(), growing("bench-growth-new", lambda _: None) as new, suppress(EOFError):
         while asked.recv():
             asked.send(_median(new))
@@ -148,7 +148,7 @@ class Growing:
         return replace(shipped, pipeline=TOPIC, topic=TOPIC, tables=tables, limits=limits)
 
     def fill(self, messages: int) -> None:
-        """The topic, with so many messages more."""
+        """Add `messages` messages to the topic."""
         admin = AdminClient({**self.endpoints.kafka_options()})
         if TOPIC not in admin.list_topics(timeout=10).topics:
             admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(30)
@@ -160,7 +160,7 @@ class Growing:
         producer.flush(60)
 
     def real(self, batches: int) -> list[float]:
-        """Seconds from commit to commit of so many batches that a run of Dagster's reads, with Spark."""
+        """Return the seconds from commit to commit for `batches` batches that a Dagster run reads, with Spark."""
         self.fill(batches * MESSAGES)
         job = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
         assert job.execute_in_process(instance=self.instance).success  # else nothing was measured
@@ -170,7 +170,7 @@ class Growing:
         return [later - earlier for later, earlier in pairwise(times)]
 
     def day(self, batches: int) -> None:
-        """A day's history."""
+        """Write a day's history."""
         self.fill(batches * MESSAGES)
         view = KafkaBroker(self.endpoints.kafka_options()).describe(TOPIC)
         drain = compose([Pipeline(self.contract, None)], spark=self.spark).resolve_job_def(DRAIN_JOB)
@@ -178,7 +178,9 @@ class Growing:
         History(self.endpoints.postgres_url, self.contract, view, checks, self.instance, drain).write(batches)
 
     def night(self, seconds: float, low: int) -> float:
-        """Retention of `seconds`: the topic loses what is below `low`, then the job `prune` runs. How long it took."""
+        """Apply a retention of `seconds`: the topic loses what is below `low`, then `prune` runs. Return its
+        seconds.
+        """
         admin = AdminClient({**self.endpoints.kafka_options()})
         admin.delete_records([TopicPartition(TOPIC, 0, low)])[TopicPartition(TOPIC, 0)].result(30)
         limits = replace(self.contract.limits, retention_seconds=seconds)
@@ -189,7 +191,7 @@ class Growing:
         return time.monotonic() - started
 
     def seen(self, batches: int, seconds: float) -> Night:
-        """After VACUUM, which autovacuum does within a real day."""
+        """Return the state after VACUUM, which autovacuum does within a real day."""
         with psycopg.connect(self.endpoints.postgres_url, autocommit=True) as session:
             session.execute("VACUUM ANALYZE")
             sizes = {name: _one(session, _SIZE + where) for name, where in SIZES.items()}
@@ -198,24 +200,24 @@ class Growing:
         return Night(batches, kept, runs, sizes, seconds)
 
     def verify(self) -> None:
-        """Raises AssertionError unless the table holds just what the topic says, as far as it still does."""
+        """Raise AssertionError unless the table matches what the topic still has."""
         found = verify(Pipeline(self.contract, None), self.endpoints)
         assert found.ok, found.explanation  # else nothing was measured
         self.say(found.explanation)
 
     def position(self) -> int:
-        """The next offset."""
+        """Return the next offset."""
         (at,) = Ledger(self.endpoints.postgres_url).positions(TOPIC)
         return at.next_offset
 
     def _checks(self) -> list[CheckResult]:
-        """Those of a real batch: what the row table's checks find where all is well."""
+        """Return a real batch's checks: the results of the row table's checks if all is well."""
         names = audit.row_check_descriptions(self.contract)
         return [CheckResult(name, self.contract.row_table.name, "warning", True, {"failed": 0}) for name in names]
 
 
 def _history(old: Growing, days: int, batches: int) -> list[Night]:
-    """Days with their nights."""
+    """Write days with their nights."""
     nights = list[Night]()
     for day in range(1, days + 1):
         low, started = old.position(), time.monotonic()

@@ -15,12 +15,12 @@ BEGIN, END = "<!-- bench.growth: begin -->", "<!-- bench.growth: end -->"
 
 
 def report(seen: Measured) -> str:
-    """Paragraphs and a table."""
+    """Return paragraphs and a table."""
     return "\n\n".join([_setting(seen), _times(seen), _nights(seen)]) + "\n"
 
 
 def write(text: str, page: Path = PAGE) -> None:
-    """Put `text` between the page's markers. Raises ValueError where they are missing."""
+    """Put `text` between the page's markers. Raises ValueError if they are missing."""
     write_between(BEGIN, text, END, page)
 
 

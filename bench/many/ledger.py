@@ -1,4 +1,4 @@
-"""What the batches left behind: their seconds, and the rows added to the ledger and to Dagster's log."""
+"""The traces of the batches: their seconds, and the rows added to the ledger and to Dagster's log."""
 
 import statistics
 from collections.abc import Mapping
@@ -42,13 +42,13 @@ class Tick:
 
 
 def rows_inserted(database: psycopg.Connection) -> dict[str, int]:
-    """By table, `schema.table`, the rows inserted so far."""
+    """Return the rows inserted so far by table, `schema.table`."""
     database.execute("SELECT pg_stat_clear_snapshot()")
     return {f"{schema}.{table}": rows for schema, table, rows in database.execute(INSERTED)}
 
 
 def batches(database: psycopg.Connection, since: float) -> Batches:
-    """The batches committed since then."""
+    """Return the batches committed since then."""
     found = database.execute(BATCHES, [since]).fetchall()
     names = {name for _, _, timings in found for name in timings}
     steps = {name: statistics.median(timings.get(name, 0.0) for _, _, timings in found) for name in names}
@@ -57,18 +57,18 @@ def batches(database: psycopg.Connection, since: float) -> Batches:
 
 
 def runs(database: psycopg.Connection, since: float) -> list[tuple[str, int, float | None]]:
-    """By status, how many runs were created since then, and their seconds together."""
+    """Return by status how many runs were created since then, and the sum of their seconds."""
     return database.execute(RUNS, [since]).fetchall()
 
 
 def ticks(database: psycopg.Connection, since: float) -> list[Tick]:
-    """Its ended ticks since then."""
+    """Return the lag sensor's ended ticks since then."""
     found = database.execute(TICKS, [since, LAG_SENSOR]).fetchall()
     return [Tick(start, end - start) for start, end in found if end is not None]
 
 
 def working_runs(database: psycopg.Connection) -> int:
-    """How many runs have not ended."""
+    """Return how many runs have not ended."""
     found = database.execute("SELECT count(*) FROM dagster.runs WHERE status NOT IN ('SUCCESS', 'FAILURE', 'CANCELED')")
     row = found.fetchone()
     return int(row[0]) if row else 0

@@ -20,7 +20,7 @@ Times = Mapping[str, Sequence["array[float]"]]
 
 
 def create_topics(options: Mapping[str, str], topics: Sequence[str]) -> None:
-    """Create these topics, of PARTITIONS partitions each."""
+    """Create these topics with PARTITIONS partitions each."""
     admin = AdminClient(dict(options))
     for start in range(0, len(topics), AT_ONCE):
         wanted = [NewTopic(topic, PARTITIONS, 1) for topic in topics[start : start + AT_ONCE]]
@@ -53,7 +53,7 @@ class Load:
 
     @property
     def messages(self) -> int:
-        """How many were sent so far."""
+        """The number of messages sent so far."""
         return sum(len(sent) for topic in self.times.values() for sent in topic)
 
     def start(self) -> None:
@@ -61,7 +61,7 @@ class Load:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send no more, and wait until what was sent is acknowledged. Raises RuntimeError where it is not."""
+        """Send no more, and wait until what was sent is acknowledged. Raises RuntimeError if it is not."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -89,7 +89,7 @@ class Load:
 
 
 def _due(item: Planned, number: int) -> int:
-    """How many messages the pipeline's topic gets in this slice."""
+    """Return how many messages the pipeline's topic gets in this slice."""
     if item.rate >= SLICES:
         return item.rate // SLICES
     return int((number + item.number) % (SLICES // item.rate) == 0)

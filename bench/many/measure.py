@@ -24,10 +24,10 @@ from platform_defs.orchestration.kafka import topics
 from resources.endpoints import Endpoints, connection
 from resources.local import dagster as ui
 
-FIRST_ROUND = 600.0  # seconds, at most, for what happens once: a run starts cold, tables are made, a backlog is read
-STEADY = 60.0  # seconds in which no pipeline was late, after which that is over
-CATCH_UP = 120.0  # seconds, at most, from the last message until all are read and no run works
-STATISTICS = 1.0  # seconds after which Postgres has counted what a session did
+FIRST_ROUND = 600.0  # maximum seconds for what happens once: a run starts cold, tables are made, a backlog is read
+STEADY = 60.0  # seconds without a late pipeline, after which that is over
+CATCH_UP = 120.0  # maximum seconds from the last message until all are read and no run works
+STATISTICS = 1.0  # seconds after which Postgres has counted a session's work
 SETTLE = 10.0  # for the runs that end
 
 LATENCY = Limits().lag_seconds  # of every contract
@@ -38,7 +38,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Broker:
-    """What the topics need of the broker."""
+    """The topics' needs from the broker."""
 
     seconds: float  # to create them
     memory_mb: float
@@ -48,13 +48,13 @@ class Broker:
 
 @dataclass(frozen=True)
 class Measured:
-    """All that the report is made of. Shares are of one core."""
+    """The data of the report. Shares are of one core."""
 
     planned: tuple[Planned, ...]
     first_round: float | None  # seconds from the first message until no pipeline was behind; None: some still were
     started: float  # when that was over and the measurement began, seconds since the epoch
     minutes: float
-    latency: float  # seconds, of every contract
+    latency: float  # seconds, in every contract
     messages: int
     broker: Broker
     looks: list[Look]
@@ -70,7 +70,7 @@ class Measured:
 def measure(pipelines: int, minutes: float, idle: float, say: Progress) -> Measured:
     """Measure `pipelines` pipelines for so many minutes, then for `idle` seconds without messages.
 
-    In a home of its own, which is deleted at the end.
+    In a separate home, which is deleted at the end.
     """
     planned = plan(pipelines)
     with own_home("bench-many", _stop_what_a_killed_one_left) as home, stack_up(say):
@@ -99,7 +99,7 @@ def _topics(endpoints: Endpoints, planned: tuple[Planned, ...], home: Path, say:
 
 @contextmanager
 def _dagster(home: Path, say: Progress) -> Generator[None]:
-    """`tidegate ui up`, in the project of this home."""
+    """Run `tidegate ui up`, in the project of this home."""
     project = home / "project"
     say("starting Dagster")
     try:
@@ -166,7 +166,9 @@ def _watched(
 
 
 def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> float | None:
-    """Seconds until every pipeline has committed a batch, and none has had a message that is too old for STEADY s."""
+    """Return the seconds until every pipeline has committed, and none has had a message that is too old for STEADY
+    s.
+    """
     judged = [item.topic for item in planned if item.judged]
     began = last_late = time.monotonic()
     while (seconds := time.monotonic() - began) < FIRST_ROUND:
@@ -183,7 +185,7 @@ def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> f
 
 
 def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch, until: float, say: Progress) -> None:
-    """Until then; once the pipeline that is to halt has read something, its topic is created again."""
+    """Wait until then; when the pipeline that is to halt has read something, create its topic again."""
     halting, recreated = next(item for item in planned if item.kind == "halted"), False
     said = 0.0
     while (now := time.time()) < until:
@@ -198,7 +200,7 @@ def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch
 
 
 def _caught_up(database: psycopg.Connection, watch: Watch, most: float, say: Progress) -> float | None:
-    """Seconds until everything is read, at most `most`. Returns once no run works and the topics have been recorded."""
+    """Return the seconds until everything is read, at most `most`, when no run works and topics are recorded."""
     say("no more messages; waiting until all are read")
     began, read = time.monotonic(), None
     while time.monotonic() - began < most:

@@ -1,4 +1,4 @@
-"""Which pipelines there are, how many messages each gets, and what their contracts say."""
+"""The pipelines, their numbers of messages, and their contracts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ def transform(messages: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class Planned:
-    """A pipeline of the benchmark, named as its contract names it."""
+    """A pipeline of the benchmark, named as in its contract."""
 
     number: int
     kind: Kind
@@ -52,7 +52,7 @@ class Planned:
 
 
 def plan(pipelines: int) -> tuple[Planned, ...]:
-    """One in twenty is busy; one is halted, one has a bad contract, and the transform of one fails."""
+    """Return the pipelines. One in twenty is busy; one is halted, one has a bad contract, and one's transform fails."""
     odd: tuple[Kind, ...] = ("halted", "bad contract", "failing transform")
     busy = max(1, pipelines // 20)
     return tuple(Planned(number, _kind(number, odd, busy)) for number in range(pipelines))
@@ -65,7 +65,7 @@ def _kind(number: int, odd: tuple[Kind, ...], busy: int) -> Kind:
 
 
 def write_project(folder: Path, planned: tuple[Planned, ...]) -> None:
-    """A copy of this project in `folder` whose assets are these pipelines: what a user would have."""
+    """Write a copy of this project into `folder` whose assets are these pipelines: what a user would have."""
     for package in ("platform_defs", "resources"):
         copytree(PROJECT_ROOT / package, folder / package, ignore=ignore_patterns("__pycache__"))
     for file in ("pyproject.toml", "dagster.yaml", "workspace.yaml"):
@@ -79,7 +79,7 @@ def write_project(folder: Path, planned: tuple[Planned, ...]) -> None:
 
 
 def _files(pipeline: Planned) -> Iterator[tuple[str, str]]:
-    """Each file of a pipeline: its name and its text."""
+    """Yield each file of a pipeline: its name and its text."""
     name = f"p{pipeline.number:03}"
     text = TEMPLATE.read_text().replace("web_page_views", pipeline.name).replace("web.page_views", pipeline.topic)
     text = text.replace("domain: web", "domain: many").replace("name: page_views", f"name: {name}")

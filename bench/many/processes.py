@@ -1,4 +1,4 @@
-"""What the processes have used of a core: ours (Dagster's pieces and the runs), Kafka's and Postgres'."""
+"""The processes' use of a core: ours (Dagster's pieces and the runs), Kafka's and Postgres'."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ import psutil
 from resources.local import dagster as ui
 from resources.local import kafka, postgres
 
-PIECES = {  # a word of a process's command line → which it is
+PIECES = {  # a word of a process's command line → its piece
     "dagster_webserver": "web server",
     "dagster._daemon": "daemon",
     "code-server": "code server",
@@ -20,7 +20,7 @@ PARTS: tuple[str, ...] = (*OURS, "Kafka", "Postgres")
 
 
 def cpu_seconds(home: Path) -> dict[str, float]:
-    """CPU seconds so far by part. The children of ours that have ended were runs, or parts of one."""
+    """Return CPU seconds so far by part. Our children that have ended were runs, or parts of one."""
     found: dict[str, float] = dict.fromkeys(PARTS, 0.0)
     for process in ui.running(home):
         _count(found, process, _piece(process), "runs")
@@ -31,17 +31,17 @@ def cpu_seconds(home: Path) -> dict[str, float]:
 
 
 def shares(before: dict[str, float], after: dict[str, float], seconds: float) -> dict[str, float]:
-    """By part, the share of one core that it used between two counts: 0.05 is 5%."""
+    """Return by part the share of one core that it used between two counts: 0.05 is 5%."""
     return {name: max(0.0, after[name] - before[name]) / seconds for name in PARTS}
 
 
 def memory_mb(processes: Iterable[psutil.Process]) -> float:
-    """The resident memory of these processes together."""
+    """Return the sum of these processes' resident memory."""
     return sum(process.memory_info().rss for process in processes) / 1e6
 
 
 def broker_needs(home: Path) -> tuple[float, int, int]:
-    """Of the broker: resident memory (MB), open file handles, mapped files."""
+    """Return the broker's resident memory (MB), open file handles and mapped files."""
     broker = max(kafka.running(home), key=lambda process: process.memory_info().rss)
     return memory_mb([broker]), broker.num_fds(), len(broker.memory_maps(grouped=False))
 

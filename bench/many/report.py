@@ -24,17 +24,17 @@ TICK, CONNECTIONS, IDLE = 2.0, 20, 0.05  # the aims
 
 
 def report(seen: Measured) -> str:
-    """Paragraphs and tables."""
+    """Return paragraphs and tables."""
     return "\n\n".join([_setting(seen), _results(seen), _by_minute(seen), _by_part(seen), _by_table(seen)]) + "\n"
 
 
 def write(text: str, page: Path = PAGE) -> None:
-    """Put `text` between the page's markers. Raises ValueError where they are missing."""
+    """Put `text` between the page's markers. Raises ValueError if they are missing."""
     write_between(BEGIN, text, END, page)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that `share` of the values do not exceed; 0 of none."""
+    """Return the smallest value that `share` of the values do not exceed; 0 without values."""
     ordered = sorted(values)
     return ordered[max(0, ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
@@ -88,12 +88,12 @@ def _connections(sessions: Mapping[str, int]) -> str:
 
 
 def _worst(seen: Measured) -> dict[str, float]:
-    """By judged topic, the greatest age that its oldest unread message reached."""
+    """Return by topic that must be in time the greatest age of its oldest unread message."""
     return {item.topic: max(look.ages[item.topic] for look in seen.looks) for item in seen.planned if item.judged}
 
 
 def _ticks(ticks: Sequence[Tick]) -> Iterator[tuple[str, str, str]]:
-    """Of the sensor that starts runs: how long a tick takes, and how often one comes."""
+    """Yield the rows for the sensor that starts runs: how long a tick takes, and the time between ticks."""
     seconds, pauses = [tick.seconds for tick in ticks], [b.started - a.started for a, b in pairwise(ticks)]
     yield (
         f"a tick over all pipelines, {len(ticks)} of them: median, p99",
@@ -132,7 +132,7 @@ def _carried(seen: Measured) -> Iterator[tuple[str, str, str]]:
 
 
 def _by_minute(seen: Measured) -> str:
-    """The ages over the time."""
+    """Return the table of ages over time."""
     limit, judged = seen.latency + ALLOWED, [item.topic for item in seen.planned if item.judged]
     minutes = defaultdict[int, list[dict[str, float]]](list)
     for look in seen.looks:

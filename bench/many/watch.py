@@ -1,4 +1,4 @@
-"""How long messages wait, and how many connections there are: asked of the ledger once a second."""
+"""The waiting times of messages, and the number of connections: queried once a second."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ SESSIONS = """
 
 @dataclass(frozen=True)
 class Look:
-    """At one moment: the age of each topic's oldest unread message (seconds), and the sessions by name."""
+    """A sample: the age of each topic's oldest unread message (seconds), and the sessions by name."""
 
     at: float  # seconds since the epoch
     ages: Mapping[str, float]
@@ -30,7 +30,7 @@ class Look:
 
 @dataclass
 class Watch:
-    """Looks once a second, in a thread, until it is stopped."""
+    """Takes a sample once a second, in a thread, until it is stopped."""
 
     url: str
     times: Times
@@ -47,13 +47,13 @@ class Watch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def unread(self) -> int:
-        """Of how many of the judged pipelines a message was unread at the last look."""
+        """Return how many pipelines that must be in time had an unread message in the last sample."""
         last = self.looks[-1].ages if self.looks else {}
         return sum(last.get(item.topic, 0.0) > 0 for item in self.planned if item.judged)
 
@@ -72,7 +72,7 @@ class Watch:
 
 
 def oldest(times: Times, positions: Mapping[tuple[str, int], int], topic: str, now: float) -> float:
-    """The age of the topic's oldest unread message in seconds; 0 where all are read."""
+    """Return the age of the topic's oldest unread message in seconds; 0 if all are read."""
     unread = (
         sent[position]
         for number, sent in enumerate(times[topic])
@@ -82,13 +82,13 @@ def oldest(times: Times, positions: Mapping[tuple[str, int], int], topic: str, n
 
 
 def _kind(name: str) -> str:
-    """What a session is for, by its application name."""
+    """Return the purpose of a session, by its application name."""
     first, _, rest = name.partition("/")
     return "a pipeline's" if "/" in rest and not rest.startswith("run/") else rest.partition("/")[0] or first
 
 
 def _positions(database: psycopg.Connection) -> list[tuple[str, int, int]]:
-    """Every position in the ledger; none before the first run has made it."""
+    """Return every position in the ledger; none before the first run has made it."""
     try:
         return database.execute(POSITIONS).fetchall()
     except psycopg.errors.UndefinedTable:

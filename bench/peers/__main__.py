@@ -1,10 +1,10 @@
-"""How fast others carry the same topic into the same database, beside us and a loop written by hand, in one run.
+"""The speed of peers that carry the same topic into the same database, beside us and a loop written by hand, in one
+run.
 
     python -m bench.peers [MESSAGES] [ROUNDS]
 
-Each peer is in an environment of its own below TIDEGATE_HOME, which is kept, with the versions of
-bench/peers/versions.py. One that cannot be had, as without a network, is left out. What was started is stopped at the
-end.
+Each peer is in its own environment below TIDEGATE_HOME, which is kept, with the versions in bench/peers/versions.py. A
+peer that is unavailable, as without a network, is skipped. What was started is stopped at the end.
 """
 
 import typer

@@ -1,4 +1,4 @@
-"""A peer's side of the conversation with the benchmark: a line of JSON asks, a line of JSON answers. Only Python's own
+"""A peer's side of the protocol with the benchmark: a line of JSON for each request and each answer. Only Python's own
 library: this runs in the peer's environment.
 """
 
@@ -10,17 +10,17 @@ from typing import Any, TypedDict
 
 
 class Task(TypedDict):
-    """Carry this topic, all of it, into this table."""
+    """The request to carry the whole of this topic into this table."""
 
     brokers: str
     topic: str
     postgres_url: str
     table: str  # in the schema bench
-    messages: int  # that the topic holds
+    messages: int  # in the topic
 
 
 def answer_each(carry: Callable[[Task], None]) -> None:
-    """Say that this process is ready, then carry whatever is asked for, until nobody asks any more.
+    """Report that this process is ready, then carry each request, until the input ends.
 
     Standard output belongs to the answers: what a library prints there goes to standard error.
     """

@@ -1,4 +1,4 @@
-"""Kafka Connect with Debezium's JDBC sink: a standalone worker of its own, whose connector is created for each pass.
+"""Kafka Connect with Debezium's JDBC sink: a separate standalone worker, whose connector is created for each pass.
 
 The documented ways to write faster: a task for each core, large polls and batches, inserts of many rows
 (reWriteBatchedInserts of Postgres' driver). The topic's JSON has no schema in each message, so the converter is given
@@ -26,11 +26,11 @@ from resources.local.three_brokers import free_ports
 
 FIELDS = ("transfer_id", "debit_account", "credit_account", "amount", "currency", "occurred_at", "memo")
 SCHEMA = {"type": "struct", "fields": [{"field": name, "type": "string", "optional": True} for name in FIELDS]}
-LOOK = 0.1  # seconds between two looks at the table's size
+LOOK = 0.1  # seconds between two polls of the table's size
 
 
 class Connect:
-    """The worker. Raises BadInput where it ends, or does not become ready or carry all in time."""
+    """The worker. Raises BadInput if it ends, or does not become ready or carry all in time."""
 
     def __init__(self, classpath: str, plugins: Path, brokers: str, folder: Path) -> None:
         self._log, self._port = folder / "connect.log", free_ports(1)[0]
@@ -55,7 +55,7 @@ class Connect:
             raise
 
     def carry(self, task: Task) -> None:
-        """A connector from the topic's beginning, until its table holds every message."""
+        """Run a connector from the topic's beginning, until its table has every message."""
         name = f"bench-{uuid4().hex[:6]}"  # its consumer group's too: a new one begins at the beginning
         started = requests.put(self._url(f"{name}/config"), json=_connector(task), timeout=60)
         if not started.ok:
@@ -94,7 +94,7 @@ class Connect:
                 raise BadInput(f"Kafka Connect ended; its log is {self._log}")
             if time.monotonic() > until:
                 raise BadInput(f"Kafka Connect was not done within {seconds:g} s; its log is {self._log}")
-            time.sleep(LOOK)  # neither the worker nor Postgres tells when
+            time.sleep(LOOK)  # neither the worker nor Postgres reports the end
 
     def _serves(self) -> bool:
         try:
@@ -103,7 +103,7 @@ class Connect:
             return False
 
     def _runs(self, name: str) -> bool:
-        """True, or BadInput where a task has failed."""
+        """Return True; raises BadInput if a task has failed."""
         tasks = requests.get(self._url(f"{name}/status"), timeout=10).json().get("tasks", [])
         failed = [one.get("trace", "") for one in tasks if one["state"] == "FAILED"]
         if failed:
@@ -112,7 +112,7 @@ class Connect:
 
 
 class _Filled:
-    """Whether the table holds every message. Counted only when its file has stopped growing, since counting costs."""
+    """A check that the table has every message. Counts only when its file has stopped growing, since counting costs."""
 
     def __init__(self, database: psycopg.Connection, task: Task) -> None:
         self._database, self._table, self._messages = database, f"bench.{task['table']}", task["messages"]

@@ -46,7 +46,7 @@ Say = Callable[[str], None]
 
 
 class Peer(Protocol):
-    """One that is running, and carries a topic into a table."""
+    """A running peer that carries a topic into a table."""
 
     def carry(self, task: Task) -> None: ...
 
@@ -54,7 +54,7 @@ class Peer(Protocol):
 
 
 def streaming(_brokers: str, home: Folder, say: Say) -> Peer:
-    """Spark in an environment of its own."""
+    """Start Spark in its own environment."""
     python = python_of(home, SPARK_PACKAGES)
     found = jars(SPARK_LOCK, STREAMING, INSTEAD, say)
     module = "bench.peers.structured_streaming"
@@ -62,20 +62,20 @@ def streaming(_brokers: str, home: Folder, say: Say) -> Peer:
 
 
 def quix_streams(_brokers: str, home: Folder, _say: Say) -> Peer:
-    """Quix Streams likewise."""
+    """Start Quix Streams in its own environment."""
     python = python_of(home, QUIX_PACKAGES)
     return Asked([str(python), "-m", "bench.peers.quix_streams"], home / "work", home / "peer.log")
 
 
 def connect(brokers: str, home: Folder, say: Say) -> Peer:
-    """A worker of Kafka Connect."""
+    """Start a worker of Kafka Connect."""
     plugins = _unpacked(archive(DEBEZIUM_LOCK, KAFKA_CONNECT, INSTEAD, say), home / DEBEZIUM)
     classpath = os.pathsep.join(map(str, jars(CONNECT_LOCK, KAFKA_CONNECT, INSTEAD, say)))
     return Connect(classpath, plugins, brokers, home)
 
 
 def _unpacked(packed: Folder, target: Folder) -> Folder:
-    """The content of a tar.gz; renamed into place, so that what is there is whole."""
+    """Return the unpacked tar.gz; renamed into place, so that an existing folder is complete."""
     if not target.exists():
         with TemporaryDirectory(dir=target.parent) as beside, tarfile.open(packed) as archived:
             whole = Folder(beside, "whole")
@@ -93,7 +93,7 @@ STARTS: Mapping[str, Callable[[str, Folder, Say], Peer]] = {
 
 @contextmanager
 def peers_up(bench: Bench, say: Say) -> Generator[list[Path]]:
-    """Those peers that can be had, running, as paths. What is missing of another is said, and it is left out."""
+    """Start the available peers and yield them as paths. Reports what is missing for another, and skips it."""
     running: dict[str, Peer] = {}
     try:
         for name, start in STARTS.items():
@@ -121,7 +121,7 @@ def _start(
 
 
 def _carry(peer: Peer, bench: Bench) -> int:
-    """One pass into a new table; how many rows it holds then."""
+    """Make one pass into a new table; return its number of rows."""
     table, url = f"peer_{uuid4().hex[:6]}", bench.endpoints.postgres_url
     bench.create(by_hand.tables(f"bench.{table}"))
     task = Task(

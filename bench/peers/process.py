@@ -1,4 +1,4 @@
-"""A peer as a process: in an environment of its own, asked for one pass after another, and ended with us."""
+"""A peer as a process: in its own environment, given one pass after another, and ended with us."""
 
 import json
 import os
@@ -20,12 +20,12 @@ PATIENCE = 10  # seconds that a process has to end by itself
 
 
 def python_of(home: Path, packages: Sequence[str]) -> Path:
-    """The Python of an environment below `home` with these packages; made where it is not there. Raises BadInput."""
+    """Return the Python of an environment below `home` with these packages; created if missing. Raises BadInput."""
     python = home / "venv" / "bin" / "python"
     wanted, made = "\n".join(packages), home / "packages.txt"
     if not (made.exists() and made.read_text() == wanted and python.exists()):
         home.mkdir(parents=True, exist_ok=True)
-        uv = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` tells what it was started as
+        uv = os.environ.get("UV") or shutil.which("uv") or "uv"  # `uv run` sets UV to its own path
         _run([uv, "venv", "--quiet", "--clear", "--no-python-downloads", "--python", "3.11", str(home / "venv")])
         _run([uv, "pip", "install", "--quiet", "--python", str(python), *packages])
         made.write_text(wanted)
@@ -41,9 +41,9 @@ def _run(command: Sequence[str]) -> None:
 
 
 class Asked:
-    """The process of bench/peers/asked.py. Raises BadInput where it ends, or does not answer in time.
+    """The process of bench/peers/asked.py. Raises BadInput if it ends, or does not answer in time.
 
-    `work`: a folder for what it writes, empty at first, its last argument; removed at the end.
+    `work`: a folder for its files, empty at first, its last argument; removed at the end.
     """
 
     def __init__(self, command: Sequence[str], work: Path, log: Path) -> None:
@@ -68,13 +68,13 @@ class Asked:
     def carry(self, task: Task) -> None:
         """Have it carry a topic into a table."""
         requests: Any = self._process.stdin
-        with suppress(BrokenPipeError):  # it has ended: so says the answer
+        with suppress(BrokenPipeError):  # it has ended, which the answer shows
             requests.write(json.dumps(task) + "\n")
             requests.flush()
         self._answer(CARRY_SECONDS)
 
     def close(self) -> None:
-        """End it: by itself, since nobody asks any more, or by force."""
+        """End it: by itself, since its input ends, or by force."""
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(OSError):  # it has ended, and did not read the last line
                 if pipe is not None:

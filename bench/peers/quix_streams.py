@@ -1,8 +1,8 @@
-"""Quix Streams with its PostgreSQL sink, in an environment of its own; one process.
+"""Quix Streams with its PostgreSQL sink, in its own environment; one process.
 
 Its documented ways to write faster: large checkpoints (commit_every, commit_interval), since the sink writes once a
-checkpoint; a longer queue of librdkafka; no columns of metadata; and a table that is there already. Its argument: a
-folder for what it writes.
+checkpoint; a longer queue of librdkafka; no columns of metadata; and an existing table. Its argument: a folder for its
+files.
 """
 
 import sys
@@ -16,7 +16,7 @@ CHECKPOINT = 100_000  # messages
 
 
 def carry(folder: str, task: Task) -> None:
-    """The topic from its beginning, with a new consumer group."""
+    """Carry the topic from its beginning, with a new consumer group."""
     from quixstreams import Application  # pyright: ignore[reportMissingImports]  # of that environment
     from quixstreams.sinks.community.postgresql import PostgreSQLSink  # pyright: ignore[reportMissingImports]
 

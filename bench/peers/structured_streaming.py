@@ -1,8 +1,8 @@
-"""Spark Structured Streaming with foreachBatch and JDBC, in an environment of its own, which has the Spark that the
-Kafka connector is released for.
+"""Spark Structured Streaming with foreachBatch and JDBC, in its own environment, which has the Spark that the Kafka
+connector is released for.
 
 The documented ways to write faster: inserts of many rows (reWriteBatchedInserts of Postgres' driver, and a large
-batchsize), and large triggers. Arguments: the jars, comma-separated; a folder for what it writes.
+batchsize), and large triggers. Arguments: the jars, comma-separated; a folder for its files.
 """
 
 import sys
@@ -23,7 +23,7 @@ TRIGGER = 500_000  # messages: as many as both of the processes by hand commit a
 
 
 def start(jars: str, folder: str) -> SparkSession:
-    """Spark in this process, on all cores."""
+    """Start Spark in this process, on all cores."""
     builder: SparkSession.Builder = SparkSession.builder  # pyright: ignore[reportAssignmentType]  # a classproperty
     options = {
         "spark.master": "local[*]",
@@ -43,7 +43,7 @@ def start(jars: str, folder: str) -> SparkSession:
 
 
 def carry(spark: SparkSession, folder: str, task: Task) -> None:
-    """The topic from its beginning, with a checkpoint of its own, until it is read."""
+    """Carry the topic from its beginning, with a new checkpoint, until it is read."""
     messages = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", task["brokers"])
@@ -62,7 +62,7 @@ def carry(spark: SparkSession, folder: str, task: Task) -> None:
 
 
 def write(task: Task, rows: DataFrame, _number: int) -> None:
-    """One trigger's rows."""
+    """Write one trigger's rows."""
     database = urlsplit(task["postgres_url"])
     place = f"{database.hostname}:{database.port}{database.path}"
     options = {

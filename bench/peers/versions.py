@@ -1,5 +1,5 @@
-"""Which versions of the peers are measured. `python -m bench.peers.versions` resolves the jars' coordinates again and
-writes their lock files.
+"""The versions of the peers that are measured. `python -m bench.peers.versions` resolves the jars' coordinates again
+and writes their lock files.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ SPARK_PACKAGES = (f"pyspark=={SPARK}",)
 QUIX_PACKAGES = (f"quixstreams[postgresql]=={QUIX}",)
 SPARK_LOCK = Path(__file__).with_name("structured_streaming.lock.toml")
 CONNECT_LOCK = Path(__file__).with_name("connect.lock.toml")
-DEBEZIUM_LOCK = Path(__file__).with_name("debezium.lock.toml")  # of its archive; written by hand
+DEBEZIUM_LOCK = Path(__file__).with_name("debezium.lock.toml")  # for its archive; written by hand
 SPARK_JARS = (f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK}", "org.postgresql:postgresql:42.7.11")
 CONNECT_JARS = (f"org.apache.kafka:connect-runtime:{CONNECT}", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4!")
 IN_PYSPARK = (

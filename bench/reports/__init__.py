@@ -1,1 +1,1 @@
-"""What benchmarks write: aims, pages of docs/explanation, and plots."""
+"""The output of benchmarks: aims, pages of docs/explanation, and plots."""

@@ -1,4 +1,4 @@
-"""What the project aims at, and whether what was measured meets it: the last table that a benchmark prints."""
+"""The project's aims, and whether the measured figures meet them: the last table that a benchmark prints."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -32,14 +32,14 @@ class Figure:
 
     @property
     def _written(self) -> str:
-        """With as many digits as tell it from an aim that it misses."""
+        """The value with as many digits as distinguish it from an aim that it misses."""
         texts = (f"{self.value:,.{digits}f}" for digits in range(2, 9))
         return next((text for text in texts if self.met or float(text.replace(",", "")) != self.aim), f"{self.value}")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a benchmark has to say: its tables, in Markdown, and the figures that have an aim."""
+    """A benchmark's result: its tables, in Markdown, and the figures that have an aim."""
 
     text: str
     figures: Sequence[Figure]
@@ -47,7 +47,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Ratio:
-    """An aim for how one path compares with another, in the same round."""
+    """An aim for the ratio of one path to another, in the same round."""
 
     what: str
     path: str
@@ -55,15 +55,15 @@ class Ratio:
     aim: float
 
     def figure(self, seen: Seen) -> Figure:
-        """The median of the rounds."""
+        """Return the figure: the median of the rounds."""
         return Figure(self.what, statistics.median(ratios(seen[self.path], seen[self.against])), self.aim)
 
 
 def ratios(speeds: Sequence[float], others: Sequence[float]) -> list[float]:
-    """Round by round, one path's speed as a share of the other's; sorted."""
+    """Return one path's speed as a share of the other's, round by round; sorted."""
     return sorted(speed / other for speed, other in zip(speeds, others, strict=True))
 
 
 def table(figures: Sequence[Figure]) -> str:
-    """All figures, in Markdown."""
+    """Return all figures, in Markdown."""
     return "\n".join(["| figure | measured | aim | |", "|---|---|---|---|", *(figure.row for figure in figures)])

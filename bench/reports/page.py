@@ -1,4 +1,4 @@
-"""Where the results of the benchmarks stand: docs/explanation/performance.md."""
+"""The page of the benchmarks' results: docs/explanation/performance.md."""
 
 from pathlib import Path
 from textwrap import fill
@@ -12,7 +12,7 @@ _WHOLE = ("|", "#", "!", " ")  # tables, headings, images: lines that stay as th
 
 
 def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
-    """Put `text`, its long lines broken, between two lines of the page. Raises ValueError where they are missing."""
+    """Put `text`, its long lines broken, between two lines of the page. Raises ValueError if they are missing."""
     before, found, rest = page.read_text().partition(begin)
     _, closed, after = rest.partition(end)
     if not found or not closed:
@@ -23,6 +23,6 @@ def write_between(begin: str, text: str, end: str, page: Path = PAGE) -> None:
 
 
 def draw(name: str, shows: str, plot: str) -> str:
-    """Keep an SVG among the images of the docs; the line of the page that shows it, and says what it `shows`."""
+    """Keep an SVG among the images of the docs. Return the page's line that shows it, described as `shows`."""
     (IMAGES / name).write_text(plot)
     return f"![{shows}](../images/{name})"

@@ -1,4 +1,4 @@
-"""The plots of docs/explanation/performance.md, as SVG: how fast each path is, how near each figure is to its aim."""
+"""The plots of docs/explanation/performance.md, as SVG: the speed of each path, and each figure's share of its aim."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
@@ -11,7 +11,7 @@ OURS, OTHERS, SHORT, RANGE = "#2471a3", "#909497", "#d68910", "#17202a"
 
 
 def speeds(seen: Seen, ours: Mapping[str, bool]) -> str:
-    """A bar for each path, as long as its median; a line from its slowest round to its fastest."""
+    """Return the plot with a bar for each path, as long as its median; a line from its slowest round to its fastest."""
     longest = max(max(found) for found in seen.values())
     rows: list[str] = []
     for number, (name, found) in enumerate(sorted(seen.items(), key=lambda one: -median(one[1]))):
@@ -25,7 +25,9 @@ def speeds(seen: Seen, ours: Mapping[str, bool]) -> str:
 
 
 def aims(figures: Sequence[Figure]) -> str:
-    """A bar for each figure, as long as the share of its aim that it reaches; the line is the aim."""
+    """Return a plot with a bar for each figure, as long as the share of its aim that it reaches; the line is the
+    aim.
+    """
     rows: list[str] = []
     for number, figure in enumerate(figures):
         share = figure.value / figure.aim if figure.direction == "at least" else figure.aim / figure.value

@@ -1,4 +1,4 @@
-"""Where the curves are kept: docs/explanation/scale.md."""
+"""The page of the curves: docs/explanation/scale.md."""
 
 import os
 import platform
@@ -12,12 +12,12 @@ PAGE = PROJECT_ROOT / "docs" / "explanation" / "scale.md"
 
 
 def markers(name: str) -> tuple[str, str]:
-    """The lines between which the tables of a curve stand."""
+    """Return the lines that enclose the tables of a curve."""
     return f"<!-- bench.{name}: begin -->", f"<!-- bench.{name}: end -->"
 
 
 def measured_on(how: str) -> str:
-    """When and on what."""
+    """Return the date and the machine."""
     text = (
         f"{how}. {datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({platform.machine()}), Python "
         f"{platform.python_version()}, broker, database and other work on the same cores."
@@ -26,5 +26,5 @@ def measured_on(how: str) -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """In Markdown."""
+    """Return the table in Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows])

@@ -25,8 +25,8 @@ class KafkaProducerResource(dg.ConfigurableResource[None]):
         chosen: Chosen | None = None,
         on_delivery: Report | None = None,
     ) -> Producer:
-        """A producer of `topic`, as preset and options say, or as `chosen`. Use it in a `with`: at its end everything
-        is acknowledged, or NotDelivered is raised.
+        """Return a producer for `topic`, as preset and options say, or as `chosen`. Use it in a `with`: at its end all
+        messages are acknowledged, or NotDelivered is raised.
 
         Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
         """

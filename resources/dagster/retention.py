@@ -1,6 +1,6 @@
-"""Dagster's own log, kept in bounds: old runs with their events and output, and old events of sensors.
+"""Retention of Dagster's own log: old runs with their events and output, and old sensor events.
 
-Dagster removes old ticks by itself (dagster.yaml), and runs and events never. What its UI shows stays: the latest
+Dagster removes old ticks by itself (dagster.yaml), but never runs and events. Kept for its UI: the latest
 materialization, observation and evaluation of each asset and check, and every run that has not ended.
 """
 
@@ -14,21 +14,21 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from resources.dagster.storage import EventLog
 from resources.postgres.session.connection import judged, queries
 
-PAGE = 2_000  # runs that are looked up, or events and evaluations that are deleted, at once
+PAGE = 2_000  # runs looked up, or events and evaluations deleted, per statement
 
 
 @dataclass(frozen=True)
 class PrunedLog:
-    """How many of each were removed."""
+    """The number of removed runs, evaluations and events."""
 
     runs: int = 0
     evaluations: int = 0  # of checks
-    events: int = 0  # of no run
+    events: int = 0  # outside any run
 
 
 def prune_log(instance: DagsterInstance, days: float) -> PrunedLog | None:
-    """Remove what is older than that, over the connections of the instance's own storage. None where its storage is
-    another one than ours (storage.py).
+    """Remove what is older than `days`, over the connections of the instance's own storage. Return None if its storage
+    is not ours (storage.py).
 
     Raises LedgerAway or BadInput; what was removed before that stays removed.
     """

@@ -1,8 +1,8 @@
-"""The database session by which a Dagster run is known to be alive.
+"""The database session that shows that a Dagster run is alive.
 
-A run that is killed cannot report it: Dagster continues to show it as started. Its session ends with its process, so a
-run whose tag says that the session is open, and that has no session, is dead (orchestration/dagster_runs/runs.py
-reports it). A session that is lost while the process lives is opened again at once.
+A killed run cannot report its end: Dagster continues to show it as started. Its session ends with its process, so a run
+whose tag is "open", and that has no session, is dead (orchestration/dagster_runs/runs.py reports it). A session that is
+lost while the process lives is opened again at once.
 """
 
 import faulthandler
@@ -23,17 +23,17 @@ from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import Connection, connect, show_alive
 
 PREFIX = "tidegate/run/"
-# Of a run: "open" from its first line on, "closed" when it ends by itself. Dagster's UI hides what begins so.
+# A run's tag: "open" from its first line, "closed" when it ends by itself. Dagster's UI hides tags with this prefix.
 TAG = ".dagster/tidegate_session"
-FORMER_TAG = "tidegate/session"  # of a run that an older version started, and that may have died since
-AGAIN = 0.5  # seconds between two tries to open a session that was lost
+FORMER_TAG = "tidegate/session"  # the tag of a run that an older version started, and that may have died since
+AGAIN = 0.5  # seconds between two attempts to reopen a lost session
 
 
 class KeptSession:
-    """A session of this `name` at `url` until `close`: a thread opens another whenever it is lost. It sleeps until the
-    session has something to say, and Postgres says nothing unasked but that it ends it, or that a setting has changed.
+    """A session named `name` at `url` until `close`: a thread opens another whenever it is lost. The thread sleeps
+    until Postgres sends something: that it ends the session, or that a setting has changed.
 
-    Raises LedgerAway where the first one cannot be opened.
+    Raises LedgerAway if the first session cannot be opened.
     """
 
     def __init__(self, url: str, name: str) -> None:
@@ -64,7 +64,7 @@ class KeptSession:
         while not self._closing.wait(AGAIN):
             try:
                 self._connection = self._opened()
-            except TidegateError:  # Postgres is away: tried again
+            except TidegateError:  # Postgres is away: try again
                 continue
             return
 
@@ -79,13 +79,13 @@ class KeptSession:
 
 
 class RunSession(dg.ConfigurableResource[None]):
-    """Open for as long as the run's process works. Every op that takes minutes requires it."""
+    """A session that is open while the run's process works. Every op that takes minutes requires it."""
 
     _session: KeptSession | None = PrivateAttr(default=None)
     _reading: logging.Handler | None = PrivateAttr(default=None)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the session, then set the run's tag. Raises dg.Failure where the database cannot be reached.
+        """Open the session, then set the run's tag. Raises dg.Failure if the database cannot be reached.
 
         From then on, stderr has each range that is read and, if a library crashes, the Python stack: Dagster keeps it.
         """
@@ -114,6 +114,6 @@ class RunSession(dg.ConfigurableResource[None]):
 
 
 def runs_with_session(ledger: Ledger, run_ids: Iterable[str]) -> set[str]:
-    """Those of these runs whose process is alive, on any machine."""
+    """Return the runs whose process is alive, on any machine."""
     found = ledger.sessions_alive([PREFIX + run_id for run_id in run_ids])
     return {name.removeprefix(PREFIX) for name in found}

@@ -1,8 +1,8 @@
-"""Where Dagster keeps its own state: in our Postgres, or that of TIDEGATE_DAGSTER_URL (schema `dagster`), its files
-under TIDEGATE_HOME.
+"""Dagster's own storage: in our Postgres, or that of TIDEGATE_DAGSTER_URL (schema `dagster`); its files are under
+TIDEGATE_HOME.
 
-dagster.yaml names these classes, which need no variable: one that it names and that is unset would stop every command.
-They find the database as everything else here does (resources.process.settings), again in each of Dagster's processes.
+dagster.yaml names these classes, and they need no variable: an unset variable in that file would stop every command.
+Each of Dagster's processes finds the database as everything else here does (resources.process.settings).
 """
 
 from functools import lru_cache
@@ -30,12 +30,12 @@ from resources.process.home import private_home
 from resources.process.settings import Settings, settings
 
 SCHEMA = "dagster"
-# What Dagster raises where its storage does not answer, or is a standby.
+# The errors that Dagster raises if its storage does not answer, or is a standby.
 STORAGE_AWAY = (OperationalError, InterfaceError, InternalError, DagsterPostgresException)
-MOST = 20  # connections of a process at once; one of them is kept
-RECYCLED = 600  # seconds after which a kept connection is opened again
-ADDRESSES = 2  # whose connections are kept: a password that is changed while a process lasts makes another one
-# The tables by which Dagster's three storages decide whether to create theirs, and that we may use them here.
+MOST = 20  # maximum connections of a process; one of them is kept
+RECYCLED = 600  # seconds after which a kept connection is reopened
+ADDRESSES = 2  # addresses with cached connections: a password changed while a process runs makes a second address
+# The tables by which Dagster's three storages decide whether to create theirs; the query also checks our rights.
 _TABLES = {"schema": SCHEMA, "names": ["runs", "instance_info", "event_logs", "jobs"]}
 _FOUND = text(
     "SELECT count(*) = cardinality(:names) AND NOT pg_is_in_recovery() FROM pg_class AS c"
@@ -46,7 +46,7 @@ _FOUND = text(
 
 
 class EventLog(PostgresEventLogStorage):
-    """Dagster's, without a look at the catalogue for each result of a check."""
+    """Dagster's event log, without a catalogue query for each result of a check."""
 
     @property
     @override
@@ -55,9 +55,9 @@ class EventLog(PostgresEventLogStorage):
 
 
 class Storage(DagsterPostgresStorage):
-    """Runs, events and schedules, in a schema of their own beside the ledger, over connections that are kept.
+    """Runs, events and schedules, in their own schema beside the ledger, over connections that are kept.
 
-    Dagster opens one for each statement, except in its web server: logging in cost more than all of what a run writes.
+    Dagster opens one for each statement, except in its web server: logging in cost more than all that a run writes.
     Dagster makes a storage for each tick of a sensor, so it looks for its tables in one statement.
     """
 
@@ -78,7 +78,7 @@ class Storage(DagsterPostgresStorage):
     @classmethod
     @override
     def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> "Storage":
-        """The storage; creates its schema where it is missing. Without Postgres a command ends with one sentence."""
+        """Return the storage; creates a missing schema. Without Postgres a command ends with one sentence."""
         try:
             url, missing = _prepared()
             return cls(url, missing, inst_data)
@@ -87,7 +87,7 @@ class Storage(DagsterPostgresStorage):
 
 
 class Logs(LocalComputeLogManager):
-    """What runs print, under TIDEGATE_HOME."""
+    """The output of runs, under TIDEGATE_HOME."""
 
     @classmethod
     @override
@@ -115,7 +115,7 @@ class Artifacts(LocalArtifactStorage):
 
 
 def create_missing_tables() -> bool:
-    """Create Dagster's tables where they are missing; whether they were. Raises LedgerAway, BadInput."""
+    """Create Dagster's tables if they are missing. Return True if they were. Raises LedgerAway, BadInput."""
     url, missing = _prepared()
     if missing:
         Storage(url, should_autocreate_tables=True)
@@ -123,7 +123,7 @@ def create_missing_tables() -> bool:
 
 
 def _prepared() -> tuple[str, bool]:
-    """The storage's URL, its schema there; and whether the tables are missing."""
+    """Create the schema if tables are missing. Return the storage's URL, and True if the tables are missing."""
     address = _postgres_url()
     url = storage_url(address)
     missing = not _has_tables(url)
@@ -134,9 +134,10 @@ def _prepared() -> tuple[str, bool]:
 
 @lru_cache(ADDRESSES)
 def kept_connections(url: str) -> Engine:
-    """A process's connections, for all parts. One whose server has restarted meanwhile is found before it is used.
+    """Return the process's connection pool, for all storages. It tests a connection before use, so it notices a
+    restart.
 
-    Those of an address that is no longer used are closed with the last storage that has them.
+    The pool of an address that is no longer used is closed with the last storage that has it.
     """
     return create_engine(
         url, isolation_level="AUTOCOMMIT", pool_size=1, max_overflow=MOST - 1, pool_pre_ping=True, pool_recycle=RECYCLED
@@ -144,9 +145,7 @@ def kept_connections(url: str) -> Engine:
 
 
 def _has_tables(url: str) -> bool:
-    """Return True if Dagster's tables are there. False also where the database does not answer: the next question says
-    why.
-    """
+    """Return True if Dagster's tables exist; False also if the database does not answer: the next query reports why."""
     try:
         with kept_connections(url).connect() as connection:
             return bool(connection.execute(_FOUND, _TABLES).scalar())
@@ -155,7 +154,7 @@ def _has_tables(url: str) -> bool:
 
 
 def storage_url(postgres_url: str) -> str:
-    """SQLAlchemy's form of a libpq URI, its tables in the schema `dagster`.
+    """Return a libpq URI in SQLAlchemy's form, with the tables in the schema `dagster`.
 
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
@@ -164,13 +163,13 @@ def storage_url(postgres_url: str) -> str:
 
 
 def _sqlalchemy_url(libpq_uri: str) -> URL:
-    """What libpq reads, each as a parameter: SQLAlchemy takes several hosts with a port each in no other form."""
+    """Return the URI with each setting as a parameter: SQLAlchemy takes several hosts with ports in no other form."""
     given = {"target_session_attrs": "read-write", **conninfo_to_dict(libpq_uri)}
     return URL.create("postgresql+psycopg2", query={name: str(value) for name, value in given.items()})
 
 
 def _postgres_url() -> str:
-    """The database, even while Kafka is down: the UI is wanted most then."""
+    """Return the database's address, even while Kafka is down: the UI is needed most then."""
     from resources.local import stack
 
     if (given := settings().dagster_url) is not None:
@@ -185,7 +184,7 @@ def _postgres_url() -> str:
 
 
 def _create_schema(postgres_url: str) -> None:
-    """Create the schema where it is missing. Raises BadInput where this role may not create it, or tables in it."""
+    """Create the schema if it is missing. Raises BadInput if this role may not create it, or tables in it."""
     with connect(postgres_url) as connection, database_errors():
         role, there, may = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone() or (
             None,

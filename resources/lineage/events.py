@@ -1,10 +1,10 @@
 """OpenLineage: an event for each batch, stored with it in the ledger's outbox and sent from there, in order.
 
-Where to: OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of JSON
-lines in TIDEGATE_HOME (resources/lineage/file.py). At least once: a receiver recognizes repeats by the run id, which is
-derived from the batch id.
+The destination is OPENLINEAGE_URL or openlineage.yml, as the OpenLineage client reads them; without either, a file of
+JSON lines in TIDEGATE_HOME (resources/lineage/file.py). At least once: a receiver recognizes repeats by the run id,
+which is derived from the batch id.
 
-A receiver that is away is waited for. An event that it refuses holds back those of its own pipeline for a few tries.
+Events wait for a receiver that is away. A refused event delays its own pipeline's next events for a few tries.
 """
 
 import json
@@ -30,15 +30,15 @@ from resources.lineage.file import lineage_file
 from resources.postgres.ledger.answers import LineageEvent
 from resources.postgres.ledger.lineage_outbox import LineageOutbox, outbox
 
-PAGE = 100  # events that are sent before it is asked for more
+PAGE = 100  # events sent per query of the outbox
 LONGEST = 10.0  # seconds for which a turn sends events: a slow receiver keeps no pipeline waiting
-FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds for which a receiver that is away is left alone
-# What a receiver says of an event, whoever sends it. Of the others, 401, 403 and 404 say that it is not set up right,
-# and 408, 425 and 429 that it has no time: no event is given up for those.
+FIRST_PAUSE, MAX_PAUSE = 5.0, 300.0  # seconds between attempts while a receiver is away
+# Statuses by which a receiver refuses the event itself. Of the others, 401, 403 and 404 mean a wrong setup, and 408,
+# 425 and 429 a busy receiver: they discard no event.
 REFUSALS = frozenset({400, 406, 409, 410, 411, 413, 414, 415, 416, 417, 422, 431})
 PRODUCER = "https://pypi.org/project/tidegate"
 logging.getLogger("openlineage.client").setLevel(logging.INFO)  # below, it logs the address with the password in it
-_LOGIN = re.compile(r"(?<=://)[^/\s]*@")  # of an address: a client's error quotes all of it
+_LOGIN = re.compile(r"(?<=://)[^/\s]*@")  # the login in an address: a client's error quotes all of it
 _PARAMETERS = re.compile(r"\?\S+?=\S*")
 
 
@@ -49,7 +49,7 @@ class OpenLineageEvents:
         self.kafka, self.postgres = f"kafka://{kafka.split(',')[0]}", f"postgres://{postgres}"
 
     def of_batch(self, contract: Contract, staged: Staged, checks: Sequence[CheckResult]) -> Mapping[str, Any]:
-        """The COMPLETE event of a batch: the topic with its assertions, and the tables with the rows written."""
+        """Return a batch's COMPLETE event: the topic with its assertions, and the tables with the rows written."""
         batch_id = staged.pending.batch_id
         event = RunEvent(
             eventType=RunState.COMPLETE,
@@ -69,26 +69,24 @@ class OpenLineageEvents:
 
 
 def run_id(pipeline: str, batch_id: int) -> UUID:
-    """The OpenLineage run id of a batch: always the same one."""
+    """Return the OpenLineage run id of a batch: always the same one."""
     return uuid5(NAMESPACE_URL, f"tidegate/{pipeline}/{batch_id}")
 
 
 @dataclass
 class Receiver:
-    """Whether the receiver was there lately, as this process knows it: two hundred pipelines do not each wait for it
-    to answer.
-    """
+    """The receiver's recent failures, shared in this process: two hundred pipelines do not each wait for its answer."""
 
     clock: Callable[[], float] = time.monotonic
     failures: int = 0  # in a row
-    asked_again: float = field(default=0.0)  # when
+    asked_again: float = field(default=0.0)  # the time of the next attempt
 
     @property
     def away(self) -> bool:
         return self.failures > 0 and self.clock() < self.asked_again
 
     def failed(self) -> float:
-        """It did not answer; the seconds until it is asked again."""
+        """Record that it did not answer. Return the seconds until the next attempt."""
         pause = min(MAX_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
         self.failures, self.asked_again = self.failures + 1, self.clock() + pause
         return pause
@@ -99,15 +97,15 @@ RECEIVER = Receiver()
 
 @dataclass(frozen=True)
 class Emitted:
-    """What became of the events that waited."""
+    """The number of events sent, and the problem with the rest."""
 
     sent: int = 0
-    problem: str | None = None  # why those that still wait do, or what was given up
+    problem: str | None = None  # why events still wait, or what was discarded
 
 
 def emit_waiting(url: str, pipeline: str, home: Path, receiver: Receiver = RECEIVER) -> Emitted:
-    """Send the pipeline's events that wait in the outbox of the ledger at `url`, in order; up to the first that cannot
-    be sent, or for LONGEST seconds. Nothing where another run is sending them. Raises LedgerAway.
+    """Send the pipeline's events from the outbox in the ledger at `url`, in order, up to the first that cannot be sent,
+    or for LONGEST seconds. Sends nothing while another run is sending them. Raises LedgerAway.
     """
     if receiver.away:
         return Emitted()
@@ -132,7 +130,7 @@ def _send(
     receiver: Receiver,
     until: float,
 ) -> tuple[int, str | None]:
-    """How many left, and why the next one did not."""
+    """Return the number of events sent, and the reason why the next one was not."""
     for count, item in enumerate(events):
         if receiver.clock() >= until:
             return count, None
@@ -157,12 +155,12 @@ def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, rece
 
 
 def _without_secrets(said: str) -> str:
-    """What a client says, without the user, password and parameters of an address: it is kept in the ledger."""
+    """Return a client's message without the user, password and parameters of an address: the ledger keeps it."""
     return _PARAMETERS.sub("?***", _LOGIN.sub("***@", said))
 
 
 class _Stored(dict[str, Any]):
-    """An event as it was stored: the transports serialize mappings as they are."""
+    """An event as stored: the transports serialize mappings as they are."""
 
 
 def _client(home: Path) -> OpenLineageClient:

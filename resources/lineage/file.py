@@ -1,4 +1,4 @@
-"""Where lineage events go if no receiver is set up: a file of JSON lines, and the one before it."""
+"""The destination of lineage events if no receiver is set up: a file of JSON lines, and the one before it."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ LONGEST = 64_000_000  # bytes, after which a new file begins
 
 
 def lineage_file(home: Path, longest: int = LONGEST) -> FileTransport:
-    """Appends to lineage.jsonl in `home`. One that has become longer is lineage.jsonl.1 from then on, in the place of
-    the one before: of a pipeline that commits several batches a second, a file would grow by gigabytes a week.
+    """Return a transport that appends to lineage.jsonl in `home`. A file that exceeds `longest` bytes replaces
+    lineage.jsonl.1: with several batches a second, one file would grow by gigabytes a week.
     """
     private_home(home)
     file = home / "lineage.jsonl"
     if _size(file) > longest:
-        with FileLock(home / "lineage.lock"):  # or of two runs that look at once, the second would remove what is kept
+        with FileLock(home / "lineage.lock"):  # without it, the second of two runs would replace the file just kept
             if _size(file) > longest:
                 file.replace(home / "lineage.jsonl.1")
     return FileTransport(FileConfig(log_file_path=str(file), append=True))

@@ -1,7 +1,7 @@
 """`dagster dev` in the background: web server, daemon (sensors, schedules, queue) and code server, over this home.
 
-Every process of it, run workers and their Spark as well, inherits a variable that names the home; that is how they are
-found, whatever was killed before. What a run has not committed when it is stopped here is read again by the next one.
+Each of its processes, also run workers and their Spark, inherits a variable that names the home, by which they are
+found, whatever was killed before. What a run has not committed when it is stopped here, the next run reads again.
 """
 
 import json
@@ -23,7 +23,7 @@ from resources.process.home import private_home
 from resources.process.settings import PROJECT_ROOT, settings
 
 MARK = "TIDEGATE_UI"
-PORT = 3000  # Dagster's own; another one where it is taken
+PORT = 3000  # Dagster's own; another one if it is taken
 START_SECONDS = 120.0
 STOP_SECONDS = 20.0
 
@@ -37,7 +37,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class UiStatus:
-    """Where the UI is; both None where it is not running."""
+    """The UI's URL and process; both None if it is not running."""
 
     url: str | None = None
     pid: int | None = None
@@ -47,16 +47,16 @@ class UiStatus:
 
 
 def up(progress: Progress) -> UiStatus:
-    """Start it where it is not running yet; return once it answers.
+    """Start it if it is not running yet; return when it answers.
 
-    Raises BadInput outside the project's folder, and ServerFailed where Dagster does not start.
+    Raises BadInput outside the project's folder, and ServerFailed if Dagster does not start.
     """
     home = settings().home
     if (running := status()).url is not None:
         return running
     if not (PROJECT_ROOT / "workspace.yaml").exists():
         raise BadInput(f"{PROJECT_ROOT} has no workspace.yaml; start the UI in the project's folder")
-    down()  # what is left of one that was killed
+    down()  # end the rest of a killed one
     log = _log(home)
     processes.keep_log_bounded(log)
     port = processes.kept_or_free_port(_port(home), progress)
@@ -68,9 +68,9 @@ def up(progress: Progress) -> UiStatus:
 
 
 def reload() -> None:
-    """Let Dagster load contracts and transforms again, as "Reload definitions" does in the UI.
+    """Let Dagster reload contracts and transforms, as "Reload definitions" does in the UI.
 
-    Raises BadInput where the UI is not running, or Dagster cannot load the definitions.
+    Raises BadInput if the UI is not running, or Dagster cannot load the definitions.
     """
     running = status()
     if running.url is None:
@@ -99,7 +99,7 @@ def trickle(pipeline: str, rate: float) -> None:
 
 
 def down() -> UiStatus:
-    """Stop it, runs in progress included. No process of it is left running."""
+    """Stop it, runs in progress included. None of its processes is left running."""
     home = settings().home
     processes.end([item for item in running(home) if _is_main(item)], signal.SIGINT, within=STOP_SECONDS)
     processes.end(running(home), signal.SIGTERM, within=5.0)
@@ -107,14 +107,14 @@ def down() -> UiStatus:
 
 
 def status() -> UiStatus:
-    """Where it is running and answers now."""
+    """Return its URL and process if it is running and answers now."""
     home = settings().home
     port, main = _port(home), next((item for item in running(home) if _is_main(item)), None)
     return UiStatus(_url(port), main.pid) if main is not None and _answers(port) else UiStatus()
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """Every process of it: web server, daemon, code servers, run workers and what those started."""
+    """Return all its processes: web server, daemon, code servers, run workers and their children."""
     return processes.matching(lambda found: found.environ().get(MARK) == str(home))
 
 
@@ -168,7 +168,7 @@ def _log(home: Path) -> Path:
 
 
 def _port(home: Path) -> int:
-    """The port that the UI of this home had last."""
+    """Return the port that this home's UI had last."""
     try:
         return json.loads(_kept(home).read_text()).get("port", PORT)
     except (FileNotFoundError, json.JSONDecodeError):

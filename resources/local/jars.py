@@ -1,4 +1,4 @@
-"""The servers' jars: exactly those of the lock files, by SHA-256, from Maven's usual cache or a Maven repository.
+"""The servers' jars: exactly those in the lock files, by SHA-256, from Maven's usual cache or a Maven repository.
 
 `python -m resources.local.jars` resolves the broker's coordinates again and writes its lock file.
 """
@@ -25,23 +25,23 @@ REGISTRY_LOCK_PATH = Path(__file__).with_name("registry.lock.toml")
 KAFKA_VERSION = "4.3.1"
 COORDINATES = (
     f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
-    # Kafka's pom leaves the slf4j backend to the distribution. The "!" keeps jgo from taking log4j's own dependency
-    # management for Kafka's: it would pin kafka-clients to 3.9.
+    # Kafka's pom leaves the slf4j backend to the distribution. The "!" keeps jgo from applying log4j's own dependency
+    # management to Kafka: it would force kafka-clients 3.9.
     "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4!",
 )
 
 
 def broker_classpath(progress: Callable[[str], None]) -> str:
-    """The class path of Kafka's locked jars. Raises BadInput as `jars` does."""
+    """Return the class path of Kafka's locked jars. Raises BadInput as `jars` does."""
     instead = "use your own Kafka: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
     return os.pathsep.join(map(str, jars(LOCK_PATH, f"Kafka {KAFKA_VERSION}", instead, progress)))
 
 
 def jars(lock: Path, of: str, instead: str, progress: Callable[[str], None]) -> list[Path]:
-    """The jars of a lock file; those that are not in Maven's cache yet are downloaded.
+    """Return the jars of a lock file; downloads the jars that are not in Maven's cache.
 
-    Raises BadInput where a jar cannot be downloaded, or its checksum is not the locked one; it says what to do
-    `instead`.
+    Raises BadInput if a jar cannot be downloaded, or its checksum is not the locked one; `instead` is the alternative
+    that the message offers.
     """
     locked = LockFile.load(lock).dependencies
     cache = GlobalSettings.load().repo_cache
@@ -52,7 +52,7 @@ def jars(lock: Path, of: str, instead: str, progress: Callable[[str], None]) -> 
 
 
 def registry_archive(progress: Callable[[str], None]) -> Path:
-    """The locked archive of the registry (a tar.gz of its jars); downloaded where it is not in Maven's cache yet.
+    """Return the locked archive of the registry (a tar.gz of its jars); downloads it if it is not in Maven's cache.
 
     Raises BadInput as `broker_classpath` does.
     """
@@ -61,8 +61,8 @@ def registry_archive(progress: Callable[[str], None]) -> Path:
 
 
 def archive(lock: Path, what: str, instead: str, progress: Callable[[str], None]) -> Path:
-    """The one file of a lock file; downloaded where it is not in Maven's cache yet. Raises BadInput likewise, which
-    says what to do `instead`.
+    """Return the one file of a lock file; downloads it if it is not in Maven's cache. Raises BadInput as `jars`
+    does.
     """
     (locked,) = LockFile.load(lock).dependencies
     cache = GlobalSettings.load().repo_cache
@@ -79,8 +79,8 @@ def _missing(locked: Sequence[LockedDependency], cache: Path) -> list[LockedDepe
 def write_lock(
     path: Path = LOCK_PATH, coordinates: Sequence[str] = COORDINATES, without: Callable[[str], bool] = lambda _: False
 ) -> None:
-    """Resolve the coordinates and write the lock file (no host and no path of this machine is in it), `without` the
-    dependencies of which it says so by "group:artifact".
+    """Resolve the coordinates and write the lock file (with no host and no path of this machine), except dependencies
+    for which `without` is true, given "group:artifact".
     """
     context = _context(GlobalSettings.load().repo_cache)
     wanted, transitive = context.resolver.resolve([context.create_dependency(name) for name in coordinates])
@@ -93,15 +93,15 @@ def write_lock(
 
 
 def _context(cache: Path) -> MavenContext:
-    # A mirror that the user gave jgo (its config file, [repositories]) is asked as well as Maven Central.
+    # A mirror in jgo's own configuration (config file, [repositories]) is used as well as Maven Central.
     repositories = {"central": MAVEN_CENTRAL_URL, **GlobalSettings.load().repositories}
     logging.getLogger("jgo").setLevel(logging.ERROR)
     return MavenContext(repo_cache=cache, remote_repos=repositories)
 
 
 def _download(jars: Sequence[LockedDependency], cache: Path, lock: Path, instead: str) -> None:
-    # jgo writes in place: a download that was cut off, or one by two processes at once, would stay in the cache for
-    # good. So it writes beside it, and only a jar with the locked checksum is renamed into place.
+    # jgo writes in place: an interrupted download, or one by two processes at once, would stay in the cache for good.
+    # So it writes beside it, and only a jar with the locked checksum is renamed into place.
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".tidegate-", dir=cache) as beside:
         context = _context(Path(beside))

@@ -16,7 +16,7 @@ REMEDY = (
 
 
 def find_java() -> str:
-    """The path of a `java` of version 17 or newer. Raises BadInput, saying what to install, where there is none."""
+    """Return the path of a `java` of version 17 or newer. Raises BadInput, with what to install, if there is none."""
     java = _from_java_home() or shutil.which("java")
     if java is None:
         raise BadInput(f"No Java was found; the embedded Kafka needs Java. {REMEDY}")
@@ -27,7 +27,7 @@ def find_java() -> str:
 
 
 def java_version(java: str) -> int:
-    """The major version of this `java` (8 for "1.8.0_402"). Raises BadInput where it cannot be run or prints none."""
+    """Return the major version of this `java` (8 for "1.8.0_402"). Raises BadInput if it cannot run or prints none."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -21,13 +21,13 @@ Progress = Callable[[str], None]
 
 
 def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) -> tuple[Server, ...]:
-    """Start the brokers that do not run over their data in this home, and return all once they answer.
+    """Start the brokers of this home that are not running, and return all when they answer.
 
-    Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed where a broker does not start.
+    Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed if a broker does not start.
     """
     program = Program(java.find_java(), jars.broker_classpath(progress))
     missing = [number for number in range(1, brokers + 1) if not _runs(home, kept, number)]
-    processes.end(_running(home, missing), signal.SIGTERM, within=STOP_SECONDS)  # what stack.json does not know
+    processes.end(_running(home, missing), signal.SIGTERM, within=STOP_SECONDS)  # processes missing in stack.json
     servers = _with_ports(home, [*kept, *[Server()] * (brokers - len(kept))], missing, progress)
     nodes = [Node(home, number, servers) for number in missing]
     for node in nodes:
@@ -39,17 +39,17 @@ def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) 
 
 
 def stop(home: Path) -> None:
-    """Stop every broker that runs over this home: asked to, and killed after 15 s."""
+    """Stop every broker that runs over this home: SIGTERM, then SIGKILL after 15 s."""
     processes.end(running(home), signal.SIGTERM, within=STOP_SECONDS)
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """The brokers (and storage tools) that run over this home, whether or not stack.json knows them."""
+    """Return the brokers (and storage tools) that run over this home, also those not in stack.json."""
     return _running(home, range(1, max(3, brokers_of(home)) + 1))
 
 
 def answers(port: int, brokers: int = 1) -> bool:
-    """Return True if a broker gives its metadata at this port of 127.0.0.1, and has heard of so many."""
+    """Return True if a broker returns metadata at this port of 127.0.0.1, and knows at least `brokers` brokers."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
@@ -75,7 +75,7 @@ def _running(home: Path, numbers: Sequence[int]) -> list[psutil.Process]:
 
 
 def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], progress: Progress) -> tuple[Server, ...]:
-    """The brokers' ports: those that they have; of the missing ones those that they had, where they are still free."""
+    """Return the brokers' ports: their current ones; for missing brokers their former ones, if they are still free."""
     reserved = {port for one in kept for port in (one.port, one.controller_port, one.internal_port) if port}
     controllers = _controllers(home)
     reserved.update(controllers.values())
@@ -94,8 +94,8 @@ def _with_ports(home: Path, kept: Sequence[Server], missing: Sequence[int], prog
 
 
 def _controllers(home: Path) -> dict[int, int]:
-    """The ports of the controllers by number, where several have to find each other at the ports they began with. One
-    that is alone may move: it elects itself.
+    """Return the controllers' ports by number, if several have to find each other at their first ports. A single one
+    may move: it elects itself.
     """
     cluster = load_cluster(home)
     return dict(enumerate(cluster.controller_ports, start=1)) if cluster and len(cluster.voters) > 1 else {}
@@ -111,7 +111,7 @@ def _fixed(number: int, port: int) -> int:
 
 
 def _format_once(home: Path, nodes: Sequence[Node], program: Program, progress: Progress) -> None:
-    """Format what is not: all brokers of a cluster with one id and the same voters, also where a start was killed."""
+    """Format unformatted brokers: a cluster's with one id and the same voters, also after a killed start."""
     fresh = [node for node in nodes if not node.formatted]
     if not fresh:
         return
@@ -131,7 +131,7 @@ def _format(node: Node, program: Program, cluster: Cluster) -> None:
 
 
 def _run(nodes: Sequence[Node], program: Program) -> dict[int, int]:
-    """The pids of the brokers, by number, once each answers. Of those that do not, all are ended."""
+    """Start the brokers and return their pids, by number, when each answers. If one does not, all are ended."""
     started = dict[int, psutil.Process]()
     for node in nodes:
         processes.keep_log_bounded(node.console)
@@ -149,5 +149,5 @@ def _answers_in_time(node: Node, process: psutil.Process, brokers: int, until: f
     while processes.is_running(process) and time.monotonic() < until:
         if not processes.is_free(port) and answers(port, brokers):
             return True
-        time.sleep(0.1)  # a broker says that it is up only to who asks
+        time.sleep(0.1)  # a broker reports that it is up only when asked
     return False

@@ -1,5 +1,5 @@
 """One broker of the embedded Kafka: its folder, its configuration, its command line. Each is a controller as well, so
-that of three one may die.
+that one of three may die.
 
 https://kafka.apache.org/43/configuration/broker-configs/
 """
@@ -15,9 +15,9 @@ from resources.local.state import Cluster, Server, kafka_folder, kafka_propertie
 # A broker that was killed registers again only when its old session has ended: 9 s by default.
 SESSION_MS = 4000
 
-# INTERNAL is for the brokers among themselves, EXTERNAL for everybody else; each client gets the address of the one
-# that it came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker
-# lost stay where they are until somebody elects, so that skew can be seen.
+# INTERNAL is for the brokers among themselves, EXTERNAL for all others; each client gets the address of the one that it
+# came in by. Few partitions of internal topics, so that a first start is quick. Leaders that a killed broker lost stay
+# away until an election is requested, so that skew is visible.
 PROPERTIES = """\
 process.roles=broker,controller
 node.id={number}
@@ -54,7 +54,7 @@ _OF_SEVERAL = ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC")  # three of them shar
 
 @dataclass(frozen=True)
 class Program:
-    """What runs a broker: Java, and the classes of Kafka's server."""
+    """The program of a broker: Java, and the classes of Kafka's server."""
 
     executable: str
     classpath: str
@@ -62,7 +62,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Node:
-    """The broker of that number, from 1, among `servers`: the ports of all brokers of the cluster, in their order."""
+    """The broker `number`, from 1, among `servers`: the ports of all brokers of the cluster, in their order."""
 
     home: Path
     number: int
@@ -74,7 +74,7 @@ class Node:
 
     @property
     def listeners(self) -> str:
-        """Where it listens, as Kafka's configuration has it."""
+        """Its listeners, in the form of Kafka's configuration."""
         own = self.server
         ports = {"EXTERNAL": own.port, "INTERNAL": own.internal_port, "CONTROLLER": own.controller_port}
         return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
@@ -101,7 +101,7 @@ class Node:
         return (self.folder / "data" / "meta.properties").exists()
 
     def write_properties(self, more: str = "") -> None:
-        """Write server.properties, which names the ports of now. Lines of `more` count in place of ours."""
+        """Write server.properties, with the current ports. Lines in `more` override ours."""
         count = len(self.servers)
         text = PROPERTIES.format(
             number=self.number,
@@ -119,7 +119,7 @@ class Node:
         self.properties.write_text(text + more)
 
     def java(self, program: Program) -> list[str]:
-        """The command line of the broker and of its tools, up to the class and its arguments."""
+        """Return the command line of the broker and of its tools, up to the class and its arguments."""
         scratch = self.folder / "tmp"  # compression libraries unpack themselves there
         scratch.mkdir(parents=True, exist_ok=True)
         self.logs.mkdir(parents=True, exist_ok=True)
@@ -136,29 +136,29 @@ class Node:
         ]
 
     def run(self, program: Program) -> list[str]:
-        """The command line of the broker."""
+        """Return the command line of the broker."""
         return [*self.java(program), "kafka.Kafka", str(self.properties)]
 
     def format(self, program: Program, cluster: Cluster) -> list[str]:
-        """The command line that formats its storage."""
+        """Return the command line that formats its storage."""
         arguments = ["format", "--ignore-formatted", "--cluster-id", cluster.cluster_id]
         arguments += ["--initial-controllers", ",".join(cluster.voters), "--config", str(self.properties)]
         return [*self.java(program), "kafka.tools.StorageTool", *arguments]
 
 
 def rack_of(number: int) -> str:
-    """The rack of the broker of that number: each its own."""
+    """Return the rack of the broker `number`: each has its own."""
     return "abc"[number - 1]
 
 
 def new_cluster(servers: Sequence[Server]) -> Cluster:
-    """A cluster whose quorum begins with these controllers, each with the id that its storage will have."""
+    """Return a cluster whose quorum begins with these controllers, each with its future storage id."""
     voters = (f"{n}@127.0.0.1:{server.controller_port}:{new_id()}" for n, server in enumerate(servers, start=1))
     return Cluster(new_id(), tuple(voters))
 
 
 def new_id() -> str:
-    """A random id in Kafka's own form: 16 bytes, URL-safe base64 without padding, no leading dash."""
+    """Return a random id in Kafka's own form: 16 bytes, URL-safe base64 without padding, no leading dash."""
     while (made := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         continue
     return made

@@ -1,11 +1,12 @@
-"""A way for one other user through folders that are closed to others, by an entry in their access lists (POSIX ACLs).
+"""Passage for one other user through folders closed to others, by an entry in their access lists (POSIX ACLs).
 
-Postgres refuses to run as root, and so runs as a user of its own, which has to pass the folders above its programs and
-its data. Their modes stay: nobody else gets in, and that user may pass, but not list. The standard library has no ACLs,
+Postgres refuses to run as root, so it runs as its own user, which has to pass the folders above its programs and its
+data. Their modes stay: no other user gets in, and that user may pass, but not list. The standard library has no ACLs,
 and `setfacl` is not installed everywhere; Linux keeps them in an attribute of the file.
-https://man7.org/linux/man-pages/man5/acl.5.html, include/uapi/linux/posix_acl_xattr.h of Linux
-A file system may be without them (ZFS by default, network drives, what a container gets of another system): there the
-user's own group passes.
+https://man7.org/linux/man-pages/man5/acl.5.html, include/uapi/linux/posix_acl_xattr.h in Linux
+
+A file system may lack them (ZFS by default, network drives, mounts from another system in a container): then the user's
+own group gets the passage.
 """
 
 import errno
@@ -27,8 +28,8 @@ Entry = tuple[int, int, int]
 
 
 def let_pass(folder: Path, user: int) -> None:
-    """Let the user of this id through every folder above `folder`. Raises OSError where one has no access list, and the
-    group that it belongs to must not change.
+    """Let the user of this id through every folder above `folder`. Raises OSError if one has no access list, and its
+    group must not change.
     """
     for parent in folder.resolve().parents:
         if not parent.stat().st_mode & stat.S_IXOTH:
@@ -40,7 +41,7 @@ def let_pass(folder: Path, user: int) -> None:
 
 
 def _pass_by_group(folder: Path, user: int) -> bool:
-    """Let the user's own group through, in place of one that may do nothing else. Whether that could be done."""
+    """Let the user's own group through, in place of one that may do nothing else. Return True if that worked."""
     found, account = folder.stat(), pwd.getpwuid(user)
     if grp.getgrgid(account.pw_gid).gr_name != account.pw_name or found.st_mode & (stat.S_IRGRP | stat.S_IWGRP):
         return False
@@ -62,7 +63,7 @@ def _grant(folder: Path, user: int) -> None:
 
 
 def _entries(folder: Path) -> list[Entry]:
-    """The folder's access list; where it has none, what its mode says."""
+    """Return the folder's access list; if it has none, the entries of its mode."""
     try:
         raw = os.getxattr(folder, _ATTRIBUTE)
     except OSError as error:

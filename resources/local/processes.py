@@ -28,7 +28,7 @@ _started: list[subprocess.Popen[bytes]] = []
 
 
 class ServerFailed(BadInput):
-    """A server of the embedded stack did not start; the message shows the end of its log and where the log is."""
+    """A server of the embedded stack did not start; the message shows the end of its log and the log's path."""
 
 
 class PortTaken(ServerFailed):
@@ -38,8 +38,8 @@ class PortTaken(ServerFailed):
 def start(
     command: Sequence[str], log: Path, *, cwd: Path, user: str | None = None, env: Mapping[str, str] | None = None
 ) -> psutil.Process:
-    """Start a server in a session of its own (a Ctrl-C in this terminal must not reach it), its output to `log`. What
-    it writes is its user's alone.
+    """Start a server in its own session (a Ctrl-C in this terminal must not reach it), with its output to `log`. Its
+    files are private to its user.
     """
     with open(log, "ab", opener=_privately) as output:  # Path.open has no opener
         process = subprocess.Popen(
@@ -65,7 +65,7 @@ def _privately(path: str, flags: int) -> int:
 
 @contextmanager
 def writing_privately() -> Generator[None]:
-    """What this process writes in the block is its user's alone, in whichever thread."""
+    """Make all files that this process creates in the block, in any thread, private to its user."""
     before = os.umask(PRIVATE)
     try:
         yield
@@ -82,7 +82,7 @@ def is_running(process: psutil.Process) -> bool:
 
 
 def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
-    """The running processes that pass the test, without those that end meanwhile or belong to another user."""
+    """Return the running processes that pass the test, except those that end meanwhile or belong to another user."""
     found = list[psutil.Process]()
     for process in psutil.process_iter():
         try:
@@ -94,7 +94,7 @@ def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
 
 
 def end(processes: Iterable[psutil.Process], signal: int, *, within: float) -> None:
-    """Send the signal and wait `within` seconds; what is still running then is killed."""
+    """Send the signal, wait `within` seconds, and kill what is still running."""
     asked = [process for process in processes if _send(process, signal)]
     for process in _alive_after(within, asked):
         _send(process, KILL)
@@ -129,8 +129,8 @@ def is_free(port: int) -> bool:
 
 
 def kept_or_free_port(kept: int | None, progress: Callable[[str], None], reserved: Collection[int] = ()) -> int:
-    """The port used before, or a free one where there is none or another program has taken it meanwhile. A new one is
-    none of those that are `reserved` for servers that do not listen yet.
+    """Return the port used before, or a free one if there is none or another program has taken it. A new one is not
+    among the ports `reserved` for servers that do not listen yet.
     """
     if kept is not None and is_free(kept):
         return kept
@@ -142,7 +142,7 @@ def kept_or_free_port(kept: int | None, progress: Callable[[str], None], reserve
 
 
 def require_space(folder: Path, needed: int = NEEDED_BYTES) -> None:
-    """Raise BadInput where the disk has fewer than `needed` bytes left: a server that fills it ends in mid-write."""
+    """Raise BadInput if the disk has fewer than `needed` bytes left: a server that fills it ends in mid-write."""
     free = psutil.disk_usage(str(folder)).free
     if free < needed:
         raise BadInput(
@@ -152,13 +152,13 @@ def require_space(folder: Path, needed: int = NEEDED_BYTES) -> None:
 
 
 def keep_log_bounded(log: Path) -> None:
-    """Move a log that has grown past 10 MB aside; one such is kept."""
+    """Move a log that has grown past 10 MB aside; only the newest such log is kept."""
     if log.exists() and log.stat().st_size > LOG_BYTES:
         log.replace(log.with_suffix(".log.1"))
 
 
 def on_another_port(start_server: Callable[[], Started]) -> Started:
-    """`start_server()`, and once more where another program took the port that was found free."""
+    """Call `start_server`, and again if another program took the port that was found free."""
     try:
         return start_server()
     except PortTaken:
@@ -166,7 +166,7 @@ def on_another_port(start_server: Callable[[], Started]) -> Started:
 
 
 def failed(name: str, logs: Sequence[Path]) -> ServerFailed:
-    """The error for a server that ended during startup, or did not answer in time."""
+    """Return the error for a server that ended during startup, or did not answer in time."""
     shown = max(logs, key=lambda log: log.stat().st_mtime if log.exists() else 0)
     lines = shown.read_text(errors="replace").splitlines()[-8:] if shown.exists() else []
     kind = PortTaken if any(IN_USE in line for line in lines) else ServerFailed

@@ -1,4 +1,4 @@
-"""Stands between us and a server: makes the way slow, silent, or cut, or loses every packet, at the moment that
+"""A proxy before a server: makes the connection slow, silent, or cut, or loses every packet, at the moment that
 matters.
 """
 
@@ -37,7 +37,7 @@ class Link:
                 side.shutdown(socket.SHUT_RD)  # wakes the thread that carries
 
     def lose(self) -> None:
-        """From now on every packet from either side is lost: nothing is delivered, nothing acknowledged. Linux only.
+        """Lose every packet from either side from now on: nothing is delivered, nothing acknowledged. Linux only.
 
         The kernel drops what a socket's filter refuses before TCP sees it (socket(7), SO_ATTACH_FILTER).
         """
@@ -48,17 +48,17 @@ class Link:
         self.lost = True
 
 
-Rule = Callable[[Link, bytes, bool], Fault | None]  # of a link, what is about to pass, and whether the client says it
+Rule = Callable[[Link, bytes, bool], Fault | None]  # link, next data, and whether the client sends it
 
 
 class Proxy:
-    """A TCP proxy before one server. `rule` is asked about everything that is about to pass."""
+    """A TCP proxy before one server. `rule` is called for all data before it passes."""
 
     def __init__(self, host: str, port: int, rule: Rule | None = None) -> None:
         self._to, self.rule = (host, port), rule
         self.latency = 0.0  # seconds for each piece, each way
         self.silent = False  # connections are accepted and kept; nothing is passed on
-        self.fired = 0  # how often a fault was met: by the rule, or by a piece that was delayed or held back
+        self.fired = 0  # faults so far: by the rule, or by a delayed or blocked piece
         self._links: set[Link] = set()
         self._over = False
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -67,7 +67,7 @@ class Proxy:
 
     @classmethod
     def before(cls, url: str, rule: Rule | None = None) -> Self:
-        """A proxy before the Postgres at `url`."""
+        """Return a proxy before the Postgres at `url`."""
         given = urlsplit(url)
         return cls(given.hostname or "", given.port or 5432, rule)
 
@@ -78,12 +78,12 @@ class Proxy:
         self.close()
 
     def lead(self, url: str, **options: str) -> str:
-        """`url`, led through this proxy, with more of libpq's `options`."""
+        """Return `url`, led through this proxy, with more of libpq's `options`."""
         more = "".join(f"{'?' if n == 0 else '&'}{name}={value}" for n, (name, value) in enumerate(options.items()))
         return url.replace(f"{self._to[0]}:{self._to[1]}", f"127.0.0.1:{self.port}") + more
 
     def close(self) -> None:
-        """End everything that it carries."""
+        """End all connections that it carries."""
         self._over = True
         self._listener.close()
         for link in list(self._links):
@@ -97,7 +97,7 @@ class Proxy:
         return len(links)
 
     def mend(self) -> None:
-        """No more faults: whatever was held back is passed on."""
+        """End all faults: blocked data is passed on."""
         self.rule, self.latency, self.silent = None, 0.0, False
 
     def _accept(self) -> None:
@@ -110,7 +110,7 @@ class Proxy:
         try:
             link = Link(client, socket.create_connection(self._to))
         except OSError:
-            client.close()  # the server is away: so it is for whoever asks here
+            client.close()  # the server is away: so the client sees it, too
             return
         self._links.add(link)
         with link.client, link.server, suppress(OSError):
@@ -125,7 +125,7 @@ class Proxy:
                     return
 
     def _pass(self, link: Link, data: bytes, *, said: bool) -> bool:
-        """Pass a piece on. False where that was the end of the connection."""
+        """Pass a piece on. Return False if that was the end of the connection."""
         fault = self.rule(link, data, said) if self.rule else None
         if fault:
             self.fired += 1
@@ -150,4 +150,4 @@ class Proxy:
             time.sleep(self.latency)
         self.fired += self.silent
         while self.silent and not self._over:
-            time.sleep(0.02)  # that is what silence is
+            time.sleep(0.02)  # while silent, nothing passes

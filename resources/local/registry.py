@@ -1,7 +1,7 @@
-"""The embedded schema registry: Apicurio, which speaks Confluent's API, listening on 127.0.0.1 only.
+"""The embedded schema registry: Apicurio, with Confluent's API, listening on 127.0.0.1 only.
 
-Its schemas and their ids are in a file of H2's in this home, and survive `down` and SIGKILL: without WRITE_DELAY=0, H2
-forgets what it answered in the last half second, and would give the same id to another schema.
+Its schemas and their ids are in an H2 file in this home, and survive `down` and SIGKILL: without WRITE_DELAY=0, H2
+forgets its answers of the last half second, and would give the same id to another schema.
 """
 
 import signal
@@ -21,13 +21,13 @@ from resources.local.state import Server, registry_app, registry_url
 START_SECONDS = 90.0
 STOP_SECONDS = 15.0
 JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Djava.awt.headless=true")
-UNPACKED = ".unpacked"  # the file that says that the whole archive is there
+UNPACKED = ".unpacked"  # marks a completely unpacked archive
 
 
 def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
-    """Start the registry over its data in this home and return once it answers.
+    """Start the registry over its data in this home and return when it answers.
 
-    Raises BadInput: no usable Java, an archive that cannot be downloaded; ServerFailed where it does not start.
+    Raises BadInput: no usable Java, an archive that cannot be downloaded; ServerFailed if it does not start.
     """
     executable = java.find_java()
     archive = jars.registry_archive(progress)
@@ -43,12 +43,12 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
 
 
 def stop(home: Path) -> None:
-    """Stop every registry that runs over this home: asked to, and killed after 15 s."""
+    """Stop every registry that runs over this home: SIGTERM, then SIGKILL after 15 s."""
     processes.end(running(home), signal.SIGTERM, within=STOP_SECONDS)
 
 
 def running(home: Path) -> list[psutil.Process]:
-    """The registries that run over this home, whether or not stack.json knows them."""
+    """Return the registries that run over this home, also those not in stack.json."""
     folder = f"-Dtidegate.registry={registry_app(home)}"
     return processes.matching(lambda found: folder in found.cmdline())
 
@@ -62,10 +62,10 @@ def _log(home: Path) -> Path:
 
 
 def _unpack_once(home: Path, archive: Path) -> Path:
-    """The jar to start, out of the archive of this version."""
+    """Return the jar to start, unpacked from the archive of this version."""
     folder = registry_app(home) / archive.name.removesuffix(".tar.gz")
     if not (folder / UNPACKED).exists():
-        rmtree(registry_app(home), ignore_errors=True)  # of another version, or cut off
+        rmtree(registry_app(home), ignore_errors=True)  # from another version, or incomplete
         folder.mkdir(parents=True)
         with tarfile.open(archive) as packed:
             packed.extractall(folder, filter="data")
@@ -98,7 +98,7 @@ def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> No
     while processes.is_running(process) and time.monotonic() < until:
         if answers(port):
             return
-        time.sleep(0.1)  # it does not say when it is ready: it answers
+        time.sleep(0.1)  # it does not report that it is ready: it answers
     processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
     raise processes.failed("The schema registry", [_log(home)])
 

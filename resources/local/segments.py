@@ -7,8 +7,8 @@ from resources.local.state import kafka_folder
 
 
 def segments_of(home: Path, broker: int, topic: str, partition: int) -> tuple[Segment, ...]:
-    """Return the segments of a replica, oldest first; none where the broker does not have it. A broker that is down has
-    its files all the same.
+    """Return the segments of a replica, oldest first; none if the broker does not have it. A broker that is down still
+    has its files.
     """
     found = list[Segment]()
     for path in sorted((kafka_folder(home, broker) / "data" / f"{topic}-{partition}").glob("*.log")):

@@ -1,9 +1,9 @@
-"""The embedded stack: Kafka, Postgres and, where it is asked for, a schema registry, as real servers; everything they
-keep is under TIDEGATE_HOME.
+"""The embedded stack: Kafka, Postgres and, if requested, a schema registry, as real servers with all their files under
+TIDEGATE_HOME.
 
-`up`, `down` and `reset` hold a lock file, so two of them at once wait for each other. What runs is known from
-stack.json (a pid, and the path in its command line). `up` and `down` also find servers over this home that stack.json
-does not know, so they recover from a server, or from themselves, having been killed.
+`up`, `down` and `reset` take a lock file, so two of them at once wait for each other. stack.json records what runs (a
+pid, and the path in its command line). `up` and `down` also find servers over this home that are not in stack.json, so
+they recover if a server, or they themselves, were killed.
 """
 
 import shutil
@@ -36,9 +36,9 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class ServerStatus:
-    """A server as clients see it. `address` and `pid` are None where an embedded one is not running."""
+    """A server as clients see it. `address` and `pid` are None if an embedded one is not running."""
 
-    address: str | None = field(default=None, repr=False)  # Postgres' holds the password
+    address: str | None = field(default=None, repr=False)  # Postgres' contains the password
     pid: int | None = None
     embedded: bool = True
 
@@ -53,7 +53,7 @@ class BrokerStatus(ServerStatus):
 
 @dataclass(frozen=True)
 class QuorumStatus:
-    """Who leads the controllers; None where they did not say, with what is in the way."""
+    """The leader of the controllers; None with the error if they did not report it."""
 
     leader: int | None
     error: str | None = None
@@ -61,15 +61,15 @@ class QuorumStatus:
 
 @dataclass(frozen=True)
 class KafkaStatus(ServerStatus):
-    """The cluster: `address` names all its brokers where any is running, `pid` is of the first that is."""
+    """The cluster: `address` names all its brokers if any is running, `pid` is that of the first running one."""
 
     brokers: tuple[BrokerStatus, ...] = ()  # the embedded ones, in the order of their numbers
-    quorum: QuorumStatus | None = None  # of several embedded brokers, where it was asked for (`with_quorum`)
+    quorum: QuorumStatus | None = None  # for several embedded brokers, if requested (`with_quorum`)
 
 
 @dataclass(frozen=True)
 class StackStatus:
-    """The servers and the home they live in."""
+    """The servers and their home."""
 
     kafka: KafkaStatus
     postgres: ServerStatus
@@ -104,11 +104,11 @@ def silent(_: str) -> None:
 
 
 def up(progress: Progress = silent, *, registry: bool = False, brokers: int | None = None) -> StackStatus:
-    """Start what is embedded and not running yet, all servers at the same time; return once they answer. `registry`:
-    whether one is needed. `brokers`: of the embedded Kafka; None for as many as it has, at first one.
+    """Start the embedded servers that are not running, all at the same time; return when they answer. `registry`: one
+    is needed. `brokers`: number for the embedded Kafka; None for as many as it has, at first one.
 
-    Raises BadInput, with what to do about it: no Java, no disk space, a jar that cannot be downloaded; ServerFailed
-    where a server does not start.
+    Raises BadInput, with the remedy: no Java, no disk space, a jar that cannot be downloaded; ServerFailed if a server
+    does not start.
     """
     chosen = settings()
     if brokers and not chosen.embeds_kafka:
@@ -130,7 +130,7 @@ def up(progress: Progress = silent, *, registry: bool = False, brokers: int | No
 
 
 def down() -> StackStatus:
-    """Stop the servers: asked to, and killed after 15 s. Nothing that this stack started is left running."""
+    """Stop the servers, killing them after 15 s. Nothing that this stack started is left running."""
     chosen = settings()
     if chosen.home.exists():
         with _lock(chosen.home):
@@ -141,7 +141,7 @@ def down() -> StackStatus:
 def reset() -> list[str]:
     """Stop the servers and delete what Tidegate created in TIDEGATE_HOME; return the names of the rest.
 
-    Raises BadInput, with nothing stopped, where Tidegate did not create that folder, or it holds messages that are
+    Raises BadInput, with nothing stopped, if Tidegate did not create that folder, or it contains messages that are
     nowhere else.
     """
     home = settings().home
@@ -160,7 +160,7 @@ def reset() -> list[str]:
 
 
 def status() -> StackStatus:
-    """What is running now. Starts, changes and waits for nothing."""
+    """Return what is running now. Starts, changes and waits for nothing."""
     chosen = settings()
     kept = state.load(chosen.home)
     servers = _kafka_status(chosen, kept.kafka), _postgres_status(chosen, kept.postgres)
@@ -168,8 +168,8 @@ def status() -> StackStatus:
 
 
 def with_quorum(found: StackStatus, patience: float = 2.0) -> StackStatus:
-    """The same, with who leads the quorum: of several embedded brokers of which one is running. Takes no longer than
-    `patience` seconds, where they do not answer.
+    """Return `found` with the quorum's leader, if there are several embedded brokers and one is running. Takes at most
+    `patience` seconds if they do not answer.
     """
     kafka = found.kafka
     if kafka.address is None or len(kafka.brokers) < 2:
@@ -185,7 +185,7 @@ def with_quorum(found: StackStatus, patience: float = 2.0) -> StackStatus:
 
 
 def _brokers(chosen: Settings, asked: int | None) -> int:
-    """How many the embedded Kafka has to have. Raises BadInput where there are others already."""
+    """Return the number of brokers for the embedded Kafka. Raises BadInput if it already has another number."""
     formatted = state.brokers_of(chosen.home)
     if asked and formatted and asked != formatted:
         raise BadInput(
@@ -199,7 +199,7 @@ def _brokers(chosen: Settings, asked: int | None) -> int:
 def _missing(
     chosen: Settings, kept: state.State, progress: Progress, *, registry: bool, brokers: int
 ) -> dict[str, Callable[[], Any]]:
-    # The servers' modules load their clients, which a stack that runs already can do without.
+    # The servers' modules load their clients, which a stack that runs already does not need.
     starts: dict[str, Callable[[], Any]] = {}
     if chosen.embeds_kafka and not all(_kafka_runs(chosen, kept.kafka, number) for number in range(1, brokers + 1)):
         from resources.local import kafka
@@ -281,8 +281,8 @@ def _registry_status(chosen: Settings, server: state.Server) -> ServerStatus:
 
 @contextmanager
 def _lock(home: Path) -> Generator[None]:
-    """Held by one command at a time; the system releases the lock of a process that was killed. What the command writes
-    meanwhile is its user's alone.
+    """Lock the home for one command at a time; the system releases the lock of a killed process. Files that the command
+    writes meanwhile are private to its user.
     """
     from filelock import FileLock, Timeout  # not for `status`, which locks nothing
 

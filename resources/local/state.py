@@ -1,4 +1,4 @@
-"""What the embedded stack remembers in TIDEGATE_HOME: ports and processes (stack.json), the database's password."""
+"""The embedded stack's state in TIDEGATE_HOME: ports and processes (stack.json), the database's password."""
 
 import json
 import os
@@ -51,7 +51,7 @@ class State:
 
 
 def load(home: Path) -> State:
-    """What stack.json holds; an empty state where it is missing or was cut off."""
+    """Return the content of stack.json; an empty state if it is missing or incomplete."""
     try:
         kept = json.loads((home / "stack.json").read_text())
         return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
@@ -61,7 +61,7 @@ def load(home: Path) -> State:
 
 
 def _brokers(kept: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> tuple[Server, ...]:
-    return tuple(map(_server, [kept] if isinstance(kept, Mapping) else kept))  # versions before 0.10 knew of one
+    return tuple(map(_server, [kept] if isinstance(kept, Mapping) else kept))  # versions before 0.10 had one
 
 
 def _server(kept: Mapping[str, Any]) -> Server:
@@ -80,30 +80,30 @@ def _replace(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def kafka_folder(home: Path, broker: int = 1) -> Path:
-    """What the broker of that number keeps."""
+    """Return the data folder of the broker with that number."""
     return home / "kafka" if broker == 1 else home / f"kafka-{broker}"
 
 
 def kafka_properties(home: Path, broker: int = 1) -> Path:
-    """The broker's configuration file; its path is in the broker's command line."""
+    """Return the broker's configuration file; its path is in the broker's command line."""
     return kafka_folder(home, broker) / "server.properties"
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """What the storage of every broker of this home is formatted with."""
+    """The cluster that the storage of every broker of this home is formatted for."""
 
     cluster_id: str
-    voters: tuple[str, ...]  # the controllers that the quorum began with, each as id@host:port:directory id
+    voters: tuple[str, ...]  # the quorum's first controllers, each as id@host:port:directory id
 
     @property
     def controller_ports(self) -> tuple[int, ...]:
-        """Where the controllers of several brokers look for each other, in the order of their numbers."""
+        """The ports at which several brokers' controllers find each other, in the order of their numbers."""
         return tuple(int(voter.split(":")[1]) for voter in self.voters)
 
 
 def load_cluster(home: Path) -> Cluster | None:
-    """The cluster of this home; None before the first start, or where a version before 0.10 formatted it."""
+    """Return the cluster of this home; None before the first start, or if a version before 0.10 formatted it."""
     try:
         kept = json.loads((kafka_folder(home) / "cluster.json").read_text())
     except FileNotFoundError:
@@ -112,30 +112,30 @@ def load_cluster(home: Path) -> Cluster | None:
 
 
 def save_cluster(home: Path, cluster: Cluster) -> None:
-    """Before anything is formatted: a start that is killed then goes on where it was."""
+    """Save the cluster before anything is formatted: a killed start then continues from there."""
     kafka_folder(home).mkdir(parents=True, exist_ok=True)
     _replace(kafka_folder(home) / "cluster.json", asdict(cluster))
 
 
 def brokers_of(home: Path) -> int:
-    """How many brokers the cluster of this home has; 0 before the first start."""
+    """Return the number of brokers in the cluster of this home; 0 before the first start."""
     if (cluster := load_cluster(home)) is not None:
         return len(cluster.voters)
     return int((kafka_folder(home) / "data" / "meta.properties").exists())
 
 
 def postgres_data(home: Path) -> Path:
-    """The database's data folder; its path is in the server's command line."""
+    """Return the database's data folder; its path is in the server's command line."""
     return home / "postgres" / "data"
 
 
 def registry_app(home: Path) -> Path:
-    """The registry's program; the path is in its command line."""
+    """Return the folder of the registry's program; the path is in its command line."""
     return home / "registry" / "app"
 
 
 def registry_url(port: int) -> str:
-    """Where clients of Confluent's API find the embedded registry."""
+    """Return the embedded registry's URL for clients of Confluent's API."""
     return f"http://127.0.0.1:{port}/apis/ccompat/v7"
 
 

@@ -1,7 +1,7 @@
-"""Three brokers of their own for a measurement: killed, stopped and started again one by one, their data thrown away.
+"""Three separate brokers for a measurement: killed, stopped and restarted one by one, their data thrown away.
 
-They are like those of `tidegate stack up --brokers 3`, and have one more listener each, which is advertised at a
-proxy's port: clients that come in by it never find a way around the proxies.
+They are like those of `tidegate stack up --brokers 3`, with one more listener each, which is advertised at a proxy's
+port: clients that connect to it never bypass the proxies.
 """
 
 import shutil
@@ -25,7 +25,7 @@ FOLDER = "measure"  # under TIDEGATE_HOME
 NUMBERS = (1, 2, 3)
 _START_SECONDS = 60.0
 
-# In place of what kafka_node.py says.
+# Overrides for kafka_node.py's properties.
 _PROPERTIES = """\
 listeners={ours},PROXIED://127.0.0.1:{behind}
 advertised.listeners={ours},PROXIED://127.0.0.1:{proxy}
@@ -35,7 +35,7 @@ listener.security.protocol.map={protocols},PROXIED:PLAINTEXT
 
 @dataclass
 class Broker:
-    """One broker: what it is started from, the proxy before it, and its process while it runs."""
+    """One broker: its node, the proxy before it, and its process while it runs."""
 
     node: Node
     behind: int  # the port of the listener that is advertised at the proxy
@@ -56,7 +56,7 @@ class Broker:
             self.process.send_signal(number)
 
     def write_properties(self, more: str = "") -> None:
-        """Write server.properties, with the listener before which the proxy stands, and `more` lines."""
+        """Write server.properties, with the listener behind the proxy, and `more` lines."""
         ours, proxy = self.node.listeners, self.proxy.port
         listeners = _PROPERTIES.format(ours=ours, protocols=PROTOCOLS, behind=self.behind, proxy=proxy)
         self.node.write_properties(listeners + more)
@@ -85,21 +85,21 @@ class ThreeBrokers:
 
     @property
     def addresses(self) -> str:
-        """Where clients find the brokers."""
+        """The brokers' addresses for clients."""
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
     @property
     def proxied(self) -> str:
-        """Where clients find them through the proxies, and nothing but them."""
+        """The brokers' addresses through the proxies only."""
         return ",".join(f"127.0.0.1:{broker.proxy.port}" for broker in self.brokers.values())
 
     @property
     def proxies(self) -> Sequence[Proxy]:
-        """What stands before each broker's additional listener."""
+        """The proxies before the brokers' additional listeners."""
         return [broker.proxy for broker in self.brokers.values()]
 
     def start(self, *numbers: int) -> None:
-        """Start these, or wake them where they were only stopped, and wait until each answers. Raises ServerFailed."""
+        """Start these brokers, or wake them if they were only stopped, until each answers. Raises ServerFailed."""
         for broker in (self.brokers[number] for number in numbers):
             if broker.runs:
                 broker.signal(signal.SIGCONT)
@@ -111,17 +111,17 @@ class ThreeBrokers:
             _wait_for(broker, running, until)
 
     def kill(self, *numbers: int) -> None:
-        """SIGKILL, and wait until they are dead."""
+        """Send SIGKILL, and wait until they are dead."""
         found = [process for number in numbers if (process := self.brokers[number].process)]
         processes.end(found, signal.SIGKILL, within=10.0)
 
     def freeze(self, *numbers: int) -> None:
-        """SIGSTOP: they keep their connections and say nothing."""
+        """Send SIGSTOP: they keep their connections and stay silent."""
         for number in numbers:
             self.brokers[number].signal(signal.SIGSTOP)
 
     def thaw(self, *numbers: int) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         for number in numbers:
             self.brokers[number].signal(signal.SIGCONT)
 
@@ -145,7 +145,7 @@ class ThreeBrokers:
 
 
 def stop(home: Path) -> None:
-    """End every broker over this folder, also those that a killed measurement left, and delete the folder."""
+    """End every broker over this folder, also those of a killed measurement, and delete the folder."""
     if not home.exists():
         return
     processes.end(kafka.running(home), signal.SIGKILL, within=10.0)
@@ -157,11 +157,11 @@ def _wait_for(broker: Broker, running: int, until: float) -> None:
         if not broker.runs or time.monotonic() > until:
             logs = [broker.node.console, broker.node.logs / "kafka.log"]
             raise processes.failed(f"Kafka's broker {broker.node.number}", logs)
-        time.sleep(0.1)  # a broker says that it is up only to who asks
+        time.sleep(0.1)  # a broker reports that it is up only when asked
 
 
 def free_ports(count: int) -> list[int]:
-    """So many ports of 127.0.0.1, each another one."""
+    """Return `count` different free ports of 127.0.0.1."""
     found = list[int]()
     while len(found) < count:
         found.append(processes.kept_or_free_port(None, lambda _: None, found))

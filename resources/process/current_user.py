@@ -1,12 +1,12 @@
-"""Who runs this process, for the ledger: what the operating system says, and not a variable, which anybody sets."""
+"""The user who runs this process, for the ledger: from the operating system, not from a variable that users set."""
 
 import os
 import pwd
 
 
 def current_user() -> str:
-    """The user's name; their number where it has no name, as a cluster gives users to its containers. Behind sudo also
-    who that says it was.
+    """Return the user's name, or "uid NUMBER" if it has no name, as clusters assign to containers. Under sudo, also the
+    user that sudo reports.
     """
     try:
         name = pwd.getpwuid(os.getuid()).pw_name

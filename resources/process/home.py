@@ -1,4 +1,4 @@
-"""TIDEGATE_HOME is its user's alone: it holds messages (Kafka's data, logs, what was not delivered) and passwords."""
+"""TIDEGATE_HOME, private to its user: it contains messages (Kafka's data, logs, undelivered ones) and passwords."""
 
 import os
 import stat
@@ -15,18 +15,18 @@ MADE = frozenset({MARKER, *_NAMES.split()})  # every name that Tidegate gives to
 
 
 def is_made(name: str) -> bool:
-    """Return True for the name of what Tidegate creates in its home, also while it is being written (.new)."""
+    """Return True if Tidegate creates this name in its home, also while it is being written (.new)."""
     return name.removesuffix(".new") in MADE
 
 
 def private_home(home: Path) -> Path:
-    """The folder, made where it is missing, and closed to everybody else: then nothing in it can be reached. One that
-    another user owns stays as it is, such as a volume that a cluster mounts for a user without a name.
+    """Return the folder, created if it is missing and closed to other users, so that nothing in it can be reached. The
+    mode of a folder that another user owns stays, such as that of a volume mounted for a user without a name.
 
-    One that is empty gets the marker without which `tidegate stack reset` deletes nothing in it; so does the home of a
-    version before the marker, if nothing else is in it.
+    An empty folder gets the marker without which `tidegate stack reset` deletes nothing in it; so does the home of a
+    version before the marker, if it contains nothing else.
 
-    Raises BadInput for one that everybody shares (/tmp): closed, it would be of no use to the others.
+    Raises BadInput for a shared folder (/tmp): closed, it would be of no use to the others.
     """
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = {entry.name for entry in home.iterdir()}
@@ -46,7 +46,7 @@ def private_home(home: Path) -> Path:
 
 
 def _most() -> int:
-    """The widest mode. Root's may be passed through by the user that Postgres runs as (`local.passage`), and by root's
-    group: of a folder with an access list, these bits limit what is in the list.
+    """Return the widest mode. The user that Postgres runs as may pass through root's folder (`local.passage`), and so
+    may root's group: in a folder with an access list, these bits limit the list.
     """
     return 0o710 if os.geteuid() == 0 else 0o700

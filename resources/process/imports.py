@@ -1,4 +1,4 @@
-"""What makes the import of a large package cheaper."""
+"""Cheaper imports of large packages."""
 
 import gc
 import importlib.util
@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Inside, no cycles are collected, in any thread: an import makes hundreds of thousands of objects that all stay,
-    and each collection walks through them again.
+    """Turn off garbage collection of cycles inside, in every thread: an import makes hundreds of thousands of objects
+    that all stay, and each collection walks through them again.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -22,9 +22,9 @@ def uncollected() -> Generator[None]:
 
 
 def import_at_first_use(name: str) -> None:
-    """Have `from package import module` yield a module that is executed when an attribute of it is first asked for.
+    """Make `from package import module` yield a module that is executed at the first access to an attribute.
 
-    `name`: package.module. Does nothing where it is imported already. Raises ModuleNotFoundError without the package.
+    `name`: package.module. Does nothing if it is imported already. Raises ModuleNotFoundError without the package.
     """
     if name in sys.modules or (spec := importlib.util.find_spec(name)) is None or spec.loader is None:
         return

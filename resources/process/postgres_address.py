@@ -1,7 +1,7 @@
-"""The address of Postgres: which URIs all its clients read alike, and how one is shown, without its passwords.
+"""The address of Postgres: the URIs that all clients read alike, and their form without passwords.
 
-Apart from resources/postgres, whose modules load the clients. Whether an address can be read is decided here and not
-asked of libpq, since its errors quote a part of the address, and that may be of a password.
+Apart from resources/postgres, whose modules load the clients. Not left to libpq, since its errors quote a part of the
+address, which may be part of a password.
 """
 
 import re
@@ -26,13 +26,13 @@ NOT_ENCODED = (
 
 
 def is_readable(url: str) -> bool:
-    """Return True if every client reads the URI, and as the same."""
+    """Return True if every client reads the URI, and reads it alike."""
     return _ADDRESS.fullmatch(url) is not None
 
 
 def masked(url: str) -> str:
-    """The URI with `***` for the password of its user, and for each parameter that is named like one (`password`,
-    `sslpassword`); nothing else of one that cannot be read.
+    """Return the URI with `***` for its user's password and for each parameter named like one (`password`,
+    `sslpassword`); only `***` for an unreadable URI.
     """
     if not is_readable(url):
         return MASK

@@ -1,4 +1,4 @@
-"""Where the outside systems are: from TIDEGATE_* variables, else from the embedded stack.
+"""The addresses of the outside systems: from TIDEGATE_* variables, else from the embedded stack.
 
 With TIDEGATE_POSTGRES_URL and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS both set, nothing embedded is ever started; with one of
 them, only the other is. `SETTINGS` lists every variable, for docs/reference/settings.md.
@@ -21,7 +21,7 @@ from resources.process import variables
 from resources.process.postgres_address import NOT_ENCODED, is_readable
 from resources.process.variables import FILE, KAFKA_PREFIX, PREFIX, REGISTRY_PREFIX
 
-INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # of the crash tests, and of the processes of `tidegate ui`
+INTERNAL = ("TIDEGATE_CRASH_POINT", "TIDEGATE_UI")  # for the crash tests, and for the processes of `tidegate ui`
 
 
 _REGISTRY = re.compile(r"https?://(?:[^\s/?#@]*@)?(?:\[[0-9A-Fa-f:.]+\]|[^\s:/?#@]+)(?::\d+)?(?:[/?#][^\s@]*)?")
@@ -150,7 +150,7 @@ class Settings(BaseSettings):
     @field_validator("home")
     @classmethod
     def _absolute(cls, home: Path) -> Path:
-        return home.expanduser().resolve()  # servers are recognised by it, so it must have one spelling
+        return home.expanduser().resolve()  # identifies the servers, so it must have one spelling
 
     @field_validator("contracts")
     @classmethod
@@ -165,7 +165,7 @@ class Settings(BaseSettings):
         if url is None:
             return None
         scheme, separator, rest = url.partition("://")
-        # "postgresql+psycopg2" is SQLAlchemy's, "postgres" is libpq's alone: one form serves both.
+        # "postgresql+psycopg2" is SQLAlchemy's, "postgres" only libpq's: one form serves both.
         if not separator or scheme.split("+")[0] not in ("postgresql", "postgres"):
             raise ValueError("not a connection URI like postgresql://user:password@host:5432/database")
         if not is_readable(read := f"postgresql://{rest}"):
@@ -194,23 +194,23 @@ class Settings(BaseSettings):
     @property
     def contracts_folder(self) -> Path:
         """The folder with the contracts: the one given, or the project's."""
-        from platform_defs.contract.reader.catalogue import ASSETS  # most of what reads the settings reads no contract
+        from platform_defs.contract.reader.catalogue import ASSETS  # most users of the settings read no contract
 
         return self.contracts or ASSETS
 
     @property
     def embeds_kafka(self) -> bool:
-        """True where no broker was given, so that the embedded one is used."""
+        """True if no broker was given, so that the embedded one is used."""
         return self.kafka_bootstrap_servers is None
 
     @property
     def embeds_postgres(self) -> bool:
-        """True where no database was given, so that the embedded one is used."""
+        """True if no database was given, so that the embedded one is used."""
         return self.postgres_url is None
 
     @property
     def embeds_registry(self) -> bool:
-        """True where no schema registry was given, so that the embedded one is used where one is needed."""
+        """True if no schema registry was given, so that the embedded one is used when one is needed."""
         return self.registry_url is None
 
     @property
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Setting:
-    """A variable that a user may set. `default` is as a reader should see it, None where there is none."""
+    """A variable that a user may set. `default` is formatted for a reader; None if there is none."""
 
     variable: str
     description: str
@@ -274,11 +274,11 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def settings() -> Settings:
-    """The variables as they are now. Raises BadInput, naming the variable, where one cannot be used.
+    """Return the variables' current values. Raises BadInput, naming the variable, if one is invalid.
 
-    A TIDEGATE_* variable that is not a setting is a warning, once a process: with a typo in TIDEGATE_POSTGRES_URL the
-    rows would go to the embedded database, and nothing else would say so. So is a database on another machine that is
-    reached without encryption where nobody has said so (sslmode=disable).
+    Warns once per process about a TIDEGATE_* variable that is not a setting: with a typo in TIDEGATE_POSTGRES_URL the
+    rows would go to the embedded database unnoticed. Also warns about an unencrypted connection to a database on
+    another machine, unless it was chosen (sslmode=disable).
     """
     for name in unknown_variables():
         _warn(name)
@@ -295,13 +295,13 @@ def settings() -> Settings:
 
 
 def _from_files() -> dict[str, Any]:
-    """The settings whose variables are given as files, by their fields. Raises BadInput."""
+    """Return the settings given as files, by field. Raises BadInput."""
     given = {name.removeprefix(PREFIX).lower(): text for name, text in variables.from_files().items()}
     return {name: text for name, text in given.items() if name in Settings.model_fields}
 
 
 def unknown_variables() -> list[str]:
-    """The TIDEGATE_* variables in the environment that nothing reads."""
+    """Return the TIDEGATE_* variables in the environment that nothing reads."""
     known = {*INTERNAL, *(setting.variable for setting in SETTINGS)}
     given = (name for name in variables.names() if not name.startswith((KAFKA_PREFIX, REGISTRY_PREFIX)))
     return [name if os.environ.get(name) else name + FILE for name in given if name not in known]

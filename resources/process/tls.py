@@ -1,4 +1,4 @@
-"""What a connection URI says of the way to the server: over which hosts, and whether it is protected (TLS)."""
+"""The hosts in a connection URI, and the protection of the connection (TLS)."""
 
 import ipaddress
 import os
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-# libpq's, by what they refuse: the first three nothing, `require` an unencrypted connection, the last two also a server
-# whose certificate is not of the authority (sslrootcert), and verify-full one of another name.
+# libpq's modes: the first three refuse nothing, `require` an unencrypted connection, the last two also a server whose
+# certificate is not from the authority (sslrootcert), and verify-full also one with another name.
 # https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-SSLMODE-STATEMENTS
 UNPROTECTED = ("disable", "allow", "prefer")
 REMEDY = "Add sslmode=verify-full, and sslrootcert with the file of the authority's certificate"
@@ -17,7 +17,7 @@ REMEDY = "Add sslmode=verify-full, and sslrootcert with the file of the authorit
 
 @dataclass(frozen=True)
 class Address:
-    """Where a connection goes: `hosts` are names, IP addresses, or folders of Unix sockets."""
+    """The target of a connection: `hosts` are names, IP addresses, or folders of Unix sockets."""
 
     hosts: tuple[str, ...]
     sslmode: str
@@ -30,7 +30,7 @@ class Address:
 
     @property
     def unprotected(self) -> str | None:
-        """Why rows could be read on the way, as a sentence, with what to set; None where they cannot."""
+        """The reason why rows could be read in transit, as a sentence with the remedy; None if they cannot."""
         if not self.remote or self.sslmode not in UNPROTECTED or self.gssencmode == "require":
             return None
         what = "is not encrypted" if self.sslmode == "disable" else "is unencrypted wherever the server, or whoever "
@@ -39,12 +39,12 @@ class Address:
 
 
 def refuse_unusable(url: str) -> None:
-    """Raise ValueError, without a password, for a URI with a parameter that is none, or that no client can go by."""
+    """Raise ValueError, without a password, for a URI with an unknown parameter, or with one that no client can use."""
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ValueError(f"not a connection URI that libpq can read: {_without_values(error)}") from None
-    # What comes with Tidegate brings an OpenSSL of its own, which knows no folder of this machine.
+    # The bundled libraries have their own OpenSSL, which knows no certificate folder of this machine.
     if given.get("sslrootcert") == "system" and not os.environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR"}:
         raise ValueError(
             "sslrootcert=system needs SSL_CERT_FILE as well, the file of the authorities that this machine trusts; or "
@@ -53,9 +53,9 @@ def refuse_unusable(url: str) -> None:
 
 
 def address_of(url: str) -> Address:
-    """What `url` (a libpq URI), and libpq's own variables where it is silent, say.
+    """Return the target from `url` (a libpq URI), with libpq's own variables for what it leaves open.
 
-    A service file (`service=...`) is not read: what it says is not known.
+    A service file (`service=...`) is not read.
     """
     given = conninfo_to_dict(url)
     hosts = str(given.get("host") or given.get("hostaddr") or os.environ.get("PGHOST") or "/")
@@ -65,12 +65,12 @@ def address_of(url: str) -> Address:
 
 
 def _without_values(error: psycopg.Error) -> str:
-    """libpq's words, which quote what they are about in double quotes: that may be a password."""
+    """Return libpq's message without the parts in double quotes: those may contain a password."""
     return re.sub(r'"[^"]*"', '"..."', str(error).strip())
 
 
 def tls_remedy(said: str) -> str:
-    """What to do about a handshake that failed, by libpq's words (`said`); empty where it was something else."""
+    """Return the remedy for a failed handshake, by libpq's message (`said`); empty for another error."""
     for words, remedy in _REMEDIES.items():
         if words in said:
             return f" {remedy}."

@@ -1,7 +1,7 @@
-"""The TIDEGATE_* variables: each given as it is, or as the path of a file that holds it.
+"""The TIDEGATE_* variables: each given directly, or as the path of a file with its value.
 
-Docker and Kubernetes hand secrets over as files: TIDEGATE_POSTGRES_URL_FILE names the one that holds what would be in
-TIDEGATE_POSTGRES_URL. A file is read each time that its variable is wanted, so a new run has what is in it now.
+Docker and Kubernetes provide secrets as files: TIDEGATE_POSTGRES_URL_FILE names the file with the value of
+TIDEGATE_POSTGRES_URL. A file is read each time its variable is used, so a new run gets the current value.
 """
 
 import os
@@ -15,7 +15,7 @@ PREFIX = "TIDEGATE_"
 KAFKA_PREFIX = PREFIX + "KAFKA_"
 REGISTRY_PREFIX = PREFIX + "REGISTRY_"
 FILE = "_FILE"
-# Options whose own names end like that. https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
+# Options whose own names end with it. https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md
 _OWN = {
     KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_FILE",
     KAFKA_PREFIX + "SASL_OAUTHBEARER_ASSERTION_PRIVATE_KEY_FILE",
@@ -27,12 +27,12 @@ _UNDERSCORED = ("log_level",)  # options of librdkafka that have no dot
 
 
 def names() -> list[str]:
-    """The variables that are given, those in files as well, each as if it were given itself."""
+    """Return the variables that are given, with those in files under their plain names."""
     return sorted({_variable(name) for name in _given()})
 
 
 def value(name: str) -> str | None:
-    """What a variable holds; an empty one counts as unset. Raises BadInput, without what a file holds, where it is
+    """Return a variable's value; an empty one counts as unset. Raises BadInput, without a file's content, if it is
     given twice or its file cannot be read.
     """
     given, path = os.environ.get(name), None if _is_option(name + FILE) else os.environ.get(name + FILE)
@@ -44,12 +44,12 @@ def value(name: str) -> str | None:
 
 
 def options(prefix: str) -> dict[str, str]:
-    """What variables of this prefix say, by the names of options: in small letters, with dots. Raises BadInput."""
+    """Return the variables with this prefix by option name: in small letters, with dots. Raises BadInput."""
     return {_option(name, prefix): text for name in names() if name.startswith(prefix) and (text := value(name))}
 
 
 def from_files() -> Mapping[str, str]:
-    """The variables that are given as files, with what these hold. Raises BadInput."""
+    """Return the variables that are given as files, with the files' content. Raises BadInput."""
     return {name: text for name in names() if os.environ.get(name + FILE) and (text := value(name))}
 
 
@@ -60,15 +60,16 @@ def _given() -> Iterator[str]:
 
 
 def _is_link(name: str, service: str) -> bool:
-    """Return True if Kubernetes has set it: it tells every pod where each Service is, TIDEGATE_KAFKA_PORT_9092_TCP say,
-    where one is named tidegate-kafka.
+    """Return True if Kubernetes has set it: every pod gets each Service's address, TIDEGATE_KAFKA_PORT_9092_TCP say, if
+    one is named tidegate-kafka.
+
     https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables
     """
     return _LINK.fullmatch(name.removeprefix(service)) is not None
 
 
 def _variable(name: str) -> str:
-    """The variable that is given by the one of this name."""
+    """Return the variable that the one named `name` gives."""
     return name if _is_option(name) else name.removesuffix(FILE)
 
 

@@ -1,1 +1,1 @@
-"""The schema registry: its client, and what is kept of its schemas."""
+"""The schema registry: its client, and the schemas kept from it."""

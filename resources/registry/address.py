@@ -1,29 +1,29 @@
-"""Where the schema registry is, and as whom it is asked."""
+"""The address of the schema registry, and the user for it."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, unquote, urlsplit
 
-# Seconds for one question, however often it is asked. A run then fails within half a minute: Spark tries the task three
-# times more, which costs a second or two each.
+# Seconds for one query, including all retries. A run then fails within half a minute: Spark tries the task three times
+# more, which costs a second or two each.
 PATIENCE = 25.0
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How quickly a client goes on while it waits for an answer, in seconds."""
+    """The client's pace while it waits for an answer, in seconds."""
 
-    one_try: float = 5.0  # for one request: what comes later, or byte by byte, is not waited for
+    one_try: float = 5.0  # for one request: a later answer, or one byte by byte, is not waited for
     pause: float = 0.2  # before the second try; then twice as long each time, up to two seconds
-    refused: float = 1.0  # until an id that is refused while others are answered is taken to be refused for good
-    quickly: float = 3.0  # for questions that a run can do without
-    again: float = 1.0  # for a question, where one had no answer not long ago
+    refused: float = 1.0  # until an id that is refused, while others are answered, counts as refused for good
+    quickly: float = 3.0  # for queries that a run can do without
+    again: float = 1.0  # for a query, soon after one without an answer
 
 
 @dataclass(frozen=True)
 class Registry:
-    """Where the registry is. Picklable. `options` are the client's: addresses (`url`), passwords, certificates."""
+    """The registry's address. Picklable. `options` are the client's: addresses (`url`), passwords, certificates."""
 
     options: Mapping[str, str] = field(repr=False)
     patience: float = PATIENCE
@@ -36,8 +36,8 @@ class Registry:
 
     @property
     def secrets(self) -> list[str]:
-        """What no message may show, the longest first: options, and what an address holds besides host and path; each
-        as it was written, with and without its percent signs, and as a header has it.
+        """The texts that no message may show, the longest first: options, and the parts of an address besides host and
+        path; each in its original form, with and without percent signs, and in a header's form.
         """
         whole = [value for name, value in self.options.items() if name != "url"]
         for url in self.urls:
@@ -47,7 +47,7 @@ class Registry:
         return sorted(filter(None, found), key=len, reverse=True)
 
     def __str__(self) -> str:
-        """The addresses, without user, password and query."""
+        """Return the addresses, without user, password and query."""
         return ", ".join(_shown(url) for url in self.urls)
 
 
@@ -56,7 +56,7 @@ def _values(query: str) -> Iterator[str]:
 
 
 def _spelled(secret: str) -> tuple[str, ...]:
-    """As it was written; without percent signs, with them, and in base64."""
+    """Return the secret as written; without percent signs, with them, and in base64."""
     plain = unquote(secret)
     return secret, plain, quote(plain, safe=""), quote(plain), b64encode(plain.encode()).decode()
 

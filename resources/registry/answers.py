@@ -1,4 +1,4 @@
-"""What an answer of the registry means: that there is no such schema, that it refuses one, or nothing."""
+"""The meaning of a registry's answer: there is no such schema, it refuses one, or neither."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from resources.registry.server import Server, Unreadable
 
 # No such subject, version, schema: https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
 MISSING = (40401, 40402, 40403)
-BUSY = (408, 425, 429, 503)  # of the server, whatever it was asked for
-OF_A_GATEWAY = (502, 504)  # of the registry behind it, or of one schema that takes too long
-_OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in the words of a registry
+BUSY = (408, 425, 429, 503)  # about the server, for any query
+OF_A_GATEWAY = (502, 504)  # about the registry behind it, or about one schema that takes too long
+_OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in a registry's form
 
 
 def is_missing(error: Exception) -> bool:
-    """Return True if this is the registry's own word that it has no such schema, and not a 404 of what stands before
-    it.
+    """Return True if the registry itself answered that it has no such schema; a 404 from a server before it does not
+    count.
     """
     return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
 
 
 def is_refusal(error: Exception) -> bool:
-    """Return True if this is an answer about one schema, which another question may be spared. Silence, or what a
-    server says of its own state or of who asks (401), is none; nor is a page for people.
+    """Return True if this is an answer about one schema, which says nothing about others. Silence, a server's state, an
+    answer about the user (401) and a web page do not count.
     """
     if isinstance(error, Unreadable):
         return True
@@ -32,8 +32,8 @@ def is_refusal(error: Exception) -> bool:
 
 
 def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
-    """Return True if a registry is there that has no GUIDs at all: it says no more than 404, and so does a gateway
-    whose registry is gone. A registry lists its types of schemas.
+    """Return True if the registry has no GUIDs at all: it answers only 404, and so does a gateway whose registry is
+    gone. A registry lists its types of schemas.
     """
     if not _is_absent(error):
         return False

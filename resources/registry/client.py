@@ -1,7 +1,7 @@
 """Asks a Confluent-compatible registry for schemas: the schema, nothing, or RegistryAway within half a minute.
 
-Of confluent-kafka's client only the REST calls are used: fail-over, waiting and what an answer means are here, since
-that client waits for ever by default, and takes any 404 (a proxy's, say) for "no such schema".
+Only the REST calls of confluent-kafka's client are used: fail-over, waiting and the meaning of answers are here, since
+that client waits forever by default, and takes any 404 (a proxy's, say) for "no such schema".
 """
 
 import os
@@ -30,27 +30,27 @@ from resources.registry.server import Server, Unreadable, get
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
 
-AT_ONCE = 8  # questions
-MAX_REFERENCES = 500  # of a schema, theirs included
-LARGEST_ID = 2**31 - 1  # of a larger one, Confluent's registry says what it says of a wrong address: 404
+AT_ONCE = 8  # queries
+MAX_REFERENCES = 500  # of a schema, with indirect ones
+LARGEST_ID = 2**31 - 1  # for a larger one, Confluent's registry answers as for a wrong address: 404
 _FORMATS: Mapping[str, Format] = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
 
 
 @dataclass(frozen=True)
 class _Asking:
-    """A question that is being asked until an answer comes: how long, and whether it is still wanted."""
+    """A query that is retried until an answer comes: for how long, and whether it is still wanted."""
 
-    until: float  # of time.monotonic()
+    until: float  # by time.monotonic()
     patience: float  # seconds
     given_up: Event = field(default_factory=Event)
-    refused_after: float = inf  # of time.monotonic(): until then a refusal is taken for a fault that passes
+    refused_after: float = inf  # by time.monotonic(): until then a refusal counts as a transient fault
 
 
 class RegistryClient:
-    """One process's client of a registry. Its questions raise RegistryAway where no answer comes in time."""
+    """One process's client of a registry. Its queries raise RegistryAway if no answer comes in time."""
 
     def __init__(self, registry: Registry) -> None:
-        """Raises BadInput for options that the client does not take."""
+        """Raise BadInput for options that the client does not take."""
         self.registry, self._silent = registry, Cooldown()
         try:
             self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
@@ -62,12 +62,12 @@ class RegistryClient:
 
     @property
     def pace(self) -> Pace:
-        """How quickly it goes on."""
+        """The client's pace."""
         return self.registry.pace
 
     def schema(self, key: str, subject: str | None = None, patience: float | None = None) -> WriterSchema | None:
-        """The schema of this id or GUID with all that it refers to; None where the registry has none, or one that no
-        reader could use. `subject` says in which of the registry's contexts the id is meant.
+        """Return the schema of this id or GUID with all that it refers to; None if the registry has none, or one that
+        no reader could use. `subject` gives the registry's context of the id.
 
         `patience`: seconds, for the references too.
         """
@@ -76,16 +76,16 @@ class RegistryClient:
     def schemas(
         self, keys: Iterable[str], subject: str | None = None, patience: float | None = None
     ) -> dict[str, WriterSchema | None]:
-        """As `schema`, of each key, several at once. `patience` is for all of them together; without it, each has that
-        of the registry. Whoever is first not to get an answer ends the others.
+        """As `schema`, for each key, several at once. `patience` is for all of them together; without it, each has the
+        registry's. The first one without an answer ends the others.
         """
         return self._each(keys, patience, lambda key, asking: self._schema(key, subject, asking))
 
     def answered(
         self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, refusals: bool = False
     ) -> dict[str, WriterSchema | None]:
-        """As `schemas`, of those keys for which an answer comes in time: one that is refused hides no other. Where
-        `refusals` are answers, None is also one that the registry refuses, and goes on refusing for a second.
+        """As `schemas`, for the keys that get an answer in time: a refused one hides no other. If `refusals` are
+        answers, None is also one that the registry still refuses after a second.
         """
 
         def ask(key: str, asking: _Asking) -> list[WriterSchema | None]:
@@ -99,9 +99,8 @@ class RegistryClient:
     def given(
         self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, silence: bool = False
     ) -> dict[str, WriterSchema | None]:
-        """As `schemas`, with None also for one that the registry refuses, and goes on refusing for a second; where
-        `silence` is an answer, also for one for which there is no other as long as it is waited for, unless the server
-        is busy.
+        """As `schemas`, with None also for one that the registry still refuses after a second; if `silence` is an
+        answer, also for one without any other answer within the patience, unless the server is busy.
         """
 
         def ask(key: str, asking: _Asking) -> WriterSchema | None:
@@ -121,13 +120,13 @@ class RegistryClient:
         return isinstance(found, list) and found != []
 
     def hurried(self, seconds: float) -> "RegistryClient":
-        """This process's client of the same registry that waits no longer than so many seconds."""
+        """Return this process's client of the same registry that waits at most `seconds`."""
         return client_of(replace(self.registry, patience=min(self.registry.patience, seconds)))
 
     def is_there(self, subject: str | None) -> bool:
-        """Return True if the registry answers now, and soon, for an id that no schema has. What it says of its types,
-        or of an id in use, may come from a cache and not from its store. Each address is asked once: one that refuses
-        the connection costs no time.
+        """Return True if the registry answers now, and soon, for an id that no schema has. Its answer about its types,
+        or about an id in use, may come from a cache and not from its store. Each address is asked once: one that
+        refuses the connection costs no time.
         """
         share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
         return any(_answers(server, subject, share) for server in self._servers)
@@ -135,7 +134,7 @@ class RegistryClient:
     def _each(
         self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
     ) -> dict[str, Answer]:
-        """What `ask` returns for each key, several at once. Whatever it raises ends the others."""
+        """Return the result of `ask` for each key, several at once. An error ends the others."""
         names, all_of_it, given_up = list(keys), self._asking(patience), Event()
 
         def one(key: str) -> Answer:
@@ -152,7 +151,7 @@ class RegistryClient:
         return _Asking(time.monotonic() + seconds, seconds)
 
     def _refused_soon(self, asking: _Asking) -> _Asking:
-        """The same, for which a refusal is an answer after a second."""
+        """Return the same query, for which a refusal is an answer after a second."""
         return replace(asking, refused_after=time.monotonic() + self.pace.refused)
 
     def _schema(self, key: str, subject: str | None, asking: _Asking) -> WriterSchema | None:
@@ -173,8 +172,8 @@ class RegistryClient:
     def _follow(
         self, schema: dict[str, Any], context: str, found: dict[str, str], seen: set[tuple[str, int]], asking: _Asking
     ) -> bool:
-        """Add what `schema` refers to, each before those that need it. False where one is missing, or there is no end
-        to them.
+        """Add the references of `schema`, each before those that need it. Return False if one is missing, or there are
+        too many.
         """
         for reference in _objects(schema, "references"):
             place = _place(reference, context)
@@ -195,8 +194,8 @@ class RegistryClient:
     def _ask(
         self, what: str, question: Callable[[SchemaRegistryClient], Any], asking: _Asking, *, of_guid: bool = False
     ) -> Any:
-        """What the first address that answers says; None where the answer is that there is no such thing. An address
-        may not know GUIDs at all.
+        """Return the answer of the first address that gives one; None if the answer is that there is no such thing. An
+        address may not know GUIDs at all.
         """
         pause, tried = self.pace.pause, 0
         while True:
@@ -216,8 +215,8 @@ class RegistryClient:
                 pause = min(2.0, pause * 2)
 
     def _elsewhere(self, asked: Server, question: Callable[[SchemaRegistryClient], Any], limit: float) -> Any:
-        """What another address answers than the one that has no such schema, which may lag or know no GUIDs; None where
-        none gives it, whatever else they say. One that is silent is not asked again for a minute: there may be many
+        """Return the answer of an address other than `asked`, which has no such schema but may lag or know no GUIDs;
+        None if none has it, whatever else they answer. A silent address is skipped for a minute: there may be many
         unknown ids.
         """
         for server in self._servers:
@@ -242,7 +241,7 @@ class RegistryClient:
 
 
 def at_once(question: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[Answer]:
-    """The answer for each, in their order, AT_ONCE questions at a time. Raises what the first to fail raises; the
+    """Return the answer for each, in their order, AT_ONCE queries at a time. Raises the error of the first to fail; the
     others are not waited for.
     """
     pool = ThreadPoolExecutor(AT_ONCE, "tidegate-registry")
@@ -253,7 +252,7 @@ def at_once(question: Callable[[Asked], Answer], of: Sequence[Asked]) -> list[An
 
 
 def client_of(registry: Registry) -> RegistryClient:
-    """The one client that this process has for a registry. Raises BadInput as RegistryClient does."""
+    """Return this process's one client for a registry. Raises BadInput as RegistryClient does."""
     return _shared(os.getpid(), tuple(sorted(registry.options.items())), registry.patience, registry.pace)
 
 
@@ -268,17 +267,17 @@ def is_possible(key: str) -> bool:
 
 
 def name_in_ledger(registry: str, subject: str) -> str:
-    """The ledger's name for what ids of the subject are of: the registry's, and the context in it."""
+    """Return the ledger's name for the scope of the subject's ids: the registry's, and the context in it."""
     return f"{registry}{context_of(subject)}"
 
 
 def _qualified(subject: str, context: str) -> str:
-    """The subject of a reference: of the same context as what refers to it, unless it says another one."""
+    """Return the subject of a reference: in the same context as what refers to it, unless it names another one."""
     return subject if context_of(subject) else f"{context}{subject}"
 
 
 def _place(reference: dict[str, Any], context: str) -> tuple[str, int] | None:
-    """Subject and version of a reference; None where it does not say them."""
+    """Return subject and version of a reference; None if it lacks them."""
     subject, version = reference.get("subject"), reference.get("version")
     if not isinstance(subject, str) or not isinstance(version, int):
         return None
@@ -286,12 +285,12 @@ def _place(reference: dict[str, Any], context: str) -> tuple[str, int] | None:
 
 
 def _object(found: Any) -> dict[str, Any]:
-    """A JSON object; one without a field for anything else."""
+    """Return a JSON object; an empty one for anything else."""
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _objects(of: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """The JSON objects in a list of this name; none where there is no such list."""
+    """Return the JSON objects in a list of this name; none if there is no such list."""
     found = of.get(name)
     return [_object(one) for one in cast("list[Any]", found)] if isinstance(found, list) else []
 
@@ -303,7 +302,7 @@ def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[
 
 
 def _answers(server: Server, subject: str | None, seconds: float) -> bool:
-    """Return True if one address says of LARGEST_ID what a registry says of an id: a schema, or that there is none."""
+    """Return True if the address answers for LARGEST_ID as a registry does: a schema, or that there is none."""
     try:
         server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
     except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
@@ -317,7 +316,7 @@ def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[s
 
 
 def _checked(answer: Any) -> dict[str, Any]:
-    """`answer`, if it is a schema: another server's JSON has none. Raises Unreadable."""
+    """Return `answer`, if it is a schema: another server's JSON has none. Raises Unreadable."""
     found = _object(answer)
     if not isinstance(found.get("schema"), str):
         raise Unreadable("the answer holds no schema")
@@ -325,12 +324,12 @@ def _checked(answer: Any) -> dict[str, Any]:
 
 
 def _is_text(written: str) -> bool:
-    """Return True if the ledger can hold it: no NUL, no half of a surrogate pair."""
+    """Return True if the ledger can store it: no NUL, no half of a surrogate pair."""
     return "\0" not in written and not any("\ud800" <= character <= "\udfff" for character in written)
 
 
 def _is_encrypted(schema: dict[str, Any]) -> bool:
-    """Return True if its rules encrypt fields or whole payloads: what such messages hold is ciphertext."""
+    """Return True if its rules encrypt fields or whole payloads: such messages contain ciphertext."""
     given = _object(schema.get("ruleSet"))
     every = [rule for name in ("domainRules", "encodingRules") for rule in _objects(given, name)]
     return any(str(rule.get("type")).startswith("ENCRYPT") and not rule.get("disabled") for rule in every)

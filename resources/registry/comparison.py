@@ -1,4 +1,4 @@
-"""Whether ids of the registry still mean what they meant when messages named them: it may have been built again."""
+"""The check that the registry's ids still mean what they meant when messages named them: it may have been rebuilt."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,24 +11,23 @@ from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
 from resources.registry.cooldown import Cooldown
 
-# Of this process: the registries that did not answer when ids were to be compared, and what was compared and found
-# unchanged.
+# For this process: the registries that did not answer a comparison, and the comparisons that found no change.
 _silent, _compared = Cooldown(), Cooldown()
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of what the registry says with what the ledger keeps. A run can do without: it does not wait long for answers."""
+    """Compares the registry's schemas with the ledger's. A run can do without: it does not wait long for answers."""
 
     ledger: SchemaLedger
-    generation: int  # the newest: that of the registry as it is now
+    generation: int  # the newest: the registry's current one
     address: Registry
-    subject: str | None  # in whose context ids are meant; None: the default one
+    subject: str | None  # context of the ids; None: the default one
     in_use: tuple[SchemaInUse, ...]
-    _digests: dict[str, str] = field(default_factory=dict[str, str])  # by key: what the ledger was asked for
+    _digests: dict[str, str] = field(default_factory=dict[str, str])  # by key: the ledger's answers
 
     def of_those_in_use(self) -> RegistrySwitched | None:
-        """Those in use that mean something else now. None also where the registry does not answer, or where the same
+        """Return the ids in use that mean something else now. None also if the registry does not answer, or if the same
         was compared within the last minute.
         """
         asked = str(self.address), self.ledger.registry, *self.in_use
@@ -41,7 +40,7 @@ class Comparison:
         return self._judged(changed)
 
     def of_those_named(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
-        """Those that messages name and that mean something else now. Raises LedgerAway."""
+        """Return the ids that messages name and that mean something else now. Raises LedgerAway."""
         keys = {one.key for one in named if one.generation == self.generation}
         if new := keys - self._digests.keys():
             self._digests.update(self.ledger.digests(self.generation, new))
@@ -49,9 +48,9 @@ class Comparison:
         return self._judged(_changed(known, self._now(known)))
 
     def agrees(self, client: RegistryClient) -> bool | None:
-        """Whether none of those in use means something else at this moment; None where the registry gives none of
-        them. Each is waited for as long as a new schema would be: one that stays without an answer is left out, and for
-        a minute the next comparison waits for less.
+        """Return True if no id in use means something else now; None if the registry gives none of them. Each is waited
+        for as long as a new schema would be: one that stays without an answer is ignored, and for a minute the next
+        comparison waits for less.
         """
         ids, about = _ids(self.in_use), ("of all", str(self.address))
         if not ids:
@@ -63,12 +62,12 @@ class Comparison:
         return not _changed(self.in_use, now) if any(now.values()) else None
 
     def holds_for_any(self, client: RegistryClient) -> bool:
-        """Return True if any of those in use means what it meant, GUIDs included."""
+        """Return True if any id or GUID in use means what it meant."""
         now = client.answered([one.key for one in self.in_use], self.subject, client.pace.quickly)
         return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
 
     def _now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
-        """What ids mean now, of those for which the registry answers in time."""
+        """Return the current schemas of the ids for which the registry answers in time."""
         ids = _ids(known)
         if not ids:
             return {}
@@ -84,10 +83,10 @@ class Comparison:
 
 
 def _ids(known: Iterable[SchemaInUse]) -> list[str]:
-    """Those that can come to mean something else: a GUID cannot."""
+    """Return the ids that can come to mean something else: a GUID cannot."""
     return [one.key for one in known if one.key.isdecimal()]
 
 
 def _changed(known: Iterable[SchemaInUse], now: Mapping[str, WriterSchema | None]) -> list[str]:
-    """Those that mean something else now. One that is gone may come back."""
+    """Return the ids that mean something else now. One that is gone may come back."""
     return [one.key for one in known if (found := now.get(one.key)) and schema_digest(found) != one.sha256]

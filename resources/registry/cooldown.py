@@ -1,14 +1,14 @@
-"""What a process notes of registries for a while."""
+"""A process's recent notes about registries."""
 
 import time
 from collections.abc import Hashable
 
-RECENT = 60.0  # seconds for which something is still lately
+RECENT = 60.0  # seconds for which a note counts
 _MAX_NOTED = 1_000
 
 
 class Cooldown:
-    """What has happened within the last minute."""
+    """The notes of the last minute."""
 
     def __init__(self) -> None:
         self._at = dict[Hashable, float]()

@@ -1,4 +1,4 @@
-"""The schemas that messages name, for a command that only looks: nothing is kept, and no ledger is needed."""
+"""The schemas that messages name, for a read-only command: nothing is kept, and no ledger is needed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,12 +15,12 @@ from resources.registry.schemas import generations_of
 
 @dataclass(frozen=True)
 class ReadOnlySchemas:
-    """See engine.schema_ports.SchemaFinder. Asks the ledger, where there is one, then the registry."""
+    """See engine.schema_ports.SchemaFinder. Asks the ledger, if there is one, then the registry."""
 
     contract: Contract
-    address: Registry | None  # None: there is no registry to ask
+    address: Registry | None  # None: there is no registry
     ledger: SchemaLedger | None = None
-    opened: tuple[Generation, ...] = ()  # of the pipeline, ascending; none without a ledger
+    opened: tuple[Generation, ...] = ()  # the pipeline's, ascending; none without a ledger
     topic_id: str | None = None
 
     def generations(self, partition: int) -> Sequence[tuple[int, int]]:
@@ -28,15 +28,15 @@ class ReadOnlySchemas:
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput where a schema is not in
-        the ledger and there is no registry.
+        """See engine.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput if a schema is not in the
+        ledger and there is no registry.
         """
         found: dict[str, WriterSchema | None] = dict.fromkeys(keys)
         if self.ledger is not None:
             found |= self.ledger.known(generation, keys)
         missing = [key for key, schema in found.items() if schema is None and is_possible(key)]
         newest = self.opened[-1].number if self.opened else 1
-        if missing and generation == newest:  # a registry that was replaced cannot be asked
+        if missing and generation == newest:  # a replaced registry cannot be asked
             found |= self._asked(missing)
         return found
 
@@ -58,9 +58,9 @@ def readonly_schemas(
     topic_id: str | None,
     note: Callable[[str], None],
 ) -> ReadOnlySchemas:
-    """Return where messages of the contract find their schemas. `name`: of the registry in the ledger.
+    """Return the schema lookup for messages of the contract. `name`: the registry's in the ledger.
 
-    `note` gets a sentence where the ledger cannot be asked; the registry alone is then.
+    `note` gets a sentence if the ledger cannot be asked; then only the registry is.
     """
     alone = ReadOnlySchemas(contract, address)
     if ledger_url is None:

@@ -1,6 +1,6 @@
-"""Where the schemas that messages name are found: the process's memory, the ledger, and the registry at last.
+"""The lookup of the schemas that messages name: in the process's memory, the ledger, and at last the registry.
 
-`lookup` asks the registry for what is new; `comparison` judges whether it still is the registry that it was.
+`lookup` asks the registry for new ones; `comparison` checks that it is still the same registry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,28 +22,28 @@ from resources.registry.client import is_possible, name_in_ledger
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
 
-PAUSES = (2.5, 2.5)  # seconds between three questions for an id that the registry does not have: a follower may lag
-SHARE = 8  # of a batch's time a task asks for such ids for an eighth, since Spark tries it four times
+PAUSES = (2.5, 2.5)  # seconds between three queries for an id that the registry does not have: a follower may lag
+SHARE = 8  # a task asks for such ids for an eighth of a batch's time, since Spark tries it four times
 
-_kept = SchemaCache[WriterSchema]()  # what this process knows
+_kept = SchemaCache[WriterSchema]()  # this process's cache
 
 
 @dataclass(frozen=True)
 class RegistrySchemas:
-    """See engine.schema_ports.Schemas. Picklable; each task gets one of its own."""
+    """See engine.schema_ports.Schemas. Picklable; each task gets its own."""
 
     ledger: SchemaLedger
-    opened: tuple[Generation, ...]  # of the pipeline, ascending
-    topic_id: str | None  # of the log that is read; None where the pipeline has none yet
-    address: Registry | None  # None: there is no registry to ask
-    subject: str | None = None  # in whose context ids are meant; None: the default one
-    in_use: tuple[SchemaInUse, ...] = ()  # what the newest batches named, and others of the registry that are kept
+    opened: tuple[Generation, ...]  # the pipeline's, ascending
+    topic_id: str | None  # id of the log that is read; None if the pipeline has none yet
+    address: Registry | None  # None: there is no registry
+    subject: str | None = None  # context of the ids; None: the default one
+    in_use: tuple[SchemaInUse, ...] = ()  # schemas in the newest batches, and others kept from the registry
     pauses: tuple[float, ...] = PAUSES
     replays: bool = False  # messages that were read before, and are older than any follower's lag
     pipeline: str = ""  # the live one
     of_contract: str = ""  # the contract's subject
-    accepts: bool = False  # messages whose schema is not given as dead letters
-    most_seconds: float = 900.0 / SHARE  # of asking for ids that the registry does not have
+    accepts: bool = False  # messages whose schema is not given become dead letters
+    most_seconds: float = 900.0 / SHARE  # limit for asking for ids that the registry does not have
     unknown: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
     @property
@@ -61,7 +61,7 @@ class RegistrySchemas:
         if rest := [key for key in keys if key not in found and self._may_be_known(generation, key)]:
             found |= self._remember(generation, self.ledger.known(generation, rest))
             missing = [key for key in rest if key not in found]
-            if missing and generation == self._newest:  # a registry that was replaced cannot be asked
+            if missing and generation == self._newest:  # a replaced registry cannot be asked
                 found |= self._asked(missing)
             self.unknown.update((generation, key) for key in missing if key not in found)
         return {key: found.get(key) for key in keys}
@@ -92,7 +92,7 @@ class RegistrySchemas:
         except RegistryAway as away:
             if not client.is_there(self.subject):
                 raise away.of_batch() from None
-            return False  # it refuses the subject alone, and not for a while
+            return False  # it refuses only the subject, and permanently
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
         """See engine.schema_ports.Schemas."""
@@ -124,7 +124,7 @@ class RegistrySchemas:
 
     @cached_property
     def _comparison(self) -> Comparison | None:
-        """None where there is no registry."""
+        """The comparison; None if there is no registry."""
         if self.address is None:
             return None
         return Comparison(self.ledger, self._newest, self.address, self.subject, self.in_use)
@@ -133,22 +133,22 @@ class RegistrySchemas:
         return is_possible(key) and (generation, key) not in self.unknown
 
     def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
-        """What the registry says of these, kept in the ledger; none where it is not believed. Raises as Lookup.ask."""
+        """Return the registry's schemas for these, kept in the ledger; none if not trusted. Raises as Lookup.ask."""
         found = self._lookup.ask(keys)
         if not found or not self._is_believed():
             return {}
         return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
 
     def _is_believed(self) -> bool:
-        """Return True if what the registry says now belongs to what it said before; False where there is no telling,
-        and messages without a schema are dead letters. Raises RegistryAway, SchemasNotGiven.
+        """Return True if the registry's answers are consistent with its earlier ones; False if that is unknown, and
+        messages without a schema become dead letters. Raises RegistryAway, SchemasNotGiven.
         """
         if self._comparison is None:
             return True
         client = self._lookup.client("schemas in use")
         agrees = self._comparison.agrees(client)
         if agrees is False:
-            raise RegistryAway.another(str(self.address))  # what it says now is not kept among what it said before
+            raise RegistryAway.another(str(self.address))  # another registry's answers are not kept with these
         if agrees is None and not client.is_there(self.subject):
             said, seconds = "it gave a new one, and then no answer any more", client.registry.patience
             raise RegistryAway.asked(str(self.address), "the schemas in use", seconds, said, None).of_batch()
@@ -167,7 +167,7 @@ class RegistrySchemas:
 
 def generations_of(opened: Iterable[Generation], topic_id: str | None, partition: int) -> list[tuple[int, int]]:
     """See engine.schema_ports.Schemas."""
-    starts = {0: 1}  # of generations that begin at the same offset, the newest
+    starts = {0: 1}  # for generations that begin at the same offset, the newest
     for one in opened:
         here = one.topic_id is not None and one.topic_id == topic_id
         starts[one.from_offsets.get(partition, 0) if here else 0] = one.number
@@ -184,7 +184,7 @@ def schemas_of(
     *,
     replays: bool = False,
 ) -> RegistrySchemas:
-    """Where the messages of `contract` find their schemas. `pipeline` is the one whose generations count: of a replay,
+    """Return the schema lookup for messages of `contract`. `pipeline` is the one whose generations count: for a replay,
     the live one. `topic_id` is that of the log. Raises LedgerAway.
     """
     ledger = SchemaLedger(ledger_url, name_in_ledger(name, contract.wire.subject))

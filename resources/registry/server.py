@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.common import _httpx_compat  # pyright: ignore[reportPrivateUsage]
 
 Answer = TypeVar("Answer")
-httpx: Any = _httpx_compat.httpx  # that of the two packages which the client uses
+httpx: Any = _httpx_compat.httpx  # the one of two packages that the client uses
 logging.getLogger(httpx.__name__).setLevel(logging.WARNING)  # below, it logs each address with the password in it
 
 LARGEST_ANSWER = 16_000_000  # bytes
@@ -38,7 +38,7 @@ class Server:
         self._client = _client(options, one_try)
 
     def ask(self, question: Callable[[SchemaRegistryClient], Answer], seconds: float) -> Answer:
-        """What `question` returns or raises; TimeoutError after so many seconds."""
+        """Return or raise what `question` does; TimeoutError after `seconds`."""
         client = self._client
         try:
             return within(seconds, lambda: question(client))
@@ -47,7 +47,7 @@ class Server:
             raise
 
     def _hang_up(self, client: SchemaRegistryClient) -> None:
-        """End the reading of an answer that is not waited for any more. Its other questions will be asked again."""
+        """Stop reading an answer that is no longer wanted. The client's other queries will be retried."""
         with self._lock:
             if self._client is client:
                 self._client = _client(self._options, self._one_try)
@@ -55,13 +55,13 @@ class Server:
 
 
 def within(seconds: float, call: Callable[[], Answer]) -> Answer:
-    """What `call` returns or raises; TimeoutError after so many seconds, however slowly the other side goes on."""
+    """Return or raise what `call` does; TimeoutError after `seconds`, however slowly the answer arrives."""
     answered: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
 
     def ask() -> None:
         try:
             answered.put((True, call()))
-        except Exception as error:  # noqa: BLE001  # raised where it is waited for
+        except Exception as error:  # noqa: BLE001  # raised again in the caller
             answered.put((False, error))
 
     Thread(target=ask, daemon=True, name="tidegate-registry").start()
@@ -75,17 +75,17 @@ def within(seconds: float, call: Callable[[], Answer]) -> Answer:
 
 
 class Unreadable(Exception):
-    """A whole answer about one schema, which is not one that could be read."""
+    """A complete answer about one schema that is not a readable schema."""
 
 
 def get(client: SchemaRegistryClient, path: str, query: Mapping[str, Any] | None = None) -> Any:
-    """The registry's JSON as it is. The client's own classes refuse what they do not know, such as new rules."""
+    """Return the registry's JSON unchanged. The client's own classes refuse what they do not know (new rules)."""
     rest: Any = client
     return rest._rest_client.get(path, {**(query or {})})
 
 
 class _Bounded(httpx.SyncByteStream):
-    """The body of an answer, decoded, as long as it is neither too long nor too slow."""
+    """The body of an answer, decoded, within the limits of length and time."""
 
     def __init__(self, body: Any, seconds: float, encoding: str) -> None:
         self._body, self._seconds, self._encoding = body, seconds, encoding
@@ -105,7 +105,7 @@ class _Bounded(httpx.SyncByteStream):
             yield piece
 
     def _decoder(self) -> Any:
-        """The decoder; None for an answer that is not encoded. What it gives at once is limited, unlike httpx's own."""
+        """Return the decoder; None for an answer that is not encoded. Its output is limited, unlike httpx's own."""
         if self._encoding in ("", "identity"):
             return None
         if self._encoding not in ("gzip", "x-gzip", "deflate"):
@@ -122,7 +122,7 @@ def _client(options: Mapping[str, str], one_try: float) -> SchemaRegistryClient:
     rest: Any = client
     session = rest._rest_client.session  # there is no option for either
     session.event_hooks["response"].append(partial(_bound, one_try))
-    session.headers["Accept-Encoding"] = "identity"  # a registry that encodes all the same is decoded by _Bounded
+    session.headers["Accept-Encoding"] = "identity"  # an answer that is encoded nevertheless is decoded by _Bounded
     return client
 
 

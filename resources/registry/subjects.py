@@ -1,4 +1,4 @@
-"""What commands ask a registry about a subject: its versions, whether a schema may follow them, and to take it."""
+"""The registry queries of commands about a subject: its versions, a schema's compatibility, and registration."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,9 +18,9 @@ from resources.registry.client import RegistryClient, at_once
 
 Answer = TypeVar("Answer")
 
-TRIES = 2  # of each address: a person waits for the answer
+TRIES = 2  # per address: a user waits for the answer
 PAUSE = 0.5  # seconds between them
-NO_LEVEL = 40408  # the subject has no level of its own
+NO_LEVEL = 40408  # the subject has no level
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 _TYPES: Mapping[Format, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
 _NO_REASON = (
@@ -28,14 +28,14 @@ _NO_REASON = (
     "{oldSchema",
     "{validateFields",
     "{compatibility",
-)  # Confluent's registry says these beside its reasons
-_LONGEST = 1_000  # characters of the registry's words
+)  # Confluent's registry adds these to its reasons
+_LONGEST = 1_000  # characters of the registry's message
 _REFUSED = (409, 422)  # not compatible; not a schema
 
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a subject, and the schema that it is: None where no reader could use it."""
+    """A version of a subject with its schema: None if no reader could use it."""
 
     number: int
     key: str  # the registry's id
@@ -43,39 +43,39 @@ class Version:
 
 
 class Subjects(RegistryClient):
-    """One command's client. Its questions raise RegistryAway where no answer comes in time."""
+    """One command's client. Its queries raise RegistryAway if no answer comes in time."""
 
     def subjects(self) -> list[str]:
-        """Every subject that is not deleted."""
+        """Return every subject that is not deleted."""
         return self._request("its subjects", "get", "subjects", _texts) or []
 
     def numbers(self, subject: str) -> list[int]:
-        """Of all versions that are not deleted, ascending; none where there is no such subject."""
+        """Return the numbers of all versions that are not deleted, ascending; none if there is no such subject."""
         return self._request(f"versions of {subject}", "get", f"{_path(subject)}/versions", _numbers) or []
 
     def versions(self, subject: str, numbers: Sequence[int] | None = None) -> tuple[Version, ...]:
-        """Those of these numbers, in their order; all of them where none are given."""
+        """Return the versions with these numbers, in their order; all if none are given."""
         wanted = self.numbers(subject) if numbers is None else numbers
         return tuple(at_once(partial(self._version, subject), wanted))
 
     def version(self, subject: str) -> Version | None:
-        """The newest; None where there is none."""
+        """Return the newest version; None if there is none."""
         found = self._request(f"newest version of {subject}", "get", f"{_path(subject)}/versions/latest", _place)
         return Version(*found, self.schema(found[1], subject)) if found else None
 
     def same(self, subject: str, kind: Format, document: str) -> Version | None:
-        """The version of the subject that is this schema; None where none is."""
+        """Return the subject's version with this schema; None if there is none."""
         found = self._request(f"a schema of {subject}", "post", _path(subject), _place, _body(kind, document))
         return Version(*found, WriterSchema(found[1], kind, document)) if found else None
 
     def incompatibilities(self, subject: str, kind: Format, document: str) -> tuple[str, ...]:
-        """Why the registry would not take the schema as the next version, in its own words; empty where it would."""
+        """Return why the registry would not take the schema as the next version, in its words; empty if it would."""
         where = f"compatibility/{_path(subject)}/versions?verbose=true"
         found = self._request(f"compatibility with {subject}", "post", where, _reasons, _body(kind, document)) or []
         return tuple(_words(one) for one in found)
 
     def register(self, subject: str, kind: Format, document: str) -> str:
-        """Add the schema as a version; its id. Raises BadInput with the registry's words where it is refused."""
+        """Add the schema as a version; return its id. Raises BadInput with the registry's message if refused."""
         what, where = f"registering a schema under {subject}", f"{_path(subject)}/versions"
         found = self._request(what, "post", where, _id, _body(kind, document))
         if found is None:
@@ -83,11 +83,11 @@ class Subjects(RegistryClient):
         return found
 
     def level(self, subject: str) -> str | None:
-        """What the subject's versions are held to; None where it has no level of its own."""
+        """Return the compatibility level of the subject's versions; None if the subject has none."""
         return self._request(f"level of {subject}", "get", _config(subject), _level)
 
     def hold_to(self, subject: str, level: str) -> None:
-        """Have the subject's versions held to a level. Raises BadInput where the registry does not do it."""
+        """Set the subject's compatibility level. Raises BadInput if the registry refuses."""
         what = f"holding {subject} to {level}"
         if self._request(what, "put", _config(subject), bool, {"compatibility": level}) is None:
             raise BadInput(
@@ -95,7 +95,7 @@ class Subjects(RegistryClient):
             )
 
     def release(self, subject: str) -> None:
-        """Have the subject's versions held to the registry's own level again; done where they are."""
+        """Remove the subject's level, so that the registry's applies again; no error if it has none."""
         self._request(f"releasing {subject} from its level", "delete", _config(subject), bool)
 
     def _version(self, subject: str, number: int) -> Version:
@@ -106,10 +106,10 @@ class Subjects(RegistryClient):
     def _request(
         self, what: str, method: str, path: str, shape: Callable[[Any], Answer], *body: Mapping[str, Any]
     ) -> Answer | None:
-        """What `shape` makes of the answer's JSON; None where the registry says that there is no such thing."""
+        """Return the result of `shape` for the answer's JSON; None if the registry has no such thing."""
         failed: Exception = TimeoutError()
         for turn in range(TRIES):
-            time.sleep(PAUSE if turn else 0.0)  # a server that restarts does not say when it is back
+            time.sleep(PAUSE if turn else 0.0)  # a server that restarts does not report when it is back
             for server in self._servers:
                 try:
                     return shape(server.ask(partial(_rest, method, path, body), 2 * self.pace.one_try))
@@ -139,7 +139,7 @@ class Subjects(RegistryClient):
 
 
 def _rest(method: str, path: str, body: tuple[Mapping[str, Any], ...], client: Any) -> Any:
-    """Ask by the client's own connection: its methods drop the registry's reasons."""
+    """Ask over the client's own connection: its methods drop the registry's reasons."""
     return getattr(client._rest_client, method)(path, *body)
 
 
@@ -164,7 +164,7 @@ def _level(found: Any) -> str:
 
 
 def _reasons(found: Any) -> list[str]:
-    """None where it is compatible."""
+    """Return the reasons; empty if it is compatible."""
     if found["is_compatible"]:
         return []
     said = _texts(found.get("messages") or [found.get("reason")])
@@ -172,7 +172,7 @@ def _reasons(found: Any) -> list[str]:
 
 
 def _words(said: str) -> str:
-    """The registry's words, on one line and not without end."""
+    """Return the registry's message, on one line and shortened."""
     text = printable(" ".join(said.split()))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 

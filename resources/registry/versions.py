@@ -1,6 +1,6 @@
-"""What a registry has under a subject, and under which subjects a schema is: for people, not for rows.
+"""The versions of a registry's subjects, and the subjects of a schema: for display, not for rows.
 
-It is not waited for long, and what it does not answer is left out.
+It is not waited for long; what it does not answer is missing.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 
-PATIENCE = 3.0  # seconds for one question
+PATIENCE = 3.0  # seconds for one query
 MAX_VERSIONS = 100  # of a subject, the newest
 
 
@@ -21,33 +21,33 @@ class Version:
     """A version of a subject."""
 
     number: int
-    keys: tuple[str, ...]  # what messages may name it by: its id, and its GUID where the registry gives one
+    keys: tuple[str, ...]  # the names in messages: its id, and its GUID if the registry gives one
 
 
 class SubjectVersions(RegistryClient):
-    """A registry's subjects, as this process has seen them: what a version is called is asked once."""
+    """A registry's subjects in this process: each version is queried once."""
 
     def __init__(self, registry: Registry) -> None:
-        """Raises BadInput for options that the client does not take."""
+        """Raise BadInput for options that the client does not take."""
         super().__init__(registry)
         self._versions: dict[tuple[str, int], Version] = {}
 
     def under(self, subject: str) -> list[Version]:
-        """The newest versions of a subject, ascending; none where there is no such subject. Raises RegistryAway."""
+        """Return the newest versions of a subject, ascending; none if there is no such subject. Raises RegistryAway."""
         found: Any = self._asked(f"subject {subject}", lambda client: client.get_versions(subject))
         numbers: list[int] = sorted(int(number) for number in found or ())
         versions = [self._version(subject, number) for number in numbers[-MAX_VERSIONS:]]
         return [version for version in versions if version is not None]
 
     def schema_of(self, subject: str, number: int) -> WriterSchema | None:
-        """The schema of a version; None where no reader could use it, or it is gone. Raises RegistryAway."""
+        """Return the schema of a version; None if no reader could use it, or it is gone. Raises RegistryAway."""
         version = self._version(subject, number)
         return version and self.schema(version.keys[0], subject, PATIENCE)
 
     def places(self, keys: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
-        """By id, subject and version of each place where its schema is; none for a GUID.
+        """Return, by id, subject and version of each place of its schema; none for a GUID.
 
-        A registry that is away is waited for once: what it was not asked by then is left out.
+        A registry that is away is waited for once: the ids not asked by then are missing.
         """
         found = dict[str, list[tuple[str, int]]]()
         for key in filter(str.isdecimal, keys):

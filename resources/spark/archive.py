@@ -1,8 +1,8 @@
-"""A class data sharing archive of Spark: halves what a run waits for the JVM and for its first job.
+"""A class data sharing archive of Spark: halves the time that a run waits for the JVM and for its first job.
 
-`python -m resources.spark.archive` makes it, once for each environment, as part of the installation: a session that
-does what a batch does, whose classes the JVM writes to a file when it ends (JEP 350). It is kept in the environment,
-since it is good for that environment's jars and Java alone; the JVM checks, and ignores one that does not fit.
+`python -m resources.spark.archive` makes it, once for each environment, as part of the installation: it runs a session
+that does what a batch does, and the JVM writes its classes to a file when it ends (JEP 350). It is kept in the
+environment, since it fits only that environment's jars and Java; the JVM checks, and ignores one that does not fit.
 """
 
 import hashlib
@@ -17,14 +17,14 @@ from platform_defs.errors import TidegateError
 from resources.spark.java_options import FOLDER
 from resources.spark.warm_up import as_they_are
 
-JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # what they change, -version mentions
+JAVA_OPTIONS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")  # with these set, -version mentions them
 
 
 def archive() -> Path:
-    """The path of the archive for this environment's pyspark and Java, whether or not it exists yet."""
+    """Return the path of the archive for this environment's pyspark and Java; it need not exist yet."""
     from resources.local.java import find_java
 
-    pyspark = util.find_spec("pyspark")  # not imported: that takes longer than the rest, and every `make` asks
+    pyspark = util.find_spec("pyspark")  # not imported: that takes longer than the rest, and every `make` runs this
     assert pyspark is not None  # noqa: S101  # it is installed with us
     plain = {name: value for name, value in os.environ.items() if name not in JAVA_OPTIONS}
     version = subprocess.run([find_java(), "-version"], env=plain, capture_output=True, text=True, check=True).stderr
@@ -83,7 +83,7 @@ def _record(file: Path) -> None:
         gateway.proc.stdin.close()
         gateway.proc.wait(120)
     finally:
-        gateway.proc.kill()  # only one that did not end by itself is still there
+        gateway.proc.kill()  # no effect if it ended by itself
 
 
 def _say(sentence: str) -> None:
@@ -93,5 +93,5 @@ def _say(sentence: str) -> None:
 if __name__ == "__main__":
     try:
         main()
-    except TidegateError as error:  # no Java, or one that is too old: the sentence says what to do
+    except TidegateError as error:  # no Java, or a Java that is too old: the sentence has the remedy
         sys.exit(str(error))

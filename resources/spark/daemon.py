@@ -28,6 +28,6 @@ import resources.postgres.batch.direct
 import resources.postgres.batch.staging
 
 if __name__ == "__main__":
-    platform_defs.engine.task.same_install.here()  # of the code just imported, whatever becomes of the files
-    gc.freeze()  # what was imported stays: no collection, and there is one after each task, walks through it
+    platform_defs.engine.task.same_install.here()  # records the code just imported, whatever happens to the files
+    gc.freeze()  # the imports stay: no collection (there is one after each task) walks through them
     manager()

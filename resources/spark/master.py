@@ -1,4 +1,4 @@
-"""Spark as `tidegate doctor` sees it: its version, and whether the master takes connections. Starts no JVM."""
+"""Spark for `tidegate doctor`: its version, and whether the master accepts connections. Starts no JVM."""
 
 import time
 from importlib.metadata import version
@@ -12,7 +12,7 @@ SCHEME = "spark://"
 
 
 def look(master: str | None, seconds: float = 3.0) -> SparkLook:
-    """`master` as TIDEGATE_SPARK_MASTER has it, also several: spark://host:7077,host:7077."""
+    """Return Spark's version, and whether `master` accepts connections (spark://host:7077,host:7077, say)."""
     installed = version("pyspark")
     if master is None:
         return SparkLook(installed)
@@ -23,7 +23,7 @@ def look(master: str | None, seconds: float = 3.0) -> SparkLook:
 
 
 def _problem(text: str, deadline: float) -> str | None:
-    """None where a connection can be made."""
+    """Return why no connection can be made; None if one can."""
     if (address := parsed(text)) is None:
         return f"{text} is not an address like spark.example.com:7077"
     try:

@@ -1,4 +1,4 @@
-"""Spark: one session for each run, started when first asked for."""
+"""Spark: one session for each run, started at its first use."""
 
 import logging
 import os
@@ -18,9 +18,9 @@ from platform_defs.own_session import OPTIONS, follow_threads
 from resources.process.settings import Settings, settings
 from resources.spark.java_options import java_options
 
-logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs what the JVM is told and says: the secret, rows
-# They log what Spark raises, with the value that it quotes, to stderr. It is raised as well, and judged there. They
-# have a filter: logging.config, which each run of Dagster calls, enables loggers again that are disabled.
+logging.getLogger("py4j").setLevel(logging.INFO)  # below, it logs its exchange with the JVM: the secret, rows
+# They log Spark's errors to stderr, with the values quoted. The errors are raised as well, and classified there. They
+# have a filter: logging.config, which each Dagster run calls, enables disabled loggers again.
 for _quoting in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_quoting).addFilter(lambda _: False)
 # All cores, and four tries of a task: plain local[N] never retries one.
@@ -35,9 +35,9 @@ ENCRYPTED = {
     "spark.io.encryption.enabled": "true",
 }
 SECRET = "spark.authenticate.secret"  # noqa: S105  # the option's name
-# Of what driver and executors say. spark.ssl.enabled alone is about web pages: spark.ssl.rpc.* does not inherit it.
+# Encryption between driver and executors. spark.ssl.enabled is only for web pages: spark.ssl.rpc.* does not inherit it.
 ENCRYPTIONS = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
-# They log what a task raises, which may quote a message. It reaches whoever asked for the job, and is judged there.
+# They log task errors, which may quote a message. The error also reaches the caller, who classifies it.
 QUOTING = (
     "org.apache.spark.executor.Executor",
     "org.apache.spark.scheduler.TaskSetManager",
@@ -47,7 +47,7 @@ QUOTING = (
 
 
 def spark_config(given: Settings | None = None) -> dict[str, str]:
-    """Spark's settings for a run: UTC, Arrow, workers kept warm, nothing written outside TIDEGATE_HOME."""
+    """Return Spark's settings for a run: UTC, Arrow, workers kept warm, nothing written outside TIDEGATE_HOME."""
     given = given or settings()
     scratch = given.home / "spark"
     return {
@@ -65,7 +65,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
         "spark.sql.adaptive.enabled": "false",  # one stage a batch; there is no shuffle to adapt
         "spark.python.worker.reuse": "true",  # keeps the Kafka consumer and the imports
         "spark.python.daemon.module": "resources.spark.daemon",
-        "spark.python.worker.faulthandler.enabled": "true",  # a worker that crashes says by which signal, and where
+        "spark.python.worker.faulthandler.enabled": "true",  # a crashed worker reports its signal and stack
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC {java_options()}",
@@ -73,7 +73,7 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 
 
 def start_session(config: dict[str, str]) -> SparkSession:
-    """A session with `config`, made or found."""
+    """Return the session with `config`; starts it if there is none."""
     _set_environment(config)
     follow_threads()
     builder = SparkSession.builder
@@ -86,8 +86,8 @@ def start_session(config: dict[str, str]) -> SparkSession:
 
 
 def _secret(config: Mapping[str, str]) -> Mapping[str, str]:
-    """The secret that a cluster needs. The JVM is started before it is set: its first options are in its command line,
-    where every user of the machine reads them.
+    """Return the secret that a cluster needs. The JVM is started before it is set: the JVM's first options are in its
+    command line, which every user of the machine can read.
     """
     secret = settings().spark_secret
     if secret is None or is_local(config["spark.master"]):
@@ -103,23 +103,21 @@ def is_local(master: str) -> bool:
 
 
 def _shares_a_secret(given: Settings) -> bool:
-    """Return True if driver and executors can know each other: YARN and Kubernetes hand a secret out, to others one is
-    given. Where a spark-defaults.conf does it, nothing is set here.
+    """Return True if driver and executors can authenticate: YARN and Kubernetes distribute a secret, others need one
+    configured. If spark-defaults.conf does it, nothing is set here.
     """
     master = given.spark_master or LOCAL_MASTER
     return not is_local(master) and (given.spark_secret is not None or master.startswith(("yarn", "k8s://")))
 
 
 def is_encrypted(conf: Mapping[str, str]) -> bool:
-    """Return True if driver and executors with these options know each other, and nobody between them reads what they
-    say.
-    """
+    """Return True if driver and executors with these options authenticate, and their traffic is encrypted."""
     known = conf.get("spark.authenticate") == "true"
     return is_local(conf.get("spark.master", "")) or (known and any(conf.get(one) == "true" for one in ENCRYPTIONS))
 
 
 def _refuse_unencrypted(spark: SparkSession) -> None:
-    """Raise BadInput before the first task is sent, where anybody on its way could read or change it."""
+    """Raise BadInput before the first task is sent, if others on the network could read or change it."""
     conf = dict(spark.sparkContext.getConf().getAll())
     if is_encrypted(conf) or settings().spark_unencrypted:
         return
@@ -141,10 +139,10 @@ def _quiet(spark: SparkSession) -> None:
 
 
 def _set_environment(config: Mapping[str, str]) -> None:
-    """What Spark takes from the environment only, where the user has not set it."""
+    """Set the environment variables that Spark needs, unless the user has set them."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
     if "spark.driver.host" in config:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark guesses, and warns about it
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark picks one, and warns about it
 
 
 class SparkResource(LazyPySparkResource):
@@ -157,25 +155,23 @@ class SparkResource(LazyPySparkResource):
     @field_validator("spark_config")
     @classmethod
     def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
-        """Refuses options of a run's configuration: in Dagster's launchpad, a Java option would run any code."""
+        """Refuse options from a run's configuration: in Dagster's launchpad, a Java option would run any code."""
         if given:
             raise ValueError("Spark is configured by TIDEGATE_SPARK_* alone, not in the configuration of a run")
         return given
 
     def session(self) -> SparkSession:
-        """The run's session; starts it at the first call."""
+        """Return the run's session; the first call starts it."""
         if self._spark_session is None:
             self._spark_session = start_session(spark_config())
         return self._spark_session
 
     def has_ended(self) -> bool:
-        """Return True if the session was started and its JVM is gone, as when it ran out of memory: no job will run
-        again.
-        """
+        """Return True if the session was started and its JVM is gone (out of memory, say): no job will run again."""
         if self._spark_session is None:
             return False
         context: Any = self._spark_session.sparkContext  # its gateway has no public name
-        process = getattr(context._gateway, "proc", None)  # none where another process started the JVM
+        process = getattr(context._gateway, "proc", None)  # None if another process started the JVM
         return process is not None and process.poll() is not None
 
     def cancel_jobs(self) -> None:
@@ -184,8 +180,8 @@ class SparkResource(LazyPySparkResource):
             self._spark_session.sparkContext.cancelAllJobs()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:  # noqa: ARG002  # Dagster's signature
-        """Stop the session, and with it the JVM and its Python workers. A JVM that is gone took them with it, and would
-        fail the teardown.
+        """Stop the session with its JVM and Python workers. A JVM that is gone took them with it, and would fail the
+        teardown.
         """
         if self._spark_session is not None and not self.has_ended():
             self._spark_session.stop()

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def warm_up(spark: SparkSession) -> None:
-    """Start a Python worker for each core, and have the JVM load what hands Arrow to Python and back."""
+    """Start a Python worker for each core, and have the JVM load the code that exchanges Arrow with Python."""
     tasks = spark.sparkContext.defaultParallelism
     spark.range(0, tasks, 1, tasks).mapInArrow(as_they_are, "id bigint").collect()
 
 
 def as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For mapInArrow: every row, unchanged."""
+    """Yield every row unchanged, for mapInArrow."""
     yield from batches

@@ -1,1 +1,1 @@
-"""Where producers keep what was not delivered: in Postgres, and in files while that is away."""
+"""Storage for undelivered messages of producers: in Postgres, and in files while Postgres is away."""

@@ -1,7 +1,7 @@
 """Files in TIDEGATE_HOME/unsent for messages that were not delivered while Postgres was away.
 
-Each process appends to a file of its own and syncs it before it counts a message as kept. Whoever has Postgres again
-takes the files in: under the file's lock the messages are added to the table, and only then is the file deleted. A
+Each process appends to its own file and syncs it before it counts a message as kept. The next process that reaches
+Postgres takes the files in: under the file's lock it adds the messages to the table, and only then deletes the file. A
 process that dies in between leaves both, and the table takes no message twice.
 """
 
@@ -31,7 +31,7 @@ class UnsentFiles:
     folder: Path
 
     def own(self) -> Path:
-        """The path of a new file for this process; it is made when something is appended."""
+        """Return the path of a new file for this process; the first append creates it."""
         return self.folder / f"{time.time_ns()}-{os.getpid()}{SUFFIX}"
 
     def append(self, path: Path, messages: Iterable[UnsentMessage]) -> None:
@@ -44,24 +44,25 @@ class UnsentFiles:
                 for message in messages:
                     _write(file, to_line(message))
                 os.fsync(file)
-            except BaseException:  # a disk that is full: what is torn must not stand before what comes later
+            except BaseException:  # the disk may be full: no torn line may precede later ones
                 os.ftruncate(file, whole)
                 raise
         _sync(self.folder)
 
     def waiting(self) -> list[Path]:
-        """The files that are there, oldest first."""
+        """Return the files, oldest first."""
         return sorted(self.folder.glob(f"*{SUFFIX}"))  # their names begin with the time
 
     def left(self) -> list[Path]:
-        """Those that are waiting, and those that were damaged: whoever deletes them loses messages."""
+        """Return the waiting and the damaged files: deleting them loses messages."""
         return [*self.waiting(), *sorted(self.folder.glob(f"*{DAMAGED}"))]
 
     def take_in(self, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
-        """Hand every message to `keep`, which returns when they are committed; how many. Then the files are deleted.
+        """Pass every message to `keep`, which returns when they are committed, then delete the files. Return their
+        number.
 
-        What `keep` raises ends it, and no file is lost. Raises BadInput for a file that is damaged in the middle: the
-        messages that can be read were handed over, and the file stays under another name.
+        An error from `keep` ends it, and no file is lost. Raises BadInput for a file that is damaged in the middle: the
+        readable messages were passed on, and the file stays under another name.
         """
         try:
             return sum(self.take(path, keep) for path in self.waiting())
@@ -70,7 +71,7 @@ class UnsentFiles:
             raise BadInput(said, file=str(error.filename or self.folder)) from error
 
     def take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
-        """As `take_in`, of one file; 0 where it is not there any more."""
+        """As `take_in`, for one file; 0 if it no longer exists."""
         taken = 0
         with suppress(FileNotFoundError), _locked(path, os.O_RDWR):
             damaged: list[int] = []
@@ -85,13 +86,13 @@ class UnsentFiles:
 
 
 def unsent_files() -> UnsentFiles:
-    """Those in TIDEGATE_HOME."""
+    """Return the files in TIDEGATE_HOME."""
     return UnsentFiles(settings().home / "unsent")
 
 
 @contextmanager
 def _locked(path: Path, flags: int) -> Generator[int]:
-    """The file, open and locked: that at `path`, not one that was deleted or renamed while the lock was waited for."""
+    """Open and lock the file now at `path`, not one that was deleted or renamed while waiting for the lock."""
     while True:
         file = os.open(path, flags, 0o600)
         try:
@@ -109,7 +110,7 @@ def _write(file: int, line: bytes) -> None:
 
 
 def _sync(folder: Path) -> None:
-    """Wait until the disk knows which files are in the folder."""
+    """Sync the folder's entries to disk."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -118,8 +119,8 @@ def _sync(folder: Path) -> None:
 
 
 def _read(path: Path, damaged: list[int]) -> Generator[UnsentMessage]:
-    """The messages in the file. The numbers of lines that cannot be read are added to `damaged`, except for a torn
-    last one: its process died while it wrote, and had not yet counted the message as kept.
+    """Yield the messages in the file. Add the numbers of unreadable lines to `damaged`, except for a torn last one: its
+    process died while writing, and had not yet counted the message as kept.
     """
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""Where a producer puts what it could not deliver: the ledger, or a file until Postgres is there again."""
+"""The sink for messages that a producer could not deliver: the ledger, or a file until Postgres is back."""
 
 import time
 from collections import Counter
@@ -16,8 +16,8 @@ from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.ledger.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles, unsent_files
 
-FRESH = 60.0  # seconds for which the ends of the log are taken for those before a try: older ones only cost reading
-AWAY = 30.0  # seconds for which Postgres is not asked again after it was away
+FRESH = 60.0  # seconds for which the ends of the log are reused: older ones only cost reading
+AWAY = 30.0  # seconds without another attempt after Postgres was away
 AT_ONCE = 1_000  # messages, and
 MAX_BYTES = 16_000_000  # of their content, that wait in memory at most
 Failure = tuple[NotDelivered, int | None]  # and the partition
@@ -34,9 +34,9 @@ class UnsentSink:
     ledger: UnsentLedger
     files: UnsentFiles
     kept: int = 0  # messages in the ledger or a file
-    in_files: int = 0  # of them, in a file
+    in_files: int = 0  # of these, in a file
     away: TidegateError | OSError | None = None  # why they are in a file
-    _open: dict[int, Attempt] | None = None  # of the transaction, by their Python ids
+    _open: dict[int, Attempt] | None = None  # the transaction's attempts, by their Python ids
     _told: dict[int, Failure] = field(default_factory=dict[int, Failure])
     _aborted: list[Aborted] = field(default_factory=list[Aborted])
     _earlier: list[Aborted] = field(default_factory=list[Aborted])  # before the transaction that is open
@@ -48,9 +48,9 @@ class UnsentSink:
     _file: Path | None = None
 
     def attempt(self, message: Message, named: bytes | None) -> Attempt:
-        """Asks Kafka for the ends of the log, once in FRESH seconds.
+        """Return the attempt to deliver `message`. Asks Kafka for the ends of the log once in FRESH seconds.
 
-        Raises BrokerAway, TopicMissing, BadInput where it was never answered: then nothing may be sent.
+        Raises BrokerAway, TopicMissing, BadInput if Kafka never answered: then nothing may be sent.
         """
         before = self._ends()
         at_ms = time.time_ns() // 1_000_000 if message.timestamp_ms is None else message.timestamp_ms
@@ -60,20 +60,20 @@ class UnsentSink:
         return attempt
 
     def failed(self, attempt: Attempt, failure: NotDelivered, partition: int | None) -> None:
-        """Adds it to what is written next. In a transaction nothing is delivered before its end: see `abort`."""
+        """Add the failure to the next write. In a transaction nothing is delivered before its end: see `abort`."""
         if self._open is None:
             self._add_all([(attempt, failure, partition)])
         else:
             self._told[id(attempt)] = failure, partition
 
     def begin(self) -> None:
-        """Remember what was aborted before: only what this transaction commits of it was sent again."""
+        """Remember what was aborted before: only the part that this transaction commits was sent again."""
         self._open, self._told = {}, {}
         self._earlier, self._aborted = self._aborted, []
 
     def commit(self) -> None:
-        """Forget what was aborted before and is delivered now. The rest may still be sent again until it is written.
-        If there is a lot of it and this transaction had none, the program has gone on, and it is written next.
+        """Forget what was aborted before and is delivered now. The rest may still be sent again until it is written. If
+        there is a lot of it and this transaction sent none of it, the program has moved on, and it is written next.
         """
         left = _not_among(self._earlier, [one.message for one in (self._open or {}).values()]) if self._earlier else []
         if len(left) == len(self._earlier) >= AT_ONCE:
@@ -82,7 +82,7 @@ class UnsentSink:
         self._open, self._told, self._earlier, self._aborted = None, {}, [], left
 
     def abort(self, failure: BaseException) -> None:
-        """Each message has its own error, or that of the transaction."""
+        """Give each message its own error, or the transaction's."""
         told = isinstance(failure, NotDelivered | TransactionAborted)
         cause = failure if told else NotDelivered(str(failure), reason=type(failure).__name__)
         outcome = "not_written" if cause.outcome == "poison" else cause.outcome
@@ -92,7 +92,7 @@ class UnsentSink:
         self._open, self._told, self._earlier = None, {}, []
 
     def keep(self, *, all_of_it: bool = False) -> None:
-        """Writes what has failed. What neither the ledger nor a file takes is tried again by the next call."""
+        """Write what has failed. If neither the ledger nor a file takes it, the next call tries again."""
         if all_of_it:
             self._add_all(self._aborted)
             self._aborted = []
@@ -116,13 +116,13 @@ class UnsentSink:
         except (
             TidegateError,
             OSError,
-        ) as error:  # away, missing, no rights: whatever it is, the message must not be lost for it
+        ) as error:  # away, missing, no rights: no error here may lose the message
             self.away, self._away_until = error, time.monotonic() + AWAY
             return False
         return True
 
     def _take_in(self) -> None:
-        """What is in the file failed before what waits, and is sent again before it: the ledger gets it first."""
+        """Move the file's messages to the ledger: they failed before the waiting ones and are sent again first."""
         if self._file is not None:
             self.files.take(self._file, self.ledger.keep)
             self._file, self.in_files = None, 0
@@ -148,13 +148,13 @@ class UnsentSink:
         except TidegateError:
             if self._before is None:
                 raise
-            return self._before  # older ends hold as well: more of the log will be read
+            return self._before  # older ends are valid too: more of the log will be read
         ends = tuple(view.partitions[number].written for number in range(len(view.partitions)))
         return LogEnds(self.topic, view.cluster_id, view.topic_id, ends)
 
 
 def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[Aborted]:
-    """Those of `earlier` that are not among `messages`, which may be there more than once."""
+    """Return the items of `earlier` whose message is not among `messages`, which may contain one more than once."""
     again, left = Counter(messages), list[Aborted]()
     for item in earlier:
         if again[item[0].message] > 0:
@@ -165,8 +165,8 @@ def _not_among(earlier: Iterable[Aborted], messages: Iterable[Message]) -> list[
 
 
 def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
-    """Brokers refuse a batch as a whole, for its size or for one message in it: which one is a poison is known when
-    `dlq send` has sent each alone. What librdkafka refused has no partition yet.
+    """Return the failure with the outcome for one message. Brokers refuse a batch as a whole, for its size or for one
+    message in it: `dlq send` finds the bad message by sending each alone. What librdkafka refused has no partition yet.
     """
     if failure.outcome != "poison" or partition is None:
         return failure
@@ -174,13 +174,13 @@ def _of_batch(failure: NotDelivered, partition: int | None) -> NotDelivered:
 
 
 def sink(pipeline: str, topic: str, kafka_options: Mapping[str, str], postgres_url: str) -> UnsentSink:
-    """That of a producer of `pipeline`, to the ledger and the files of this TIDEGATE_HOME."""
+    """Return the sink for a producer of `pipeline`, with the ledger and the files of this TIDEGATE_HOME."""
     broker, ledger = KafkaBroker(kafka_options), UnsentLedger(postgres_url)
     return UnsentSink(pipeline, topic, broker, ledger, unsent_files())
 
 
 def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, partition: int | None) -> UnsentMessage:
-    """What is kept of a message that was not delivered. Without an id it is named after its row."""
+    """Return the stored form of an undelivered message. Without an id it is named after its row."""
     unsent_id, message = uuid4(), attempt.message
     named = next((value for name, value in reversed(attempt.headers) if name == ID), None)
     if attempt.before is None:
@@ -204,7 +204,7 @@ def unsent_message(pipeline: str, attempt: Attempt, failure: NotDelivered, parti
 
 
 def kept_where(sink: UnsentSink) -> str:
-    """What a person is told of the messages that were kept, with the command that helps; "" where there are none."""
+    """Return the message about kept messages, with the command that sends them; "" if there are none."""
     if not sink.kept:
         return ""
     many = plural(sink.kept, "message that was", "messages that were")

@@ -1,4 +1,4 @@
-"""What a run asks Kafka: what a topic looks like now, and its offsets at a time."""
+"""The broker state that a run reads: a topic's current description, and its offsets at a time."""
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -36,14 +36,14 @@ class _Transient(Exception):  # inside this module only: try again
 class KafkaBroker:
     """Describes topics. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
-    timeout: float = 30.0  # seconds, over all tries of one question
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
+    timeout: float = 30.0  # seconds, over all tries of one query
 
     def describe(self, topic: str, partitions: Collection[int] | None = None, *, configured: bool = True) -> TopicView:
-        """The topic's ids, low watermarks and last stable offsets (of those `partitions` alone), and if `configured`
-        whether its cleanup policy compacts, which takes the right DescribeConfigs.
+        """Return the topic's ids, low watermarks and last stable offsets (of `partitions` only, if given), and if
+        `configured` whether its cleanup policy compacts, which needs the right DescribeConfigs.
 
-        Raises BrokerAway when no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
+        Raises BrokerAway if no complete answer came in time, TopicMissing, BadInput for a broker without topic ids.
         """
         retrying = Retrying(
             retry=retry_if_exception_type(_Transient),
@@ -61,9 +61,9 @@ class KafkaBroker:
             ) from error
 
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
-        """Reads single messages of the topic, for their leader epochs (operations/settlements/settled_log.py)."""
+        """Return a reader of the topic's messages' leader epochs (operations/settlements/settled_log.py)."""
         from resources.kafka.data.epochs import (
-            leader_epochs,  # a consumer's module: who only describes does not need it
+            leader_epochs,  # a consumer's module: not needed to describe topics
         )
 
         return leader_epochs(self.options, topic)
@@ -89,16 +89,16 @@ class KafkaBroker:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A client that is asked something, and which rights that takes."""
+    """A client for queries, and the rights that they need."""
 
     client: Any  # admin_client
-    options: Mapping[str, str] = field(repr=False)  # as of KafkaBroker
+    options: Mapping[str, str] = field(repr=False)  # as in KafkaBroker
     place: str
     needed: Sequence[Right]
 
     def answer(self, future: "Future[Any]", topic: str | None = None) -> Any:
-        """The answer to a question. Raises _Transient, and what `refusal` says of; TopicMissing where one about `topic`
-        says so.
+        """Return the answer to a query. Raises _Transient, and the errors of `refusal`; TopicMissing if the answer is
+        that `topic` does not exist.
         """
         try:
             return future.result(timeout=10)
@@ -111,20 +111,20 @@ class _Asked:
             raise _Transient("no answer within 10 s") from error
 
     def failure(self, reason: KafkaError) -> TidegateError | _Transient:
-        """The error to raise for one of Kafka's."""
+        """Return the error to raise for one of Kafka's."""
         return refusal(self._why(reason), self.place, self.needed, self.options) or _Transient(reason.str())
 
     def _why(self, reason: KafkaError) -> KafkaError:
-        """Why there was no answer, where brokers have said it."""
+        """Return the brokers' reason for not answering, if they gave one."""
         return self.client.denied or reason if error_policy.of_kafka(reason.name()) is Verdict.AWAY else reason
 
 
 def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:
-    """By partition: low watermark, last stable offset and high watermark.
+    """Return, by partition, low watermark, last stable offset and high watermark.
 
     A run is due by the last stable offset: by the high watermark, empty runs would start behind an open transaction.
     """
-    if not partitions:  # the answer was of a broker that is behind; a question about none is refused
+    if not partitions:  # a lagging broker answered; an empty query is refused
         return {}
     latest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.latest())
     earliest: dict[TopicPartition, Any] = dict.fromkeys(partitions, OffsetSpec.earliest())
@@ -139,8 +139,8 @@ def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, Pa
 
 
 def _found(asked: _Asked, place: TopicPartition, future: "Future[Any]", least: int = 0) -> Any:
-    """The answer about a partition's offset. Where its leader died just now, librdkafka gives OFFSET_INVALID (-1001)
-    and no error: taken for an offset, it would be a log that was cut.
+    """Return the answer about a partition's offset. If its leader died just now, librdkafka returns OFFSET_INVALID
+    (-1001) and no error: used as an offset, it would look like a truncated log.
     """
     answer = asked.answer(future)
     if answer.offset < least:
@@ -155,9 +155,9 @@ def _compacts(asked: _Asked, topic: str) -> bool:
 
 
 def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dict[int, int]:
-    """By partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
+    """Return, by partition, the first offset whose timestamp is `milliseconds` since the epoch or later, or the end.
 
-    Raises TopicMissing, and BrokerAway when no answer came.
+    Raises TopicMissing, and BrokerAway if no answer came.
     """
     admin = admin_client(options)
     asked = _Asked(admin, options, f"to list offsets of {topic}", (to_describe(topic),))

@@ -1,7 +1,7 @@
-"""What a cluster says of itself and librdkafka cannot ask: its quorum, fenced brokers, log folders, reassignments.
+"""Cluster state that librdkafka cannot query: its quorum, fenced brokers, log folders, reassignments.
 
-The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each question opens a
-connection of its own and closes it. A third of the time limit without an answer, and another bootstrap server is asked.
+The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each query opens its own connection and
+closes it. After a third of the time limit without an answer, another bootstrap server is tried.
 """
 
 import logging
@@ -31,8 +31,8 @@ from resources.kafka.client.rights import Right, on_cluster
 from resources.kafka.client.second_client import second_options
 from resources.kafka.client.tokens import NoToken
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what it warns of is said once, in the error raised
-TRIES = 3  # that the time limit has room for, where nobody answers
+logging.getLogger("kafka").setLevel(logging.CRITICAL)  # its warnings are in the error raised
+TRIES = 3  # tries that fit in the time limit if no server answers
 PAUSE = 0.1  # seconds between two
 
 
@@ -49,8 +49,8 @@ class Replica:
 
 @dataclass(frozen=True)
 class LogDir:
-    """A log folder of a broker. Bytes are None where the broker does not say; `error` is Kafka's name of what is wrong
-    with it (KAFKA_STORAGE_ERROR).
+    """A log folder of a broker. Bytes are None if the broker does not report them; `error` is Kafka's name for a fault
+    of the folder (KAFKA_STORAGE_ERROR).
     """
 
     broker: int
@@ -63,19 +63,19 @@ class LogDir:
 
 @dataclass(frozen=True)
 class KafkaCluster:
-    """Asks and tells the controller. `options` are librdkafka's, with `bootstrap.servers`.
+    """Queries and commands for the controller. `options` are librdkafka's, with `bootstrap.servers`.
 
-    Each method raises BrokerAway where no answer came within `timeout` seconds, and BadInput for what only a person can
-    help: rights, certificates, an option that kafka-python does not have (resources/kafka/client/second_client.py).
+    Each method raises BrokerAway if no answer came within `timeout` seconds, and BadInput for what only a user can fix:
+    rights, certificates, an option that kafka-python does not have (resources/kafka/client/second_client.py).
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     timeout: float = 15.0
 
     def quorum(self) -> Quorum:
-        """The leader and the voters of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
+        """Return the leader and the voters of the quorum (DescribeQuorum). Needs the ACL Describe on the cluster.
 
-        DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is asked nowhere.
+        DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is not used.
         """
         said = self._ask("to describe the quorum", lambda admin: admin.describe_metadata_quorum())
         (partition,) = said["topics"][0]["partitions"]
@@ -84,8 +84,8 @@ class KafkaCluster:
         return _quorum(partition)
 
     def brokers(self) -> tuple[Broker, ...]:
-        """Every broker that is registered, fenced ones as well, by id. Whether they answer is not tried here. `fenced`
-        needs Kafka 4.0; before, those are left out.
+        """Return every registered broker, also fenced ones, by id. Does not test whether they answer. `fenced` needs
+        Kafka 4.0; older versions do not list fenced brokers.
         """
         said = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
         found = (
@@ -95,7 +95,7 @@ class KafkaCluster:
         return tuple(sorted(found, key=lambda one: one.id))
 
     def log_dirs(self, brokers: Sequence[int]) -> dict[int, tuple[LogDir, ...] | TidegateError]:
-        """The log folders of each broker. What is wrong with one broker is its own answer, and hides no other.
+        """Return the log folders of each broker. One broker's error is its own answer, and hides no other.
 
         Needs the ACL Describe on the cluster.
         """
@@ -107,7 +107,7 @@ class KafkaCluster:
                 said = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
             except TidegateError as error:
                 return error
-            if not said[0]["log_dirs"]:  # every broker has one; kafka-python leaves out the error of the whole answer
+            if not said[0]["log_dirs"]:  # every broker has one; kafka-python drops the error of the whole answer
                 denied = _code(confluent_kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
                 refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
                 return refused or self._away(place.format(broker), denied.str())
@@ -117,10 +117,10 @@ class KafkaCluster:
             return dict(zip(brokers, pool.map(answer, brokers), strict=True))
 
     def groups(self) -> dict[str, Group]:
-        """The groups of any protocol that this user may describe, without members, by name (ListGroups). `type` is the
-        protocol: consumer, share, streams, connect; empty for one that only has committed offsets.
+        """Return the groups of any protocol that this user may describe, without members, by name (ListGroups). `type`
+        is the protocol: consumer, share, streams, connect; empty for a group that only has committed offsets.
 
-        librdkafka lists those of consumers alone.
+        librdkafka lists only consumer groups.
         """
         said = self._ask("to list groups", lambda admin: admin.list_groups())
         return {
@@ -131,7 +131,7 @@ class KafkaCluster:
         }
 
     def reassignments(self) -> tuple[Moving, ...]:
-        """The reassignments under way, by topic and partition."""
+        """Return the reassignments in progress, by topic and partition."""
         said = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
         found = (
             Moving(
@@ -148,17 +148,17 @@ class KafkaCluster:
     def reassign(self, wanted: Mapping[tuple[str, int], Sequence[int] | None]) -> dict[tuple[str, int], str | None]:
         """Begin to move partitions, by topic and number, to these brokers, the preferred leader first; None cancels.
 
-        Kafka's answer for each: None where it has begun, else the name of its error (INVALID_REPLICA_ASSIGNMENT,
-        NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so look at each. To ask again changes nothing.
+        Return Kafka's answer for each: None if it has begun, else the name of its error (INVALID_REPLICA_ASSIGNMENT,
+        NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so check each. Repeating it changes nothing.
         """
         told = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
         said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told), "Alter")
         return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
 
     def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:
-        """The answer to the question, of whichever bootstrap server gives one. Raises as the class says.
+        """Return the answer of the first bootstrap server that gives one. Raises as the class does.
 
-        `operation`: the ACL on the cluster that it takes.
+        `operation`: the required ACL on the cluster.
         """
         needed = on_cluster(operation)
         given, said = _with_tokens(second_options(self.options)), ""
@@ -183,13 +183,13 @@ class KafkaCluster:
         )
 
 
-Read = tuple[bytes, errors.KafkaConnectionError | None]  # and what ended the connection
+Read = tuple[bytes, errors.KafkaConnectionError | None]  # and the error that ended the connection
 
 
 def _answer_first(received: bytes, end: errors.KafkaConnectionError | None) -> Read:
-    """kafka-python 3.0.12 throws away what it reads together with the end of a connection. A broker that refuses a
-    password says so and closes at once, so that the reason would be lost wherever this process wakes up a moment later.
-    Here the end is read again, after the answer.
+    """Return what was read first, and the end of the connection at the next read. kafka-python 3.0.12 drops what it
+    reads together with the end. A broker that refuses a password answers and closes at once, so its reason would be
+    lost whenever this process wakes up a moment later.
     """
     return received, None if received else end
 
@@ -208,7 +208,7 @@ manager.KafkaTCPTransport, manager.KafkaSSLTransport = PlainTransport, TlsTransp
 
 
 class Tokens(AbstractTokenProvider):
-    """The same tokens as librdkafka's, one for each connection: `give` is asked for it."""
+    """The same tokens as librdkafka's, one for each connection, from `give`."""
 
     def __init__(self, give: Callable[[], tuple[Any, ...]]) -> None:
         self._give = give
@@ -226,8 +226,8 @@ def _with_tokens(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any]) -> Any:
-    """The answer of a client of its own, which is closed. Raises kafka-python's errors; KafkaTimeoutError after so many
-    seconds.
+    """Return the answer from a new client, which is closed. Raises kafka-python's errors; KafkaTimeoutError after
+    `seconds`.
 
     In a thread, because the client itself waits without a limit for a TLS handshake and for the lookup of a name.
     """
@@ -236,7 +236,7 @@ def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any]
     def ask() -> None:
         try:
             answer.set_result(_answer(seconds, options, question, clients))
-        except BaseException as error:  # noqa: BLE001  # raised again by whoever waits for the answer
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller, which waits for the answer
             answer.set_exception(error)
 
     Thread(target=ask, name="kafka-python", daemon=True).start()
@@ -249,7 +249,7 @@ def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any]
 
 
 def _answer(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any], clients: list[Any]) -> Any:
-    """Every client that was made, also for a connection that failed, is in `clients` before it connects."""
+    """Ask with a new client. Every client, also one whose connection failed, is in `clients` before it connects."""
 
     def make(**given: Any) -> Any:
         clients.append(client := KafkaNetClient(**given))
@@ -260,7 +260,7 @@ def _answer(seconds: float, options: Mapping[str, Any], question: Callable[[Any]
     limits: dict[str, Any] = {"request_timeout_ms": limit, "bootstrap_timeout_ms": limit}
     try:
         return question(KafkaAdminClient(**options, **limits, kafka_client=make))
-    except RuntimeError as error:  # kafka-python's, where it was stopped or found no controller
+    except RuntimeError as error:  # kafka-python's, if it was stopped or found no controller
         raise errors.KafkaConnectionError(str(error)) from error
     finally:
         for client in clients:
@@ -269,8 +269,8 @@ def _answer(seconds: float, options: Mapping[str, Any], question: Callable[[Any]
 
 
 def _connect(client: Any) -> None:
-    """Raises what is in the way of a connection: without this the client tries again until its time is over, whatever
-    it is, and does not say why.
+    """Connect, or raise what prevents it: without this the client retries any error until its time is over, and does
+    not report it.
     """
 
     async def connected() -> None:
@@ -282,7 +282,7 @@ def _connect(client: Any) -> None:
 
 
 def _refused(error: errors.KafkaError, place: str, needed: Right, options: Mapping[str, str]) -> TidegateError | None:
-    """As `refusal`, of an error of kafka-python's."""
+    """As `refusal`, for an error of kafka-python's."""
     if isinstance(error, errors.KafkaConfigurationError):
         return BadInput(f"kafka-python cannot use the options of Kafka: {error}")
     number = getattr(error, "errno", None)
@@ -296,7 +296,7 @@ def _code(number: int) -> confluent_kafka.KafkaError:
 
 
 def _quorum(said: Mapping[str, Any]) -> Quorum:
-    """A voter's silence is counted from the latest fetch of any of them: all times are of the leader's clock."""
+    """Return the quorum. A voter's silence counts from the latest fetch of any: all times are the leader's."""
     found = sorted(said["current_voters"], key=lambda one: one["replica_id"])
     ends = {one["replica_id"]: one["log_end_offset"] for one in found}
     end = ends.get(said["leader_id"], said["high_watermark"])
@@ -305,7 +305,7 @@ def _quorum(said: Mapping[str, Any]) -> Quorum:
 
 
 def _voter(said: Mapping[str, Any], end: int, now: int) -> Voter:
-    """A voter that never fetched has the time -1."""
+    """Return a voter. One that never fetched has the time -1."""
     fetched = said["last_fetch_timestamp"]
     silent_ms = now - fetched if fetched >= 0 else None
     return Voter(said["replica_id"], max(0, end - said["log_end_offset"]), silent_ms)

@@ -1,8 +1,8 @@
-"""What the brokers say of topics and of themselves, each asked itself whether it answers; and elections.
+"""Topics and brokers as the brokers describe them, with a test whether each broker answers; and elections.
 
-librdkafka sends what it asks of an administrator to DescribeCluster's controller, which in KRaft is any broker that was
-alive when it was named (apache/kafka#14306), and waits for that one. So what a look at an unhealthy cluster needs comes
-from metadata, which any broker gives; the rest is asked again, by a new client, which may be sent to another broker.
+librdkafka sends administrators' requests to DescribeCluster's controller, which in KRaft is any broker that was alive
+when it was named (apache/kafka#14306), and waits for that one. So what an unhealthy cluster must still answer comes
+from metadata, which any broker gives; the rest is retried with a new client, which may reach another broker.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster, to_describe
 
-ANSWER = 3.0  # seconds in which a broker answers, or is silent
+ANSWER = 3.0  # seconds in which a broker answers, or counts as silent
 AT_ONCE = 16  # brokers that are asked at the same time
 TRIES = 3
 ELECTION = 20.0  # seconds
@@ -39,8 +39,8 @@ MINIMUM = "min.insync.replicas"
 
 @dataclass(frozen=True)
 class Topics:
-    """The partitions of topics, as a broker describes them; `min_in_sync` of them is not known yet. `brokers` are those
-    that live, as far as the controller has noticed.
+    """The partitions of topics, as a broker describes them; their `min_in_sync` is not known yet. `brokers` are those
+    that the controller considers alive.
     """
 
     cluster_id: str
@@ -54,22 +54,22 @@ class Topics:
 
 @dataclass(frozen=True)
 class KafkaPartitions:
-    """Asks a cluster. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each question.
+    """Queries to a cluster. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds, for each query.
 
-    Raises BrokerAway where no broker answers in time, BadInput where Kafka refuses.
+    Raises BrokerAway if no broker answers in time, BadInput if Kafka refuses.
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     timeout: float = 8.0
 
     def topics(self, names: Iterable[str] | None = None, needed: Right | None = None) -> Topics:
-        """These topics, or all of them. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
-        may not describe; the error names the right `needed`, without it Describe.
+        """Return these topics, or all. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
+        may not describe; the error names the right `needed`, Describe by default.
         """
         said = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
         wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
         if missing := [name for name in wanted if name not in said.topics]:
-            self.topic_ids(missing[:1], needed)  # metadata leaves out what may not be described; this is refused
+            self.topic_ids(missing[:1], needed)  # metadata omits topics that may not be described; this call is refused
             raise TopicMissing.named(missing[0])
         return Topics(
             said.cluster_id,
@@ -80,13 +80,13 @@ class KafkaPartitions:
         )
 
     def asked(self, brokers: Sequence[Broker]) -> tuple[Broker, ...]:
-        """The brokers, each with whether it answers at the address that it advertises."""
+        """Return the brokers, each with whether it answers at its advertised address."""
         with ThreadPoolExecutor(AT_ONCE) as pool:
             answers = list(pool.map(self._answers, brokers))
         return tuple(replace(broker, answers=answer) for broker, answer in zip(brokers, answers, strict=True))
 
     def limits(self, topics: Sequence[str]) -> dict[str, tuple[int, bool]]:
-        """Return min.insync.replicas, and True where copies of replicas are throttled, of each topic that exists and
+        """Return min.insync.replicas, and True if copies of replicas are throttled, for each topic that exists and
         whose settings this user may see.
         """
         resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -105,7 +105,7 @@ class KafkaPartitions:
         return self._answer(f"to describe topics ({MINIMUM})", ask)
 
     def settings(self, topic: str) -> tuple[Setting, ...]:
-        """Return every setting that holds for a topic, by name. Needs the ACL DescribeConfigs on the topic."""
+        """Return every effective setting of a topic, by name. Needs the ACL DescribeConfigs on the topic."""
         resource = ConfigResource(ResourceType.TOPIC, topic)
         needed = to_describe(topic, configured=True)
         place = f"to describe the settings of {topic}"
@@ -121,7 +121,7 @@ class KafkaPartitions:
 
     def bounds(self, partitions: Sequence[Partition], needed: Right) -> dict[int, PartitionView | TidegateError]:
         """Return low watermark, last stable offset and high watermark of partitions of one topic, by number; BrokerAway
-        for one whose leader does not answer. `needed`: the right that the error names where it is missing.
+        for one whose leader does not answer. `needed`: the right that the error names if it is missing.
         """
         found: dict[int, PartitionView | TidegateError] = {
             item.number: BrokerAway(f"{item} has no leader at the moment") for item in partitions
@@ -144,7 +144,7 @@ class KafkaPartitions:
         return found
 
     def topic_ids(self, topics: Sequence[str], needed: Right | None = None) -> dict[str, str]:
-        """The id of each topic that exists. Raises AccessDenied for one that this user may not describe."""
+        """Return the id of each topic that exists. Raises AccessDenied for one that this user may not describe."""
         if not topics:
             return {}
 
@@ -156,7 +156,8 @@ class KafkaPartitions:
         return self._answer("to describe topics", ask, needed or to_describe(topics[0]))
 
     def elect(self, partitions: Sequence[Partition], *, unclean: bool) -> dict[tuple[str, int], str]:
-        """Let the first replica of each lead, or with `unclean` any replica there is; what Kafka refuses, with why.
+        """Elect the first replica of each, or with `unclean` any replica there is. Return Kafka's refusals, with the
+        reason.
 
         A partition that needs no election is not among the refused.
         """
@@ -178,11 +179,11 @@ class KafkaPartitions:
         return self.timeout / TRIES
 
     def _client(self, options: Mapping[str, str] | None = None) -> Any:
-        """One that logs nothing: what it finds is an answer."""
+        """Return a client that logs nothing: its errors are answers."""
         return admin_client({**self.options, "log_level": "0", **(options or {})})
 
     def _answers(self, broker: Broker) -> bool:
-        """By a client that knows this address alone, so that its metadata can come from there only."""
+        """Return True if the broker answers. The client knows only this address, so metadata comes only from there."""
         try:
             return bool(self._client({"bootstrap.servers": broker.address}).list_topics(timeout=ANSWER).brokers)
         except KafkaException:
@@ -191,10 +192,10 @@ class KafkaPartitions:
     def _answer(
         self, place: str, ask: Callable[[Any], Any], needed: Right | None = None, more: Mapping[str, str] | None = None
     ) -> Any:
-        """The answer, of whichever broker a client is sent to."""
+        """Return the answer of any broker that a client reaches."""
         said = ""
         for _ in range(TRIES):
-            client = self._client(more)  # held while it answers: the futures of one that is collected are cancelled
+            client = self._client(more)  # kept while it answers: the futures of a collected client are cancelled
             try:
                 return ask(client)
             except KafkaException as error:
@@ -213,7 +214,7 @@ _HIDDEN = (*_MISSING, KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 def _unless(codes: Sequence[int], future: Any) -> Any:
-    """None where the answer is one of these errors."""
+    """Return the answer; None if it is one of these errors."""
     try:
         return future.result()
     except KafkaException as error:
@@ -229,7 +230,7 @@ def _source(number: int) -> Source:
 
 
 def _view(place: TopicPartition, low: Any, end: Any, high: Any) -> PartitionView | TidegateError:
-    """Return what the leader answers; BrokerAway where it does not. Raises KafkaException for a refusal."""
+    """Return the leader's answer; BrokerAway if it gives none. Raises KafkaException for a refusal."""
     try:
         first, last, written = low.result(), end.result(), high.result()
     except KafkaException as error:

@@ -1,6 +1,6 @@
 """The throttles of a reassignment: how fast replicas are copied, and which ones.
 
-Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and holds for the replicas that the topic names.
+Kafka's own names (KIP-73): the rate is a broker's, in bytes a second, and applies to the replicas that the topic names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,36 +15,36 @@ from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
-TRIES = 3  # each by a new client, which may be sent to another broker (resources/kafka/admin/partitions.py says why)
-Values = tuple[str | None, str | None]  # for what is copied from, and for what is copied to; None: the default
+TRIES = 3  # each with a new client, which may reach another broker (see resources/kafka/admin/partitions.py)
+Values = tuple[str | None, str | None]  # for the copies' sources and for their targets; None: the default
 
 
 @dataclass(frozen=True)
 class KafkaThrottles:
     """Sets and removes throttles. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds.
 
-    Raises BrokerAway where a broker does not answer, BadInput where Kafka refuses. To ask again changes nothing.
+    Raises BrokerAway if a broker does not answer, BadInput if Kafka refuses. Repeating a call changes nothing.
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     timeout: float = 30.0
 
     def limit(self, rate: int, brokers: Iterable[int], replicas: Mapping[str, tuple[str, str]]) -> None:
-        """Copy at most `rate` bytes a second from and to each broker, for these replicas of each topic: those that are
-        copied from, and those that are copied to (each "partition:broker,partition:broker").
+        """Copy at most `rate` bytes a second from and to each broker, for these replicas of each topic: the sources and
+        the targets of copies (each "partition:broker,partition:broker").
         """
         self._alter([_topic(name, values) for name, values in replicas.items()])
         self._limit_brokers(brokers, (str(rate), str(rate)))
 
     def remove(self, brokers: Iterable[int], topics: Iterable[str]) -> None:
-        """Copy without limits again. A topic that no longer exists has none; a rate that a broker keeps, because it
-        cannot be told now, limits nothing once no topic names its replicas.
+        """Copy without limits again. A topic that no longer exists has none; a rate that stays on a broker, because it
+        is unreachable now, limits nothing when no topic names its replicas.
         """
         self._alter([_topic(name, (None, None)) for name in topics], missing=True)
         self._limit_brokers(brokers, (None, None))
 
     def _limit_brokers(self, brokers: Iterable[int], values: Values) -> None:
-        for number in brokers:  # each is told itself, so librdkafka takes one in a call
+        for number in brokers:  # each needs its own request, so librdkafka takes one in a call
             self._alter([_broker(number, values)])
 
     def _alter(self, resources: list[ConfigResource], *, missing: bool = False) -> None:

@@ -1,7 +1,7 @@
-"""Topics as they are, and the steps that change them: create, configure, add partitions, delete.
+"""The current topics, and the steps that change them: create, configure, add partitions, delete.
 
-A step has happened once a description shows it: a broker answers before the others have heard. Configuration is set by
-IncrementalAlterConfigs alone: AlterConfigs would take every override away that is not named.
+A step is done when a description shows it: a broker answers before the others know. Configuration is set only by
+IncrementalAlterConfigs: AlterConfigs would remove every override that is not named.
 """
 
 import time
@@ -22,7 +22,7 @@ from resources.kafka.client.admin_client import override
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster
 
-SHOWN = 60.0  # seconds within which what was done is in every description
+SHOWN = 60.0  # seconds within which a change is in every description
 BETWEEN = 0.1  # seconds between two descriptions
 ANSWER = 10.0  # seconds that a producer waits for a description
 ASKED = 30.0  # seconds for one request that changes something
@@ -31,25 +31,25 @@ Show = Callable[[str], None]
 
 @dataclass
 class TopicAdmin(KafkaTopics):
-    """Looks at topics, as KafkaTopics, and changes them. Raises BrokerAway, and BadInput for what Kafka refuses."""
+    """Reads topics, as KafkaTopics, and changes them. Raises BrokerAway, and BadInput for Kafka's refusals."""
 
     timeout: float = 15.0
 
     def observe(self, topics: Iterable[str]) -> Observed:
-        """The cluster with those of `topics` that exist. Raises for a topic that may not be described."""
+        """Return the cluster with the existing topics among `topics`. Raises for one that may not be described."""
         observed, refused = self.observe_all(topics)
         if refused:
             raise next(iter(refused.values()))
         return observed
 
     def observe_all(self, topics: Iterable[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
-        """As `observe`, with what is wrong with those of `topics` that may not be described."""
+        """As `observe`, with the errors of the `topics` that may not be described."""
         observed, refused = self.observe_each(list(dict.fromkeys(topics)))
         names = frozenset({*self.names(), *observed.topics})
         return replace(observed, names=names, defaults=self._defaults(min(observed.brokers))), refused
 
     def observe_each(self, topics: Sequence[str]) -> tuple[Observed, Mapping[str, TidegateError]]:
-        """The cluster with those of `topics` that exist, and what is wrong with those that may not be described."""
+        """Return the cluster with the existing topics among `topics`, and the errors of undescribable ones."""
         admin = self._admin()
         cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster")
         admin.forget()
@@ -58,15 +58,15 @@ class TopicAdmin(KafkaTopics):
         return Observed(cluster.cluster_id, brokers, found, frozenset(found)), refused
 
     def dry_run(self, steps: Sequence[Step]) -> None:
-        """Let Kafka check the steps, but for reassignments, without doing them. Raises BadInput for one that it would
-        refuse.
+        """Let Kafka validate the steps, except reassignments, without executing them. Raises BadInput for one that it
+        would refuse.
         """
         for kind in (Create, SetConfig, AddPartitions):
             self._ask([step for step in steps if isinstance(step, kind)], check=True)
 
     def apply(self, steps: Sequence[Step], show: Show = lambda _: None) -> None:
-        """Do the steps but for reassignments (platform_defs/operations/cluster/topic_moves.py), in their order, and
-        wait until each is seen. What was done stays done if one fails.
+        """Execute the steps except reassignments (platform_defs/operations/cluster/topic_moves.py), in their order, and
+        wait until each is visible. What was done stays done if one fails.
         """
         for kind in (Create, SetConfig, AddPartitions):
             chosen = [step for step in steps if isinstance(step, kind)]
@@ -74,7 +74,7 @@ class TopicAdmin(KafkaTopics):
             self._await_all(chosen, show)
 
     def made(self, wanted: Create) -> int:
-        """How many partitions the topic has. It is created as `wanted` where it is missing."""
+        """Return the topic's number of partitions. Creates a missing topic as `wanted`."""
         if there := self._partitions(wanted.topic):
             return there
         try:
@@ -85,7 +85,7 @@ class TopicAdmin(KafkaTopics):
         return self._partitions(wanted.topic)
 
     def topic_id(self, topic: str) -> str | None:
-        """The topic's id; None if there is no such topic. Needs Describe alone. Raises AccessDenied."""
+        """Return the topic's id; None if there is no such topic. Needs only Describe. Raises AccessDenied."""
         there = self._topics([topic], configured=False).get(topic)
         return there and there.topic_id
 
@@ -94,7 +94,7 @@ class TopicAdmin(KafkaTopics):
         return len(there.partitions) if there else 0
 
     def delete(self, topic: str, topic_id: str) -> None:
-        """Delete the topic of that id, and wait until it is gone."""
+        """Delete the topic with that id, and wait until it is gone."""
         there = self._topics([topic]).get(topic)
         if there is None or there.topic_id != topic_id:
             raise TopicMissing.named(topic)
@@ -103,9 +103,9 @@ class TopicAdmin(KafkaTopics):
         self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
 
     def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
-        """Those that exist, by name. Raises what is wrong with one otherwise than that it is not there.
+        """Return the existing topics by name. Raises any error of one except that it does not exist.
 
-        Not `configured`: without settings, which need a right of their own.
+        Not `configured`: without settings, which need a separate right.
         """
         found, refused = self._each(names, configured=configured)
         if refused:
@@ -115,7 +115,7 @@ class TopicAdmin(KafkaTopics):
     def _each(
         self, names: Sequence[str], *, configured: bool = True
     ) -> tuple[dict[str, ObservedTopic], dict[str, TidegateError]]:
-        """Those that exist, by name, and what is wrong with others, unless that they are not there."""
+        """Return the existing topics by name, and the errors of others, except missing ones."""
         if not names:
             return {}, {}
         described = self._described(list(names))
@@ -128,14 +128,14 @@ class TopicAdmin(KafkaTopics):
         return found, wrong
 
     def names(self) -> Iterable[str]:
-        """The name of every topic that this user may describe."""
+        """Return the name of every topic that this user may describe."""
         try:
             return self._admin().list_topics(timeout=self.timeout).topics
         except KafkaException as error:
             raise self._refused(error.args[0], "the cluster's topics") from error
 
     def _defaults(self, broker: int) -> dict[str, str]:
-        """A broker's settings; none where this user may not ask for them."""
+        """Return a broker's settings; none if this user may not read them."""
         resource = ConfigResource(ResourceType.BROKER, str(broker))
         try:
             (found,) = self._configured([resource]).values()
@@ -146,7 +146,7 @@ class TopicAdmin(KafkaTopics):
         return {name: entry.value for name, entry in found.items() if entry.value is not None}
 
     def _ask(self, steps: Sequence[Step], *, check: bool) -> None:
-        """One request for all of them, which are of one kind. The first refusal is raised once all were answered."""
+        """Send one request for all the steps, which have one kind. Raises the first refusal after all were answered."""
         if not steps:
             return
         failed = list[TidegateError]()
@@ -216,11 +216,11 @@ class TopicAdmin(KafkaTopics):
 
 
 def made_topic(options: Mapping[str, str], wanted: Create) -> int:
-    """How many partitions the topic has; for a producer. Raises BrokerAway soon, and once, where nobody answers."""
+    """Return the topic's number of partitions, for a producer. Raises BrokerAway soon, and only once."""
     return TopicAdmin({**options, "log_level": "2"}, timeout=ANSWER).made(wanted)
 
 
-NEEDED = {  # by what is done to the topic
+NEEDED = {  # by the change to the topic
     "create": ("Create", "Describe"),
     "change": ("Alter", "AlterConfigs", "DescribeConfigs"),
     "delete": ("Delete", "Describe"),
@@ -259,7 +259,7 @@ def _partition(item: Any) -> PartitionState:
 
 
 def _new_topic(step: Create) -> NewTopic:
-    """-1: the cluster's default (KIP-464)."""
+    """Return the new topic. -1: the cluster's default (KIP-464)."""
     return NewTopic(step.topic, step.partitions or -1, step.replication_factor or -1, config=dict(step.config))
 
 
@@ -275,7 +275,7 @@ def _new_partitions(step: AddPartitions) -> NewPartitions:
 
 
 def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None) -> bool:
-    """Return True if the topic, as it is described, is as the step makes it."""
+    """Return True if the topic's description matches the step."""
     if there is None or not there.partitions:
         return False
     if isinstance(step, SetConfig):
@@ -286,4 +286,4 @@ def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None
 
 
 class _MadeJustNow(BadInput):
-    """The topic exists, though it was not described."""
+    """The topic exists, although it was not described."""

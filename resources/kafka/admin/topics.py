@@ -1,6 +1,6 @@
-"""What Kafka says of many topics at once: a few questions for all of them, over a client that is kept.
+"""Descriptions of many topics at once: a few queries for all of them, over a client that is kept.
 
-For looking, every few seconds. A run asks `resources.kafka.admin.broker`, with a new client each time: before it
+For polling, every few seconds. A run uses `resources.kafka.admin.broker`, with a new client each time: before it
 publishes it must not trust what a client remembers of the brokers.
 """
 
@@ -20,20 +20,20 @@ from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_describe
 
-KEPT = 600.0  # seconds: then a new client looks the address up again, which may lead to other brokers by now
-LOWS = 60.0  # seconds for which low watermarks are kept: half of the answers of a look
+KEPT = 600.0  # seconds: then a new client resolves the address again, which may lead to other brokers by now
+LOWS = 60.0  # seconds for which low watermarks are kept: half of a poll's answers
 Facts = Mapping[str, int | str]
 
 
 @dataclass
 class KafkaTopics:
-    """Looks at topics. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each question.
+    """Reads topics. `options` are librdkafka's, with `bootstrap.servers`; `timeout` in seconds is for each query.
 
-    What is wrong with one topic is its own answer, a TidegateError, and hides no other; what Kafka refuses to say of
-    the cluster is the answer of each. BrokerAway is raised only where no broker answers at all.
+    One topic's error is its own answer, a TidegateError, and hides no other; a refusal about the cluster is the answer
+    for each. BrokerAway is raised only if no broker answers at all.
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     timeout: float = 5.0
     _client: Any = None
     _made: float = 0.0
@@ -41,16 +41,16 @@ class KafkaTopics:
     _lows_asked: float = 0.0
 
     def views(self, topics: Iterable[str]) -> dict[str, TopicView | TidegateError]:
-        """Each topic's ids, low watermarks and last stable offsets. Whether it compacts is not asked."""
+        """Return each topic's ids, low watermarks and last stable offsets, but not whether it compacts."""
         names = list(dict.fromkeys(topics))
         if not names:
             return {}
         try:
-            admin = self._admin()  # held while it answers: the futures of a client that is collected are cancelled
+            admin = self._admin()  # kept while it answers: the futures of a collected client are cancelled
             cluster = self._value(admin.describe_cluster(request_timeout=self.timeout), "the cluster").cluster_id
             admin.forget()
         except BrokerAway:
-            self._client = None  # the next look starts again from the bootstrap address
+            self._client = None  # the next poll starts again from the bootstrap address
             raise
         except TidegateError as refused:
             return dict.fromkeys(names, refused)
@@ -59,8 +59,8 @@ class KafkaTopics:
         return {name: self._view(name, cluster, described[name], offsets) for name in names}
 
     def ends(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-        """The last stable offset of each of these partitions, in one question; those of which Kafka does not say are
-        left out. Raises BrokerAway where no broker answers.
+        """Return the last stable offset of each of these partitions, in one query, without the partitions that Kafka
+        gives no answer for. Raises BrokerAway if no broker answers.
         """
         asked = {TopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in places}
         if not asked:
@@ -75,7 +75,7 @@ class KafkaTopics:
         return {at: answer.offset for at, answer in answers.items() if not _failed(answer)}
 
     def facts(self, topics: Iterable[str]) -> dict[str, Facts | TidegateError]:
-        """How each topic is configured: partitions, replication_factor, retention_ms, retention_bytes,
+        """Return each topic's configuration: partitions, replication_factor, retention_ms, retention_bytes,
         min_insync_replicas, cleanup_policy.
         """
         names = list(dict.fromkeys(topics))
@@ -87,7 +87,7 @@ class KafkaTopics:
         return {name: _facts(described[name], settings.get(name)) for name in names}
 
     def _configured(self, wanted: list[ConfigResource]) -> dict[str, Any]:
-        """The configuration of each topic, or the error in its place."""
+        """Return the configuration of each topic, or its error."""
         admin = self._admin()
         found = admin.describe_configs(wanted, request_timeout=self.timeout)
         return {resource.name: self._answer(future, resource.name) for resource, future in found.items()}
@@ -99,13 +99,13 @@ class KafkaTopics:
         return self._client
 
     def _described(self, names: list[str]) -> dict[str, Any]:
-        """The description of each topic, or the error in its place."""
+        """Return the description of each topic, or its error."""
         admin = self._admin()
         found = admin.describe_topics(TopicCollection(names), request_timeout=self.timeout)
         return {name: self._answer(future, name) for name, future in found.items()}
 
     def _offsets(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], PartitionView | TidegateError]:
-        """By topic and partition. The end is the last stable offset: behind an open transaction nothing is unread."""
+        """Return bounds by topic and partition. The end is the last stable offset: nothing after it is unread."""
         if not places:
             return {}
         latest: dict[TopicPartition, Any] = dict.fromkeys(places, OffsetSpec.latest())
@@ -118,11 +118,11 @@ class KafkaTopics:
         }
 
     def _low_watermarks(self, places: Sequence[TopicPartition]) -> dict[tuple[str, int], int | TidegateError]:
-        """By topic and partition, up to LOWS seconds old. They only grow: what is missed for so long, a run notices."""
+        """Return low watermarks by topic and partition, up to LOWS seconds old. They only grow: a run notices."""
         now = time.monotonic()
         if now - self._lows_asked > LOWS:
             self._lows, self._lows_asked = {}, now
-        kept = self._lows  # another sensor's look may begin afresh meanwhile
+        kept = self._lows  # another sensor's poll may start again meanwhile
         unknown = [place for place in places if (place.topic, place.partition) not in kept]
         answers = self._earliest(unknown) if unknown else {}
         kept |= {at: low for at, low in answers.items() if not isinstance(low, TidegateError)}
@@ -160,21 +160,21 @@ class KafkaTopics:
         return TopicView(topic, cluster, topic_id, found)
 
     def _offset(self, future: "Future[Any]", topic: str) -> Any:
-        """As `_answer`. Where a leader died just now, librdkafka gives OFFSET_INVALID (-1001) and no error."""
+        """As `_answer`. If a leader died just now, librdkafka returns OFFSET_INVALID (-1001) and no error."""
         answer = self._answer(future, topic)
         if _failed(answer) or answer.offset >= 0:
             return answer
         return BrokerAway(f"a partition of {topic} has no leader that answers at the moment")
 
     def _answer(self, future: "Future[Any]", topic: str) -> Any:
-        """The answer about one topic, or the error that takes its place."""
+        """Return the answer about one topic, or the error that takes its place."""
         try:
             return self._value(future, topic)
         except TidegateError as error:
             return error
 
     def _value(self, future: "Future[Any]", subject: str) -> Any:
-        """Raises BrokerAway where no answer came, and for an error that may pass; for others what `refusal` says."""
+        """Return the answer. Raises BrokerAway for none, and for a transient error; else the errors of `refusal`."""
         try:
             return future.result(timeout=2 * self.timeout)
         except KafkaException as error:

@@ -1,1 +1,1 @@
-"""Clients of Kafka: options, logins, consumers, and what errors mean."""
+"""Clients of Kafka: options, logins, consumers, and the meaning of errors."""

@@ -1,4 +1,4 @@
-"""librdkafka's client for administration, and how a setting is changed by it."""
+"""librdkafka's client for administration, and the change of a setting with it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,8 @@ from resources.kafka.client.refusals import refusing
 
 
 class ListeningClient(AdminClient):
-    """An AdminClient that knows why it got no answer. One that is kept has to `forget` it with the next answer, and not
-    before: librdkafka says the same only every 30 seconds.
+    """An AdminClient that knows why it got no answer. A client that is kept has to `forget` the reason after the next
+    answer, not before: librdkafka repeats it only every 30 seconds.
     """
 
     def __init__(self, options: Mapping[str, Any]) -> None:
@@ -21,21 +21,21 @@ class ListeningClient(AdminClient):
         super().__init__(conf)
 
     def forget(self) -> None:
-        """What was heard so far counts no more."""
+        """Drop the errors received so far."""
         self.poll(0)
         self._heard.forget()
 
     @property
     def denied(self) -> KafkaError | None:
-        """Why no broker lets this user in, where one has answered like that."""
+        """The reason why brokers refuse this user's login; None without such an answer."""
         self.poll(0)
         return self._heard.denied
 
 
 def admin_client(options: Mapping[str, Any]) -> Any:
-    """A ListeningClient; Any, because the futures that its methods return have no type.
+    """Return a ListeningClient; Any, because the futures that its methods return have no type.
 
-    Hold it while it answers: the futures of one that is collected are cancelled. Raises BadInput for options that
+    Keep it while it answers: the futures of a collected client are cancelled. Raises BadInput for options that
     librdkafka does not take.
     """
     with refusing("a client for administration", options):
@@ -43,6 +43,6 @@ def admin_client(options: Mapping[str, Any]) -> Any:
 
 
 def override(name: str, value: str | None) -> ConfigEntry:
-    """The change of one setting, for incremental_alter_configs; None takes the override away."""
+    """Return the change of one setting, for incremental_alter_configs; None removes the override."""
     operation = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
     return ConfigEntry(name, value, incremental_operation=operation)

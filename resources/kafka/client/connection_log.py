@@ -1,7 +1,7 @@
-"""What librdkafka says of its connections, apart from its answers.
+"""librdkafka's messages about its connections, apart from its answers.
 
-A user whom no broker lets in gets no answer: librdkafka tries again until the question's time is over, and tells only
-its `error_cb` why. Whoever waited in vain looks here.
+A user whose login all brokers refuse gets no answer: librdkafka retries until the query's time is over, and reports the
+reason only to its `error_cb`. A caller that waited in vain reads it here.
 """
 
 import re
@@ -19,7 +19,7 @@ class ConnectionLog:
         self._last: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # says nothing that was not said of each before
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # adds nothing to the error of each broker
             self._last = error
 
     def forget(self) -> None:
@@ -27,15 +27,13 @@ class ConnectionLog:
 
     @property
     def denied(self) -> KafkaError | None:
-        """Why this user is not let in, if that was the last that was heard; a broker that went away since has spoken
-        last.
-        """
+        """The refusal of this user's login, if it is the last error; a broker that went away since replaces it."""
         last = self._last
         return last if last is not None and error_policy.of_kafka(last.name()) is Verdict.DENIED else None
 
     def refuse_too_large(self, place: str) -> None:
-        """Raise BadInput where the last error was a response that librdkafka may not take: it would ask for the same
-        response for ever, as a broker returns at least one record batch, however large it is.
+        """Raise BadInput if the last error was a response that librdkafka may not take: it would request the same
+        response forever, as a broker returns at least one record batch, however large it is.
         """
         last = self._last
         if last is None or (found := _TOO_LARGE.search(last.str())) is None:
@@ -53,4 +51,4 @@ class ConnectionLog:
 _TOO_LARGE = re.compile(r"Invalid response size (\d+) \(0\.\.(\d+)\): increase receive\.message\.max\.bytes")
 # a TLS alert or handshake of version 3.0 to 3.4 (RFC 8446, 5.1), or a status line
 _OTHER_PROTOCOL = re.compile(rb"[\x15\x16]\x03[\x00-\x04]|HTTP")
-_FRAME = 512  # bytes that librdkafka wants beside the messages
+_FRAME = 512  # bytes that librdkafka needs beside the messages

@@ -1,4 +1,4 @@
-"""librdkafka's consumer, as everything here makes it."""
+"""librdkafka's consumer, as every module here creates it."""
 
 import json
 import logging
@@ -9,12 +9,12 @@ from confluent_kafka import Consumer, TopicPartition
 
 from resources.kafka.client.connection_log import ConnectionLog
 
-# What librdkafka says of its connections goes to Python's logging, not straight to stderr: a consumer that is kept
-# would complain twenty times a second of a broker that has stopped. What matters comes back from `consume`.
+# librdkafka's messages about connections go to Python's logging, not straight to stderr: a consumer that is kept would
+# complain twenty times a second about a stopped broker. `consume` returns what matters.
 LIBRDKAFKA = logging.getLogger("tidegate.librdkafka")
 LIBRDKAFKA.addHandler(logging.NullHandler())
 
-QUIET = 1 / 6  # of its user's patience: a consumer that got nothing for so long makes way for a Follower
+QUIET = 1 / 6  # of its user's patience: a consumer without messages for so long makes way for a Follower
 
 
 class Reader(Consumer):
@@ -26,22 +26,22 @@ class Reader(Consumer):
 
 
 class Follower(Reader):
-    """A consumer of one partition that knows how far it has fetched, also where the log holds no messages for it.
+    """A consumer of one partition that knows how far it has fetched, even if the log has no messages for it.
 
     librdkafka skips aborted transactions without a message or an end of partition, for as long as there are any. Only
     its statistics show the progress (https://github.com/confluentinc/librdkafka/blob/master/STATISTICS.md). They cost a
-    line for each partition of the topic twice a second, so a Follower takes over where no messages come.
+    line for each partition of the topic twice a second, so a Follower takes over only if no messages come.
     """
 
     def __init__(self, conf: Mapping[str, Any], place: TopicPartition) -> None:
-        """Assigned to `place` for good: after a second assignment, librdkafka would show where the first had got to."""
+        """Assign `place` for good: after a second assignment, librdkafka would show the first one's progress."""
         self.fetched = -1
         self._topic, self._partition = place.topic, str(place.partition)
         super().__init__({**conf, **_SHOWN, "stats_cb": self._note})
         self.assign([place])
 
     def _note(self, statistics: str) -> None:
-        """Set `fetched`: consume() has given all messages below it once it has waited in vain after this call.
+        """Set `fetched`: consume() has returned all messages below it when it has waited in vain after this call.
 
         The thread that fetches puts a response's messages into the queue, and only then moves `next_offset` past them
         (rd_kafka_msgset_reader_run). An error in place of messages is in the queue as well, and moves it too.
@@ -52,7 +52,7 @@ class Follower(Reader):
 
 _SHOWN: Mapping[str, Any] = {
     "statistics.interval.ms": 500,
-    # Also bounds a response, unless `fetch.max.bytes` is set. What is skipped shows as progress only when a response
-    # has arrived, and librdkafka doubles what it asks for each time that one has no messages.
+    # Also bounds a response, unless `fetch.max.bytes` is set. Skipped messages show as progress only when a response
+    # has arrived, and librdkafka doubles its request after each response without messages.
     "queued.max.messages.kbytes": 1_024,
 }

@@ -1,4 +1,4 @@
-"""What Kafka's errors mean, in the project's own words (platform_defs/errors/error_policy.py has the table)."""
+"""Kafka's errors as the project's own (platform_defs/errors/error_policy.py has the table)."""
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -25,9 +25,9 @@ NO_OPTIONS: Mapping[str, Any] = {}
 def refusal(
     reason: KafkaError, place: str, needed: Iterable[Right] = (), options: Mapping[str, Any] = NO_OPTIONS
 ) -> TidegateError | None:
-    """The error of ours where nothing but a person can help; None where Kafka may answer differently later.
+    """Return the project's error if only a user can help; None if Kafka may answer differently later.
 
-    `place` says what was asked of Kafka, `needed` which rights that takes; `options` are librdkafka's.
+    `place` describes the request to Kafka, `needed` the rights for it; `options` are librdkafka's.
     """
     said = f"{reason.str()} ({reason.name()})"
     match error_policy.of_kafka(reason.name()):
@@ -44,7 +44,7 @@ def refusal(
 
 
 def remedy(reason: KafkaError, needed: Iterable[Right], options: Mapping[str, Any]) -> str:
-    """What to do about an error by which Kafka denies something; nothing about any other."""
+    """Return the remedy for an error by which Kafka denies something; "" for any other."""
     if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
         return ""
     return _remedy(reason.name(), commands(reason.name(), needed, options), options)
@@ -61,7 +61,7 @@ def _remedy(code: str, grants: Iterable[str], options: Mapping[str, Any]) -> str
 
 @contextmanager
 def refusing(place: str, options: Mapping[str, Any] = NO_OPTIONS) -> Generator[None]:
-    """Raises BadInput or InternalError for what `refusal` says of; what may pass stays a KafkaException."""
+    """Raise BadInput or InternalError for the errors of `refusal`; transient ones stay a KafkaException."""
     try:
         yield
     except KafkaException as error:

@@ -1,4 +1,4 @@
-"""What a user of Kafka must be allowed to do, as the command line that allows it: docs/how-to/kafka-rights.md."""
+"""The rights that a Kafka user needs, as the command lines that grant them: docs/how-to/kafka-rights.md."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 Kind = Literal["topic", "group", "transactional-id", "cluster"]
 
-# Which of several rights is missing, by the name of Kafka's error.
+# The missing right among several, by the name of Kafka's error.
 KINDS: Mapping[str, Kind] = {
     "TOPIC_AUTHORIZATION_FAILED": "topic",
     "GROUP_AUTHORIZATION_FAILED": "group",
@@ -25,7 +25,7 @@ class Right:
     operations: tuple[str, ...]
 
     def command(self, options: Mapping[str, Any]) -> str:
-        """The command that grants it to the user of `options`, librdkafka's."""
+        """Return the command that grants it to the user of `options`, librdkafka's."""
         words = ["kafka-acls.sh", "--bootstrap-server", str(options.get("bootstrap.servers", "...")), "--add"]
         words += ["--allow-principal", principal(options)]
         words += [word for operation in self.operations for word in ("--operation", operation)]
@@ -33,34 +33,34 @@ class Right:
 
 
 def to_run(topic: str) -> Right:
-    """What a pipeline needs on its topic: messages, offsets, and whether the topic is compacted."""
+    """Return a pipeline's rights on its topic: messages, offsets, and whether the topic is compacted."""
     return Right("topic", topic, ("Read", "DescribeConfigs"))
 
 
 def to_describe(topic: str, *, configured: bool = False) -> Right:
-    """What is needed to look at a topic; `configured`: at its settings as well."""
+    """Return the rights to describe a topic; `configured`: its settings as well."""
     return Right("topic", topic, ("Describe", "DescribeConfigs") if configured else ("Describe",))
 
 
 def to_write(topic: str) -> Right:
-    """What a producer needs. It includes idempotence since Kafka 3.0."""
+    """Return a producer's right. It includes idempotence since Kafka 3.0."""
     return Right("topic", topic, ("Write",))
 
 
 def on_cluster(*operations: str) -> Right:
-    """Operations on the cluster itself."""
+    """Return operations on the cluster itself."""
     return Right("cluster", "", operations)
 
 
 def principal(options: Mapping[str, Any]) -> str:
-    """Whom Kafka knows the user of `options` as; a certificate or a token says it where there is no name."""
+    """Return the Kafka principal for the user of `options`; without a user name, the certificate or token has it."""
     return f"User:{options.get('sasl.username') or '...'}"
 
 
 def commands(code: str, needed: Iterable[Right], options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The commands that grant those of `needed` that the error of this name is about; all, where it is about none:
-    Kafka names the cluster where a producer may write to no topic.
+    """Return the commands that grant the rights in `needed` that the error of this name is about; all, if it is about
+    none: Kafka names the cluster if a producer may write to no topic.
     """
-    rights = tuple(needed) if code in KINDS else ()  # a password is nothing that is granted
+    rights = tuple(needed) if code in KINDS else ()  # a wrong password needs no grant
     meant = [right for right in rights if right.kind == KINDS.get(code)]
     return tuple(right.command(options) for right in meant or rights)

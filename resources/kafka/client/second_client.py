@@ -1,7 +1,7 @@
-"""Options of librdkafka (TIDEGATE_KAFKA_*) in kafka-python's words: docs/decisions/0022-kafka-python.md.
+"""Options of librdkafka (TIDEGATE_KAFKA_*) translated for kafka-python: docs/decisions/0022-kafka-python.md.
 
-What decides how a broker is reached and who asks is translated or refused, never left out: without it the client would
-go another way than the rest of Tidegate.
+Options for the address and the user are translated or refused, never dropped: without one the client would connect
+differently from the rest of Tidegate.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _NAMES: Mapping[str, str] = {
     "ssl.endpoint.identification.algorithm": "ssl_check_hostname",
 }
 
-# These tune librdkafka's reading, writing and logging, which this client does none of.
+# These tune librdkafka's reading, writing and logging, which this client does not do.
 _OF_NO_CONCERN = (
     *("acks", "allow.auto.create", "api.version", "auto.", "background.", "batch.", "broker.version", "check.crcs"),
     *("client.rack", "compression.", "connections.max.idle", "coordinator.", "debug", "delivery.", "enable.auto."),
@@ -48,9 +48,9 @@ _AS_IT_IS = {"enable.ssl.certificate.verification": "true"}  # the only value th
 
 
 def second_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """kafka-python's options for the same brokers and the same user.
+    """Return kafka-python's options for the same brokers and the same user.
 
-    Raises BadInput, naming the option, for one that cannot be translated or a file that is not there.
+    Raises BadInput, naming the option, for one that cannot be translated or a file that does not exist.
     """
     given, translated = dict(options), dict[str, Any]()
     if (callback := given.pop("oauth_cb", None)) is not None:

@@ -1,7 +1,7 @@
 """Tokens for OAUTHBEARER from a function of the user's: TIDEGATE_KAFKA_OAUTH_CALLBACK names it.
 
-librdkafka calls it from a thread of its own, when a client is made and before a token expires. It goes to tasks by its
-name, so that what it imports is imported where it is called.
+librdkafka calls it from its own thread, when a client is made and before a token expires. Tasks get it by name, so that
+its imports run in the task's process.
 """
 
 import importlib
@@ -13,25 +13,25 @@ from typing import Any
 
 from platform_defs.errors import BadInput
 
-OPTION = "oauth.callback"  # TIDEGATE_KAFKA_OAUTH_CALLBACK; of Tidegate, not of librdkafka
+OPTION = "oauth.callback"  # TIDEGATE_KAFKA_OAUTH_CALLBACK; Tidegate's, not librdkafka's
 CONFIG = "sasl.oauthbearer.config"
 _VARIABLE = "TIDEGATE_KAFKA_OAUTH_CALLBACK"
 _FORM = re.compile(r"[\w.]+:[\w.]+")
-_PAIRS = re.compile(r"[\s,;&]+")  # of a config such as clientId=tidegate clientSecret=...
-_MILLISECONDS = 1e11  # seconds until the year 5138; so many milliseconds were over in 1973
-_failures: dict[str, str] = {}  # what each function raised last, by its name
+_PAIRS = re.compile(r"[\s,;&]+")  # in a config such as clientId=tidegate clientSecret=...
+_MILLISECONDS = 1e11  # seconds until the year 5138; as milliseconds, a time in 1973
+_failures: dict[str, str] = {}  # each function's last error, by its name
 
 
 class NoToken(Exception):
-    """What the function raised, as it may be shown."""
+    """The function's error, as it may be shown."""
 
 
 @dataclass(frozen=True)
 class TokenCallback:
     """librdkafka's `oauth_cb`. `function` is module:function, called with the text of sasl.oauthbearer.config.
 
-    It returns the token, and when that expires, in seconds or milliseconds since the epoch; further items are those of
-    confluent-kafka: the principal, and extensions.
+    It returns the token, and when that expires, in seconds or milliseconds since the epoch; further items are
+    confluent-kafka's: the principal, and extensions.
     """
 
     function: str
@@ -50,7 +50,7 @@ class TokenCallback:
 
     @property
     def failure(self) -> str | None:
-        """What it raised last, in this process; None where it gave a token since."""
+        """The function's last error in this process; None if it has returned a token since."""
         said = _failures.get(self.function)
         return said and f"{self.function} ({_VARIABLE}) raised {said}"
 
@@ -63,7 +63,7 @@ class TokenCallback:
 
 
 def _without_values(said: str, config: str) -> str:
-    """What the function says, without what it was called with: that may hold a client's secret."""
+    """Return the function's message without the values in its config: those may include a client's secret."""
     values = (pair.partition("=")[2].strip("\"'") for pair in _PAIRS.split(config))
     for value in sorted({config, *values} - {""}, key=len, reverse=True):
         said = said.replace(value, "***")
@@ -71,7 +71,7 @@ def _without_values(said: str, config: str) -> str:
 
 
 def with_callback(options: Mapping[str, str]) -> dict[str, Any]:
-    """librdkafka's options, with the function in place of its name. Raises BadInput for what is no such name."""
+    """Return librdkafka's options, with the function in place of its name. Raises BadInput for an invalid name."""
     given: dict[str, Any] = dict(options)
     if (function := given.pop(OPTION, None)) is None:
         return given

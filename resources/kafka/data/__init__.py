@@ -1,1 +1,1 @@
-"""Reading and writing single messages for a person: outside of any batch."""
+"""Reading and writing single messages for a user: outside of any batch."""

@@ -1,4 +1,4 @@
-"""The leader epochs of a topic's messages, read one by one: for what a person settles, not for what runs."""
+"""The leader epochs of a topic's messages, read one by one: for a user's settlements, not for runs."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -17,7 +17,7 @@ from resources.kafka.client.rights import to_run
 from resources.kafka.data.source import READING
 
 SECONDS = 30.0  # for one message
-# Messages of aborted transactions have their leader's epoch as well; and one message is all that is wanted.
+# Messages of aborted transactions have their leader's epoch as well; and only one message is needed.
 ONE_BY_ONE = {"isolation.level": "read_uncommitted", "queued.min.messages": 1, "queued.max.messages.kbytes": 1_024}
 
 
@@ -27,10 +27,10 @@ class KafkaLeaderEpochs:
 
     consumer: Reader
     topic: str
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
 
     def at_or_after(self, partition: int, offset: int) -> MessageEpoch | None:
-        """The first message at or past `offset`; None where the log holds none. Raises BrokerAway."""
+        """Return the first message at or past `offset`; None if the log has none. Raises BrokerAway."""
         self.consumer.assign([TopicPartition(self.topic, partition, offset)])
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
@@ -51,7 +51,7 @@ class KafkaLeaderEpochs:
         raise BrokerAway(f"no message received from {self.topic}[{partition}] at offset {offset} for {SECONDS:.0f} s")
 
     def _insist(self, error: KafkaError, partition: int, offset: int) -> None:
-        """Raise AccessDenied where this user may not read, whatever its groups."""
+        """Raise AccessDenied if this user may not read, whatever its groups."""
         if (
             error_policy.of_kafka(error.name()) is Verdict.DENIED
             and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
@@ -62,7 +62,7 @@ class KafkaLeaderEpochs:
 
 @contextmanager
 def leader_epochs(options: Mapping[str, str], topic: str) -> Generator[KafkaLeaderEpochs]:
-    """A consumer of its own, for as long as the block runs. `options` are librdkafka's."""
+    """Yield a reader with its own consumer, while the block runs. `options` are librdkafka's."""
     with refusing("a consumer", options):
         consumer = Reader({**options, **READING, **ONE_BY_ONE})
     try:

@@ -1,4 +1,4 @@
-"""Some of the newest keys of topics, to tell how they were partitioned."""
+"""Some of the newest keys of topics, to detect how they were partitioned."""
 
 import time
 from collections import Counter
@@ -12,34 +12,34 @@ from platform_defs.topics.written_keys import Sample
 from resources.kafka.client.reader import LIBRDKAFKA
 from resources.kafka.data.source import READING
 
-SECONDS = 5.0  # for all topics together: what is not read by then is not judged
+SECONDS = 5.0  # for all topics together: what is not read by then is not evaluated
 PARTITIONS = 4  # of a topic
 MESSAGES = 25  # of a partition, at most
 SMALL = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1_024, "fetch.message.max.bytes": 65_536}
 
 
 def sample_keys(options: Mapping[str, str], topics: Mapping[str, ObservedTopic]) -> dict[str, Sample]:
-    """A sample of each topic; an empty one where nothing could be read."""
+    """Return a sample of each topic; an empty one if nothing could be read."""
     if not topics:
         return {}
     consumer = Consumer({**options, **READING, **SMALL}, logger=LIBRDKAFKA)
     try:
         found = _read(consumer, _beginnings(consumer, topics))
     except KafkaException:
-        found = []  # no right to read, or nobody answers: how keys were written is not known then
+        found = []  # no right to read, or no answer: the keys' partitioner stays unknown
     finally:
         consumer.close()
     return {name: _sample(name, len(there.partitions), found) for name, there in topics.items()}
 
 
 def _beginnings(consumer: Consumer, topics: Mapping[str, ObservedTopic]) -> list[tuple[TopicPartition, int]]:
-    """Where to begin in each partition that holds something, and how many messages there may be from there."""
+    """Return the start in each partition that has messages, and the end of its messages."""
     until, places = time.monotonic() + SECONDS / 2, list[tuple[TopicPartition, int]]()
     for name, there in topics.items():
         for number in range(min(PARTITIONS, len(there.partitions))):
             if time.monotonic() > until:
                 return places
-            with suppress(KafkaException):  # it has no leader, or may not be seen: the others are sampled all the same
+            with suppress(KafkaException):  # it has no leader, or may not be read: the others are still sampled
                 low, high = consumer.get_watermark_offsets(TopicPartition(name, number), timeout=1.0)
                 if high > low:
                     places.append((TopicPartition(name, number, max(low, high - MESSAGES)), high))
@@ -47,7 +47,7 @@ def _beginnings(consumer: Consumer, topics: Mapping[str, ObservedTopic]) -> list
 
 
 def _read(consumer: Consumer, places: Sequence[tuple[TopicPartition, int]]) -> list[Message]:
-    """The messages from each place to its end, as far as they come in time."""
+    """Return the messages from each place to its end, as far as they come in time."""
     until, found = time.monotonic() + SECONDS / 2, list[Message]()
     open_ends = {(at.topic, at.partition): end for at, end in places}
     consumer.assign([at for at, _ in places])
@@ -55,7 +55,7 @@ def _read(consumer: Consumer, places: Sequence[tuple[TopicPartition, int]]) -> l
         for message in consumer.consume(500, timeout=0.2):
             place = (str(message.topic()), int(message.partition() or 0))
             if (error := message.error()) is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                continue  # a coordinator, which nobody needs here
+                continue  # about a coordinator, which is not needed here
             if error is not None or int(message.offset() or 0) + 1 >= open_ends.get(place, 0):
                 open_ends.pop(place, None)
             if error is None:

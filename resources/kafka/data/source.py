@@ -1,4 +1,4 @@
-"""Kafka as a Spark task reads it: every message of a range, to its proven end."""
+"""Kafka for a Spark task: every message of a range, to its proven end."""
 
 import gc
 import os
@@ -36,7 +36,7 @@ from resources.kafka.client.refusals import refusal, refusing
 from resources.kafka.client.rights import to_run
 
 BLOCK = 10_000  # messages decoded at once: 2 MB of the usual JSON, which a core has in its cache, and 20 ms of work
-POLL = 0.2  # seconds; consume() waits it out whenever fewer messages came than were asked for
+POLL = 0.2  # seconds; consume() waits that long whenever fewer messages came than requested
 
 
 # One consumer for each Python worker and configuration: it costs 100 ms to create, and Spark reuses its workers.
@@ -47,15 +47,15 @@ _consumers: dict[tuple[tuple[str, str], ...], Reader] = {}
 class KafkaSource:
     """Reads ranges inside a task. Picklable; `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     patience: float = 30.0  # seconds without progress before the broker counts as away
     own: Mapping[str, Any] = field(default_factory=lambda: dict(READING))
 
     def read(self, wanted: OffsetRange, cluster_id: str | None = None) -> Iterator[Block]:
-        """Blocks of `wanted`, in order, until it is proven read (Source).
+        """Yield blocks of `wanted`, in order, until it is proven read (Source).
 
         librdkafka compares `leader_epoch` with the broker's log (KIP-320) only when it learns of a new leader. A
-        consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer (tried:
+        consumer that knows the leader already would not ask, so a range with a new leader gets a new consumer (tested:
         each new one asks).
         """
         if wanted.new_leader and (known := _consumers.pop(self._key, None)):
@@ -72,15 +72,15 @@ class KafkaSource:
                     with closing(follower):
                         yield from self._blocks(follower, wanted, left, cluster_id)
         except BaseException:
-            _consumers.pop(self._key, None)  # whatever state it is in, the next range gets a new one
+            _consumers.pop(self._key, None)  # in an unknown state, so the next range gets a new one
             consumer.close()
             raise
 
     def _blocks(
         self, consumer: Reader, wanted: OffsetRange, start: TopicPartition, cluster_id: str | None
     ) -> Generator[Block, None, TopicPartition]:
-        """The blocks from `start` on, and where they end: before the end of the range a Follower has to go on, with the
-        leader epoch of the last message, so that a new leader is asked whether its log was cut below it.
+        """Yield the blocks from `start` on. Return their end: a Follower continues there, if the range goes on, with
+        the leader epoch of the last message, so that a new leader checks whether its log was truncated below it.
         """
         position, epoch, heard = start.offset, start.leader_epoch, time.monotonic()
         while position < wanted.until_offset:
@@ -89,7 +89,7 @@ class KafkaSource:
             self._compare(consumer, cluster_id)
             try:
                 messages, reached = self._sort_out(polled, wanted, position)
-            except MessageUnreadable:  # of a coordinator, too, whose connection went with the batch that is too large
+            except MessageUnreadable:  # also a coordinator's, whose connection closed with the batch that is too large
                 consumer.heard.refuse_too_large(_place(wanted, position))
                 raise
             if messages:
@@ -113,14 +113,14 @@ class KafkaSource:
         return _start(wanted, position, epoch)
 
     def _silence(self, consumer: Reader, wanted: OffsetRange, position: int) -> TidegateError:
-        """The error after `patience` without a message. A broker that restarts may let nobody in for a moment."""
+        """Return the error after `patience` without a message. A restarting broker may briefly refuse every login."""
         place = f"{_place(wanted, position)} (of a range up to {wanted.until_offset})"
         denied = consumer.heard.denied or _hidden(consumer, wanted.topic)
         refused = None if denied is None else refusal(denied, f"to read {place}", (to_run(wanted.topic),), self.options)
         return refused or BrokerAway(f"no message received from {place} for {self.patience:.0f} s")
 
     def _sort_out(self, polled: list[Message], wanted: OffsetRange, position: int) -> tuple[list[Message], int]:
-        """The messages among what `consume` gave, and the offset up to which the partition is now known."""
+        """Return the messages in the result of `consume`, and the offset up to which the partition is now known."""
         faults = [item for item in polled if item.error() is not None] if any(map(Message.error, polled)) else []
         messages = [item for item in polled if item.error() is None] if faults else polled
         _belong(messages, wanted, position)
@@ -134,8 +134,8 @@ class KafkaSource:
         return messages, reached
 
     def _raise(self, reason: KafkaError, wanted: OffsetRange, position: int) -> None:
-        """Raise what an error in place of a message means. librdkafka recovers from a system that is away by itself,
-        and `patience` bounds the wait; a group's coordinator, which it looks for all the same, is of no use here.
+        """Raise the meaning of an error in place of a message. librdkafka recovers by itself from a system that is
+        away, and `patience` bounds the wait; the group's coordinator, which it searches anyway, is not needed here.
         """
         if reason.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return
@@ -155,9 +155,9 @@ class KafkaSource:
             raise BrokerAway(f"{place}: {reason.str()}")
 
     def _compare(self, consumer: Consumer, cluster_id: str | None) -> None:
-        """Raise OtherCluster unless the brokers are those of `cluster_id`.
+        """Raise OtherCluster unless the brokers belong to `cluster_id`.
 
-        No broker is asked: librdkafka keeps what the last metadata said, and gets new metadata on each new connection.
+        Sends no request: librdkafka keeps the last metadata, and gets new metadata on each new connection.
         """
         if cluster_id and (found := _cluster_id(consumer)) and found != cluster_id:
             raise OtherCluster.reached(self.options["bootstrap.servers"], platform.node(), found, cluster_id)
@@ -174,7 +174,7 @@ class KafkaSource:
 
 
 READING: Mapping[str, Any] = {
-    "group.id": "tidegate-reader",  # asked for by librdkafka, never joined: partitions are assigned
+    "group.id": "tidegate-reader",  # librdkafka requires it; never joined: partitions are assigned
     "enable.auto.commit": False,  # the default moves the group's offsets even under assign
     "enable.auto.offset.store": False,
     "auto.offset.reset": "error",  # never jump: the planner decides what a missing offset means
@@ -183,14 +183,14 @@ READING: Mapping[str, Any] = {
     "queued.min.messages": 20_000,  # what is fetched beyond a range is fetched again: enough for two blocks, no more
     "queued.max.messages.kbytes": 16_384,
     "fetch.queue.backoff.ms": 5,  # the default lets a full queue run dry for a second: a third of the speed
-    "fetch.wait.max.ms": 5,  # the next range waits for the last fetch of this one, which has nothing to wait for
-    "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found again soon, not after up to ten seconds
+    "fetch.wait.max.ms": 5,  # the next range waits for this one's last fetch, which has nothing to wait for
+    "reconnect.backoff.max.ms": 1_000,  # a broker that is back is found soon, not after up to ten seconds
     "check.crcs": True,
 }
 
 
 def _start(wanted: OffsetRange, position: int, epoch: int | None) -> TopicPartition:
-    """Where to read from; `epoch` is that of a leader whose log reached there, if it is known."""
+    """Return the place to read from; `epoch` is that of a leader whose log reached there, if it is known."""
     known: dict[str, Any] = {} if epoch is None else {"leader_epoch": epoch}
     return TopicPartition(wanted.topic, wanted.partition, position, **known)
 
@@ -200,7 +200,7 @@ def _place(wanted: OffsetRange, position: int) -> str:
 
 
 def _hidden(consumer: Consumer, topic: str) -> KafkaError | None:
-    """Why the topic cannot be described: a consumer that may not see its topic waits for it, and says nothing."""
+    """Return why the topic cannot be described: a consumer that may not see its topic waits silently."""
     try:
         found = consumer.list_topics(topic, timeout=5).topics.get(topic)
     except KafkaException:
@@ -209,7 +209,7 @@ def _hidden(consumer: Consumer, topic: str) -> KafkaError | None:
 
 
 def _cluster_id(consumer: Consumer) -> str | None:
-    """The id of the cluster that answered last; None before the first answer, when no message can have come either."""
+    """Return the id of the cluster that answered last; None before the first answer, and so the first message."""
     try:
         return consumer.cluster_id(timeout=0)
     except KafkaException:
@@ -218,9 +218,9 @@ def _cluster_id(consumer: Consumer) -> str | None:
 
 @contextmanager
 def _collected_rarely() -> Generator[None]:
-    """Inside, cycles are looked for only when there are more new objects than the messages of two blocks, which are in
-    none. By default it is done after 700: it would walk through all new messages, again and again, for half of the time
-    that reading takes. No code of a user's runs in a worker while it reads.
+    """Collect cycles inside only when there are more new objects than two blocks' messages, which are in no cycles. The
+    default of 700 would walk through all new messages, again and again, for half of the time that reading takes. No
+    user code runs in a worker while it reads.
     """
     before = gc.get_threshold()
     gc.set_threshold(3 * BLOCK, *before[1:])
@@ -241,8 +241,8 @@ _GONE = {
 
 
 def _belong(messages: list[Message], wanted: OffsetRange, position: int) -> None:
-    """Raise MessageMisplaced unless the first and the last of `messages` are of the partition of `wanted`, and not
-    before `position`. What a kept consumer might have left over of an earlier range would come first.
+    """Raise MessageMisplaced unless the first and the last of `messages` are in the partition of `wanted`, and not
+    before `position`. Leftovers of an earlier range in a kept consumer would come first.
     """
     for message in (*messages[:1], *messages[-1:]):
         place = message.topic(), message.partition()
@@ -256,5 +256,5 @@ def _before(messages: list[Message], until: int) -> list[Message]:
 
 
 def _offset(message: Message) -> int:
-    """A message's offset, or that of an end of partition. Only what is produced has none yet."""
+    """Return the offset of a message, or of an end of partition. Only an unsent message has none."""
     return cast("int", message.offset())

@@ -1,1 +1,1 @@
-"""What `tidegate doctor` asks Kafka: each address by hand, then topics, reading and writing by clients."""
+"""The Kafka checks of `tidegate doctor`: each address by hand, then topics, reading and writing by clients."""

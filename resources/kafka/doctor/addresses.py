@@ -1,4 +1,4 @@
-"""Tries one address of Kafka as a client would: name, TCP, TLS, ApiVersions, SASL, metadata, and who answers."""
+"""Tries one address of Kafka like a client: name, TCP, TLS, ApiVersions, SASL, metadata, and the broker's identity."""
 
 import ssl
 import time
@@ -15,13 +15,12 @@ from resources.kafka.doctor.ways import Place, connected, encrypted, resolve
 
 @dataclass(frozen=True)
 class Visitor:
-    """Goes to addresses as a client with librdkafka's `options` would; several threads may share it.
+    """Visits addresses like a client with librdkafka's `options`; several threads may share it.
 
-    Looking a name up may take so many `seconds`, and so may each connection: a second one is made only where the first
-    was not silent.
+    A name lookup may take `seconds`, and so may each connection: a second one is made only if the first was not silent.
     """
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     seconds: float = 3.0
 
     @property
@@ -30,7 +29,7 @@ class Visitor:
         return self.options.get("security.protocol", "plaintext").upper()
 
     def look(self, address: Address) -> Seen:
-        """What is seen at `address`. Raises BadInput where the certificates of the options cannot be read."""
+        """Return the result for `address`. Raises BadInput if the certificates of the options cannot be read."""
         places: Sequence[Place] = ()
         try:
             places = resolve(address, self._deadline())
@@ -49,7 +48,7 @@ class Visitor:
             return _with_who_answers(conversation, self._metadata(conversation))
 
     def _metadata(self, conversation: Conversation) -> Answer:
-        """A listener with SASL closes the connection on whoever has not logged in."""
+        """Return the metadata. A listener with SASL closes the connection of a client that has not logged in."""
         try:
             return conversation.metadata()
         except Stopped as stopped:
@@ -58,7 +57,7 @@ class Visitor:
             raise
 
     def _second_look(self, address: Address, places: Sequence[Place], first: Stopped) -> Stopped:
-        """What is behind `first`, by another connection, where that can tell. What hangs is not asked again."""
+        """Return the cause of `first`, from another connection if that can find it. A silent address is not retried."""
         kind, said = first.trouble.kind, first.trouble.said
         if kind == "certificate_name":
             return Stopped(kind, said, self._names(places))
@@ -71,7 +70,7 @@ class Visitor:
         return first
 
     def _names(self, places: Sequence[Place]) -> Sequence[str]:
-        """The names in the certificate, which is trusted."""
+        """Return the names in the certificate, which is trusted."""
         context = context_of(self.options)
         context.check_hostname = False
         try:
@@ -134,7 +133,7 @@ class Visitor:
 
 
 def _with_who_answers(conversation: Conversation, found: Answer) -> Answer:
-    """`found`, with the broker that answers, if it says so: not every server knows this question."""
+    """Return `found` with the answering broker's number, if known: not every server supports this request."""
     try:
         numbers = [broker.number for broker in found.brokers]
         known = conversation.settings_of_the_one_that_answers(numbers, LISTENER_SETTINGS)

@@ -1,7 +1,7 @@
 """Kafka's protocol by hand, for `tidegate doctor`: a few requests over one connection that the caller has opened.
 
-A Kafka client goes on to advertised addresses, retries, and reports what it met in the end; the doctor has to know what
-one address answers. The versions of requests are ones without tagged fields that Kafka 1.0 to 4.3 understand (KIP-896).
+A Kafka client goes on to advertised addresses, retries, and reports only the last error; the doctor has to know what
+one address answers. The request versions have no tagged fields, and Kafka 1.0 to 4.3 understand them (KIP-896).
 https://kafka.apache.org/43/design/protocol/
 """
 
@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from platform_defs.doctor.addresses import Address, Answer, Broker, Kind, Trouble
 
-LONGEST = 16 * 1024 * 1024  # bytes of an answer; what claims to be longer is not Kafka's
-TLS_ALERT = b"\x15\x03"  # the first bytes of what a server of TLS says to a client that does not speak it
+LONGEST = 16 * 1024 * 1024  # bytes of an answer; a longer one is not Kafka's
+TLS_ALERT = b"\x15\x03"  # the first bytes of a TLS server's answer to a plaintext client
 BROKER = 4  # the resource type of a broker's configuration
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class Stopped(Exception):  # inside resources/ only: the address is of no use
 
 
 class Conversation:
-    """Asks over `connection` and waits for the answers, until `deadline` (of time.monotonic()) at the latest.
+    """Sends requests over `connection` and waits for the answers, until `deadline` (of time.monotonic()) at the latest.
 
     Every method raises Stopped.
     """
@@ -39,17 +39,17 @@ class Conversation:
         self._connection, self._deadline, self._asked = connection, deadline, 0
 
     def api_versions(self) -> None:
-        """What every Kafka broker answers to everybody, before any login."""
+        """Request what every Kafka broker answers to everyone, before any login."""
         if (code := self._ask(18, 0).number("h")) != 0:
             raise Stopped("kafka_error", f"error {code} to ApiVersions")
 
     def mechanisms(self, wanted: str) -> tuple[int, tuple[str, ...]]:
-        """The error code of SaslHandshake, 0 where the mechanism may be used, and those that the listener has."""
+        """Return the error code of SaslHandshake, 0 if the mechanism may be used, and the listener's mechanisms."""
         answer = self._ask(17, 1, _text(wanted))
         return answer.number("h"), tuple(name or "" for name in answer.many(answer.text))
 
     def authenticate(self, token: bytes) -> bytes:
-        """The server's answer to one step of SASL."""
+        """Return the server's answer to one step of SASL."""
         answer = self._ask(36, 0, struct.pack(">i", len(token)) + token)
         if code := answer.number("h"):
             raise Stopped("login_refused", answer.text() or f"error {code}")
@@ -57,7 +57,7 @@ class Conversation:
         return answer.blob()
 
     def metadata(self) -> Answer:
-        """The cluster's id, and where each broker tells clients to come to. Asks about no topic."""
+        """Return the cluster's id and each broker's advertised address. Asks about no topic."""
         answer = self._ask(3, 4, struct.pack(">i?", 0, False))
         answer.number("i")
         brokers = answer.many(lambda: _broker(answer))
@@ -66,10 +66,10 @@ class Conversation:
     def settings_of_the_one_that_answers(
         self, brokers: Sequence[int], names: Sequence[str]
     ) -> tuple[int, dict[str, str]] | None:
-        """The number of the broker that answers here, and these settings of it.
+        """Return the number of the broker that answers here, and these settings of it.
 
-        A broker describes itself and refuses to describe any other (INVALID_REQUEST), so all are asked for. None where
-        that does not tell: without the right DescribeConfigs on the cluster, or where one answers for others.
+        A broker describes itself and refuses to describe any other (INVALID_REQUEST), so the request names all. None if
+        that is inconclusive: without the right DescribeConfigs on the cluster, or if one answers for others.
         """
         keys = struct.pack(">i", len(names)) + b"".join(map(_text, names))
         wanted = (struct.pack(">b", BROKER) + _text(str(number)) + keys for number in brokers)
@@ -87,7 +87,7 @@ class Conversation:
             return self._answer()
         except TimeoutError as error:
             raise Stopped("silent", error) from error
-        except ssl.SSLError as error:  # an alert that comes only with the first answer, as to a missing certificate
+        except ssl.SSLError as error:  # an alert that comes only with the first answer, as for a missing certificate
             raise Stopped("tls", error.reason or error) from error
         except OSError as error:
             raise Stopped("closed", error.strerror or error) from error
@@ -121,26 +121,26 @@ class Conversation:
 
 @dataclass
 class Reader:
-    """Takes the fields of an answer in their order. Raises Stopped for what is no answer of Kafka's."""
+    """Takes the fields of an answer in their order. Raises Stopped for an answer that is not Kafka's."""
 
     data: bytes
     at: int = 0
 
     def number(self, form: str) -> int:
-        """A big-endian number: `b`, `h` or `i` for 1, 2 or 4 bytes."""
+        """Return a big-endian number: `b`, `h` or `i` for 1, 2 or 4 bytes."""
         (found,) = struct.unpack(f">{form}", self._take(struct.calcsize(form)))
         return found
 
     def text(self) -> str | None:
-        """A nullable string."""
+        """Return a nullable string."""
         return None if (length := self.number("h")) < 0 else self._take(length).decode(errors="replace")
 
     def blob(self) -> bytes:
-        """Bytes with their length in front."""
+        """Return bytes that have their length in front."""
         return self._take(max(0, self.number("i")))
 
     def many(self, one: Callable[[], T]) -> list[T]:
-        """An array."""
+        """Return an array."""
         return [one() for _ in range(self.number("i"))]
 
     def _take(self, length: int) -> bytes:
@@ -173,7 +173,7 @@ def _described(answer: Reader) -> tuple[int, dict[str, str]] | None:
 
 def _setting(answer: Reader) -> tuple[str, str]:
     name, value = answer.text(), answer.text()
-    for form in "bbb":  # whether it is read-only, where it comes from, whether it is sensitive
+    for form in "bbb":  # read-only, source, sensitive
         answer.number(form)
     answer.many(lambda: (answer.text(), answer.text(), answer.number("b")))  # synonyms
     return name or "", value or ""

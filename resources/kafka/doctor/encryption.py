@@ -6,21 +6,21 @@ from pathlib import Path
 
 from platform_defs.errors import BadInput
 
-# What librdkafka reads and Python's ssl cannot, at least not from there.
+# Options that librdkafka reads and Python's ssl cannot, at least not from there.
 UNREAD = ("ssl.keystore.location", "ssl.certificate.pem", "ssl.key.pem", "ssl.ca.certificate.stores")
 
 
 def unread(options: Mapping[str, str]) -> tuple[str, ...]:
-    """The options given that the doctor's own TLS would have to do without."""
+    """Return the given options that the doctor's own TLS does not support."""
     return tuple(name for name in UNREAD if options.get(name))
 
 
 def context_of(options: Mapping[str, str]) -> ssl.SSLContext:
-    """How a client with these options checks a broker. Raises BadInput where a file cannot be read."""
+    """Return a client's TLS context with these options. Raises BadInput if a file cannot be read."""
     try:
         made = _trusting_authorities(options)
         if certificate := options.get("ssl.certificate.location"):
-            password = options.get("ssl.key.password", "")  # never None: OpenSSL would ask for it at the terminal
+            password = options.get("ssl.key.password", "")  # never None: OpenSSL would prompt for it at the terminal
             made.load_cert_chain(certificate, options.get("ssl.key.location") or None, password)
     except (OSError, ValueError) as error:
         names = "ssl.ca.location, ssl.certificate.location, ssl.key.location"
@@ -36,8 +36,8 @@ def context_of(options: Mapping[str, str]) -> ssl.SSLContext:
 
 
 def trusting(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
-    """`context`, or a new one, that believes every certificate: where a user wants that, and to learn whether TLS is
-    spoken at all (nothing secret goes over that connection).
+    """Return `context`, or a new one, that trusts every certificate: if a user configures that, and to test whether a
+    server speaks TLS at all (nothing secret goes over that connection).
     """
     context = context or ssl.create_default_context()
     context.check_hostname = False
@@ -46,7 +46,7 @@ def trusting(context: ssl.SSLContext | None = None) -> ssl.SSLContext:
 
 
 def _trusting_authorities(options: Mapping[str, str]) -> ssl.SSLContext:
-    """Those of the options, else the system's."""
+    """Return a context with the authorities of the options, else the system's."""
     if pem := options.get("ssl.ca.pem"):
         return ssl.create_default_context(cadata=pem)
     where = options.get("ssl.ca.location")

@@ -1,4 +1,4 @@
-"""SASL as a client speaks it, for `tidegate doctor`: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
+"""SASL logins for `tidegate doctor`: PLAIN (RFC 4616) and SCRAM (RFC 5802, RFC 7677)."""
 
 import base64
 import hashlib
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from resources.kafka.doctor.conversation import Conversation, Stopped
 
-NO_SASL_HERE = 34  # ILLEGAL_SASL_STATE: what a listener without SASL answers to SaslHandshake
+NO_SASL_HERE = 34  # ILLEGAL_SASL_STATE: the answer of a listener without SASL to SaslHandshake
 SCRAM = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
-MAX_ROUNDS = 1_000_000  # of hashing that a server may ask for
+MAX_ROUNDS = 1_000_000  # of hashing that a server may request
 
 
 def log_in(conversation: Conversation, options: Mapping[str, str]) -> None:
-    """Log in as librdkafka's `options` say. Raises Stopped; `login_untried` for what only librdkafka can do."""
+    """Log in with librdkafka's `options`. Raises Stopped; `login_untried` for what only librdkafka supports."""
     mechanism = mechanism_of(options)
     code, offered = conversation.mechanisms(mechanism)
     if code == NO_SASL_HERE:
@@ -31,7 +31,7 @@ def log_in(conversation: Conversation, options: Mapping[str, str]) -> None:
 
 
 def mechanism_of(options: Mapping[str, str]) -> str:
-    """librdkafka's default is GSSAPI; `sasl.mechanism` and `sasl.mechanisms` are the same option."""
+    """Return the mechanism. The default is GSSAPI; `sasl.mechanism` and `sasl.mechanisms` are the same option."""
     return (options.get("sasl.mechanism") or options.get("sasl.mechanisms") or "GSSAPI").upper()
 
 
@@ -44,7 +44,7 @@ def _scram(conversation: Conversation, algorithm: str, user: str, password: str)
 
 
 def _proof(algorithm: str, password: str, first: str, challenge: str, given: Mapping[str, str]) -> bytes:
-    """The client's last message; the server's own proof is left to the real clients."""
+    """Return the client's last message; the server's own proof is left to the real clients."""
     try:
         salt, rounds, nonce = base64.b64decode(given["s"]), int(given["i"]), given["r"]
     except (KeyError, ValueError) as error:

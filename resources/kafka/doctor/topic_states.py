@@ -1,4 +1,4 @@
-"""Topics as Kafka describes them to `tidegate doctor`: leaders, replicas, what this user may do with them."""
+"""Topics as Kafka describes them to `tidegate doctor`: leaders, replicas, and this user's rights."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -17,7 +17,7 @@ NO_RIGHT = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZAT
 def topic_states(
     options: Mapping[str, str], topics: Sequence[str], seconds: float
 ) -> dict[str, TopicState | TopicTrouble]:
-    """Each topic's state, or why there is none. Two questions for all of them; each may take so many seconds."""
+    """Return each topic's state, or why there is none. Two queries for all of them, at most `seconds` each."""
     if not topics:
         return {}
     admin = admin_client(options)
@@ -31,7 +31,7 @@ def topic_states(
 
 
 def topic_ids(options: Mapping[str, str], topics: Sequence[str], seconds: float) -> dict[str, str]:
-    """Return the id of each topic that Kafka describes within so many seconds, by name."""
+    """Return the id of each topic that Kafka describes within `seconds`, by name."""
     if not topics:
         return {}
     admin = admin_client(options)
@@ -51,7 +51,7 @@ def _state(future: "Future[Any]", least: int | None, seconds: float) -> TopicSta
     except TimeoutError:
         return TopicTrouble("no_answer", f"no answer within {seconds:g} s")
     allowed = {operation.name.lower() for operation in found.authorized_operations or ()}
-    # A broker without an authorizer allows all; librdkafka gives None where it was not said.
+    # A broker without an authorizer allows all; librdkafka returns None if it was not reported.
     missing = [name for right, name in RIGHTS.items() if allowed and right not in allowed]
     return TopicState(
         {one.id: None if one.leader is None or one.leader.id < 0 else one.leader.id for one in found.partitions},

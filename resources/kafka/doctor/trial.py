@@ -1,4 +1,4 @@
-"""Tries for `tidegate doctor` what a client does all day: read from a partition, write a message."""
+"""Trials for `tidegate doctor`: read from a partition, write a message, as a client does."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -15,13 +15,13 @@ from resources.kafka.data.source import READING
 
 @dataclass(frozen=True)
 class Trial:
-    """`options` are librdkafka's, with `bootstrap.servers`; each trial takes at most so many seconds."""
+    """Trials of a client. `options` are librdkafka's, with `bootstrap.servers`; each trial takes at most `seconds`."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     seconds: float = 3.0
 
     def read(self, places: Iterable[Place]) -> dict[Place, str | None]:
-        """Fetch from the end of each place, or from its offset: None where its leader answered the fetch, with a
+        """Fetch from the end of each place, or from its offset. Return None if its leader answered the fetch, with a
         message or with the end of the partition; else why not. No offset is committed and no group joined.
         """
         left = {(place.topic, place.partition): place for place in places}
@@ -41,7 +41,7 @@ class Trial:
         return answers | dict.fromkeys(left.values(), f"no answer within {self.seconds:g} s")
 
     def write(self, topic: str) -> Written:
-        """Write one message to `topic`, which exists: a producer would create one that does not."""
+        """Write one message to `topic`, which exists: a producer would create a missing one."""
         told = list[Written]()
         own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
         own["message.timeout.ms"] = round(self.seconds * 1000)

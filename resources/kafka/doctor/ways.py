@@ -1,4 +1,4 @@
-"""The way to an address of Kafka: its name, TCP, TLS. Each step raises Stopped, and none outlasts its deadline."""
+"""The connection to an address of Kafka: name, TCP, TLS. Each step raises Stopped, and none outlasts its deadline."""
 
 import queue
 import socket
@@ -17,7 +17,7 @@ Place = tuple[socket.AddressFamily, Any]  # an IP address and a port, as sockets
 
 
 def resolve(address: Address, deadline: float) -> Sequence[Place]:
-    """Where its name leads. The system's own look-up cannot be ended: it is left to a thread that nothing waits for."""
+    """Resolve the name. The system's own lookup cannot be cancelled: a thread that nothing waits for does it."""
     found = queue.SimpleQueue[Sequence[Place] | OSError]()
     threading.Thread(target=lambda: found.put(_looked_up(address)), daemon=True).start()
     try:
@@ -41,7 +41,7 @@ def _looked_up(address: Address) -> Sequence[Place] | OSError:
 
 @contextmanager
 def connected(places: Sequence[Place], deadline: float) -> Generator[socket.socket]:
-    """A connection to the first of the places that takes one; each gets its share of the time that is left."""
+    """Open a connection to the first place that accepts one; each gets its share of the remaining time."""
     refused = Stopped("unreachable", "the name has no address")
     for tried, place in enumerate(places):
         try:
@@ -81,7 +81,7 @@ def _not_connected(error: OSError) -> Stopped:
 def encrypted(
     plain: socket.socket, context: ssl.SSLContext, host: str | None, deadline: float
 ) -> Generator[ssl.SSLSocket]:
-    """TLS over the connection, with the certificate checked as `context` says; `host` is whom we want to speak to."""
+    """Open TLS over the connection, with the certificate checked by `context`; `host` is the expected name."""
     plain.settimeout(max(0.001, deadline - time.monotonic()))
     try:
         connection = context.wrap_socket(plain, server_hostname=host)

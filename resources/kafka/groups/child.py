@@ -1,7 +1,7 @@
 """GroupClient in a child process, since librdkafka may end the process that asks about consumer groups.
 
 A request to a coordinator whose broker goes away at that moment fails an assertion (`eonce->refcnt > 0`,
-https://github.com/confluentinc/librdkafka/issues/4605, also in 2.16): tried with 120 groups, the death of one of three
+https://github.com/confluentinc/librdkafka/issues/4605, also in 2.16): tested with 120 groups, the death of one of three
 brokers is enough. Without the child that would end Dagster's code server, or a watch.
 """
 
@@ -23,7 +23,7 @@ from platform_defs.kafka.groups import Bounds, Group, Place
 from resources.kafka.groups.client import GroupClient, Listing
 
 COMMAND = (sys.executable, "-P", "-m", "resources.kafka.groups.worker")  # -P: imports nothing of the working directory
-TRIES = 4  # of a question, each by a new process
+TRIES = 4  # of a query, each by a new process
 PAUSE = 0.5  # seconds between two of them
 ISSUE = ", confluentinc/librdkafka issue 4605: it does so while a broker goes away"
 P = ParamSpec("P")
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Ended(Exception):  # inside this module only
-    """The child has ended without an answer. The message is what it wrote last, or its exit code."""
+    """The child has ended without an answer. The message is its last output, or its exit code."""
 
     def __init__(self, message: str, *, by_signal: bool) -> None:
         super().__init__(message)
@@ -46,10 +46,10 @@ class KafkaGroups:
     Raises BadInput if no process can be started.
     """
 
-    options: Mapping[str, Any] = field(repr=False)  # they may hold a password
+    options: Mapping[str, Any] = field(repr=False)  # may contain a password
     timeout: float = 10.0
     _child: "_Child | None" = None
-    _end: Callable[[], object] | None = None  # ends the child, once
+    _end: Callable[[], object] | None = None  # ends the child; runs only once
     _lock: Lock = field(default_factory=Lock, repr=False)  # one call at a time
 
     def listing(self) -> Listing:
@@ -82,7 +82,7 @@ class KafkaGroups:
         reason = ""
         for number in range(TRIES):
             if number:
-                time.sleep(PAUSE)  # brokers that come and go are often there by then
+                time.sleep(PAUSE)  # brokers that come and go are often back by then
             try:
                 return self._call(method, *args, **kwargs)
             except _Ended as error:
@@ -115,7 +115,7 @@ class KafkaGroups:
                 self._end = weakref.finalize(self, self._child.end)
             try:
                 answer, error = self._child.call(method, args, kwargs)
-            except BaseException:  # also an interrupt: what the child answers later belongs to no call
+            except BaseException:  # also an interrupt: a later answer of the child belongs to no call
                 self._forget()
                 raise
         if error is not None:
@@ -132,7 +132,7 @@ class _Child:
     """A process that runs worker.py."""
 
     def __init__(self, options: Mapping[str, Any], timeout: float) -> None:
-        # What librdkafka logs for the option debug is for the user, and without a bound.
+        # librdkafka's log for the option debug is for the user, and unbounded.
         self._errors = None if "debug" in options else tempfile.TemporaryFile()  # noqa: SIM115  # closed by `end`
         reading, writing = os.pipe()
         try:
@@ -140,7 +140,7 @@ class _Child:
                 [*COMMAND, str(writing)],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},  # as this process imports
                 stdin=subprocess.PIPE,
-                stdout=2 if self._errors is None else self._errors,  # what a callback prints is no answer
+                stdout=2 if self._errors is None else self._errors,  # a callback's output is not an answer
                 stderr=self._errors,
                 pass_fds=[writing],
                 start_new_session=True,  # Ctrl-C is for the parent, which closes stdin
@@ -170,7 +170,7 @@ class _Child:
             raise self._ended() from error
 
     def end(self) -> None:
-        """End the process, whatever it is doing: it holds nothing that has to be kept."""
+        """End the process, whatever it is doing: it has nothing that has to be kept."""
         self._process.kill()
         self._process.wait()
         self._answers.close()
@@ -178,7 +178,7 @@ class _Child:
             self._errors.close()
         try:
             self._calls.close()
-        except OSError:  # of a call that could not be written
+        except OSError:  # a call that could not be written
             return
 
     def _ended(self) -> _Ended:

@@ -1,4 +1,4 @@
-"""Asks Kafka about consumer groups, many at once, and changes them."""
+"""Queries about consumer groups, many at once, and changes to them."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,12 +25,12 @@ from resources.kafka.client.admin_client import admin_client
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster, to_describe
 
-TRIES = 3  # of a question about groups, within its time
+TRIES = 3  # of a query about groups, within its time
 PAUSE = 0.3  # seconds between two of them
-ITS_TOPICS = to_describe("TOPIC")  # that members of a KIP-848 group read: Kafka does not say which topic is meant
+ITS_TOPICS = to_describe("TOPIC")  # read by members of a KIP-848 group: Kafka does not report which topic is meant
 AT_ONCE = 250  # groups in one go: each is a request to its coordinator, after one that finds it
 
-# Kafka's words. librdkafka 2.16 has none for the states Assigning and Reconciling of KIP-848, and calls both unknown.
+# Kafka's names. librdkafka 2.16 has none for the states Assigning and Reconciling of KIP-848: both are unknown to it.
 _STATES = {
     ConsumerGroupState.PREPARING_REBALANCING: "PreparingRebalance",
     ConsumerGroupState.COMPLETING_REBALANCING: "CompletingRebalance",
@@ -39,7 +39,7 @@ _STATES = {
     ConsumerGroupState.EMPTY: EMPTY,
 }
 _TYPES = {ConsumerGroupType.CONSUMER: CONSUMER, ConsumerGroupType.CLASSIC: CLASSIC}
-_ACTIVE = {  # how a broker refuses to change a group that has members
+_ACTIVE = {  # a broker's refusals to change a group that has members
     *(KafkaError.NON_EMPTY_GROUP, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION),
     *(KafkaError.REBALANCE_IN_PROGRESS, KafkaError.STALE_MEMBER_EPOCH, KafkaError.GROUP_SUBSCRIBED_TO_TOPIC),
 }
@@ -50,8 +50,9 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """The groups that this user may describe, without members, by name. `unanswered`: why brokers did not list theirs.
-    `sees_all`: False if Kafka leaves out groups that this user has no right to. `has_nameless`: True if there is a
-    group without a name, which is left out.
+
+    `sees_all`: False if Kafka omits groups that this user has no right to. `has_nameless`: True if there is a group
+    without a name, which is not listed.
     """
 
     groups: Mapping[str, Group]
@@ -63,19 +64,19 @@ class Listing:
 
 @dataclass
 class GroupClient:
-    """Asks and changes groups over one client, which may end the process (child.py). `options` are librdkafka's;
-    `timeout` in seconds is for each question.
+    """Queries and changes groups over one client, which may end the process (child.py). `options` are librdkafka's;
+    `timeout` in seconds is for each query.
 
-    Raises BrokerAway where no answer came in time, AccessDenied for a missing right. What is wrong with one group is
-    its own answer, and hides no other.
+    Raises BrokerAway if no answer came in time, AccessDenied for a missing right. One group's error is its own answer,
+    and hides no other.
     """
 
-    options: Mapping[str, Any] = field(repr=False)  # they may hold a password
+    options: Mapping[str, Any] = field(repr=False)  # may contain a password
     timeout: float = 10.0
     _client: Any = None
 
     def listing(self) -> Listing:
-        """The consumer groups that this user may describe: Kafka leaves others out without an error."""
+        """Return the consumer groups that this user may describe: Kafka omits others without an error."""
         admin, place, needed = self._admin(), "to list consumer groups", [on_cluster("Describe")]
         cluster = admin.describe_cluster(include_authorized_operations=True, request_timeout=self.timeout)
         listed = admin.list_consumer_groups(request_timeout=self.timeout)
@@ -86,7 +87,7 @@ class GroupClient:
             if errors and not found.valid:
                 raise self._error(errors[0], place, needed)
         except BrokerAway:
-            self._client = None  # the next question starts again from the bootstrap address
+            self._client = None  # the next query starts again from the bootstrap address
             raise
         groups = {
             one.group_id: Group(name=one.group_id, type=_TYPES.get(one.type, CLASSIC), state=_state(one.state))
@@ -103,8 +104,8 @@ class GroupClient:
         )
 
     def describe(self, names: Iterable[str]) -> dict[str, Group | TidegateError]:
-        """Each group with its members, by name. Left out are those that do not exist, whose state Kafka calls Dead, and
-        those that are not of consumers.
+        """Return each group with its members, by name, without groups that do not exist, whose state Kafka calls Dead,
+        and groups of other protocols.
         """
 
         def ask(admin: Any, some: list[str]) -> dict[str, Future[Any]]:
@@ -114,13 +115,13 @@ class GroupClient:
         return {name: one for name, one in found.items() if isinstance(one, TidegateError) or one.state != DEAD}
 
     def committed(self, names: Iterable[str], *, stable: bool = False) -> dict[str, dict[Place, int] | TidegateError]:
-        """The committed offsets of each group, by its name; those of topics that this user may not describe are left
-        out by Kafka. `stable`: BrokerAway in the place of offsets that an open transaction may still change.
+        """Return the committed offsets of each group, by name; Kafka omits topics that this user may not describe.
+        `stable`: BrokerAway in place of offsets that an open transaction may still change.
         """
 
         def ask(admin: Any, some: list[str]) -> dict[str, Future[Any]]:
             asked = dict[str, Future[Any]]()
-            for name in some:  # one group a call; all are under way before the first is waited for
+            for name in some:  # one group a call; all are in flight before the first is waited for
                 wanted = [ConsumerGroupTopicPartitions(name)]
                 asked |= admin.list_consumer_group_offsets(
                     wanted, require_stable=stable, request_timeout=self._each_try
@@ -130,7 +131,7 @@ class GroupClient:
         return self._each(names, ask, self._offsets, "to list the offsets of")
 
     def bounds(self, places: Iterable[Place]) -> dict[Place, Bounds | TidegateError]:
-        """Log start and high watermark of each partition, or the error in their place. Asks each broker twice."""
+        """Return log start and high watermark of each partition, or its error. Asks each broker twice."""
         wanted = sorted(places)
         starts = self._offsets_of(dict.fromkeys(wanted, OffsetSpec.earliest()))
         ends = self._offsets_of(dict.fromkeys(wanted, OffsetSpec.latest()))
@@ -148,15 +149,15 @@ class GroupClient:
     def offsets_at(
         self, bounds: Mapping[Place, Bounds], milliseconds: Mapping[Place, int]
     ) -> dict[Place, int | TidegateError]:
-        """The first offset of each partition whose timestamp is `milliseconds` since the epoch or later, or its end; or
-        the error in its place.
+        """Return the first offset of each partition whose timestamp is `milliseconds` since the epoch or later, or its
+        end; or its error.
         """
         specs = {place: OffsetSpec.for_timestamp(at) for place, at in milliseconds.items()}
         found = self._offsets_of(specs, least=OFFSET_END)
         return {place: bounds[place].end if at == OFFSET_END else at for place, at in found.items()}
 
     def partitions(self, topics: Sequence[str]) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The id and the partitions of each topic. Raises TopicMissing."""
+        """Return the id and the partitions of each topic. Raises TopicMissing."""
         asked = self._admin().describe_topics(TopicCollection([*topics]), request_timeout=self.timeout)
         found = dict[str, tuple[str, tuple[int, ...]]]()
         for topic in topics:
@@ -168,7 +169,7 @@ class GroupClient:
         return found
 
     def move(self, group: str, offsets: Mapping[Place, int]) -> None:
-        """Commit these offsets. Raises ChangedMeanwhile where the group has members by now."""
+        """Commit these offsets. Raises ChangedMeanwhile if the group has members by now."""
         wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in sorted(offsets.items())]
         request = [ConsumerGroupTopicPartitions(group, wanted)]
         asked = self._admin().alter_consumer_group_offsets(request, request_timeout=self.timeout)
@@ -178,7 +179,7 @@ class GroupClient:
         self._changed(asked[group], group, place, needed)
 
     def delete(self, group: str) -> None:
-        """Delete the group with its committed offsets. Raises ChangedMeanwhile where it has members by now."""
+        """Delete the group with its committed offsets. Raises ChangedMeanwhile if it has members by now."""
         asked = self._admin().delete_consumer_groups([group], request_timeout=self.timeout)
         place, needed = f"to delete the consumer group {group}", [Right("group", group, ("Delete",))]
         self._changed(asked[group], group, place, needed)
@@ -208,11 +209,11 @@ class GroupClient:
         read: Callable[[str, Any], Answer],
         what: str,
     ) -> dict[str, Answer | TidegateError]:
-        """Return what `read` makes of each group's answer, or the error in its place; groups that do not exist are left
-        out.
+        """Return the result of `read` for each group's answer, or the error in its place; groups that do not exist are
+        omitted.
 
-        Those without an answer are asked about again: librdkafka does not notice that a coordinator, which was missing
-        when it first asked, is there (so with the first group of a cluster).
+        Groups without an answer are asked again: librdkafka does not notice that a coordinator that was missing at
+        first has appeared (as with the first group of a cluster).
         """
         waiting, found, admin = [*dict.fromkeys(names)], dict[str, Answer | TidegateError](), self._admin()
         for number in range(TRIES):
@@ -238,7 +239,7 @@ class GroupClient:
         return {(one.topic, one.partition): one.offset for one in answer.topic_partitions if one.offset >= 0}
 
     def _offsets_of(self, specs: Mapping[Place, Any], least: int = 0) -> dict[Place, int | TidegateError]:
-        """The offset that is asked for of each partition, or the error in its place."""
+        """Return the requested offset of each partition, or its error."""
         if not specs:
             return {}
         wanted = {TopicPartition(*place): spec for place, spec in specs.items()}
@@ -261,13 +262,13 @@ class GroupClient:
             return BadInput(f"topic {topic} has no partition {partition}, or does not exist")
         except TidegateError as error:
             return error
-        if found.offset < least:  # librdkafka's answer, without an error, where a leader died just now
+        if found.offset < least:  # librdkafka's answer, without an error, if a leader died just now
             return _NoLeader(f"the leader of partition {partition} of {topic} does not answer, or there is none")
         return found.offset
 
     def _undescribed(self, topics: Collection[str]) -> dict[str, TidegateError]:
-        """The errors of those of `topics` that this user may not describe, or that do not exist: librdkafka gives none
-        where it finds no leader of any partition that it is asked about.
+        """Return the errors of the `topics` that this user may not describe, or that do not exist: librdkafka gives
+        none if it finds no leader for any requested partition.
         """
         if not topics:
             return {}
@@ -334,7 +335,7 @@ class _Missing(BadInput):
 
 
 class _NoLeader(BrokerAway):
-    """A partition has no leader, or this user may not know."""
+    """A partition has no leader, or it is hidden from this user."""
 
 
 class _Active(BadInput):

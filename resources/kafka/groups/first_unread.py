@@ -1,4 +1,4 @@
-"""When the first unread messages were written: one message of each partition is read, by a consumer of no group."""
+"""The time of the first unread messages: one message of each partition is read, by a consumer without a group."""
 
 import time
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from resources.kafka.client.refusals import refusal, refusing
 from resources.kafka.client.rights import Right
 from resources.kafka.data.source import READING
 
-SECONDS = 5.0  # for all partitions together; those that have not answered by then stay unknown
+SECONDS = 5.0  # for all partitions together; those without an answer by then stay unknown
 # Messages of open and aborted transactions count as unread too. A fetch has one batch of some partitions, not 50 MB.
 ONE_OF_EACH: Mapping[str, Any] = {
     "isolation.level": "read_uncommitted",
@@ -30,8 +30,8 @@ ONE_OF_EACH: Mapping[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FirstUnread:
-    """The timestamps in ms since the epoch, by partition; None where there is no message at or past the offset, or the
-    message has no timestamp. `problems`: in words, why others are not known, each once.
+    """The timestamps in ms since the epoch, by partition; None if there is no message at or past the offset, or the
+    message has no timestamp. `problems`: why others are unknown, each reason only once.
     """
 
     timestamps: Mapping[Place, int | None] = field(default_factory=dict[Place, int | None])
@@ -39,7 +39,7 @@ class FirstUnread:
 
 
 def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], seconds: float = SECONDS) -> FirstUnread:
-    """The timestamp of the first message at or past each offset. Needs the right Read on the topics."""
+    """Return the timestamp of the first message at or past each offset. Needs the right Read on the topics."""
     if not offsets:
         return FirstUnread()
     with refusing("a consumer", options):
@@ -55,7 +55,7 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
                 if place not in waiting or (
                     error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
                 ):
-                    continue  # a second message of a batch; or about a coordinator, which nobody needs here
+                    continue  # a second message of a batch; or about a coordinator, which is not needed here
                 if error is None or error.code() == KafkaError._PARTITION_EOF:
                     found[place] = timestamp_ms(*message.timestamp()) if error is None else None
                 elif error_policy.of_kafka(error.name()) is Verdict.DENIED:

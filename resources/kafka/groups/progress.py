@@ -1,4 +1,4 @@
-"""How far a pipeline is, committed as the offsets of a consumer group, so that Kafka's own tools show it."""
+"""A pipeline's progress, committed as the offsets of a consumer group, so that Kafka's own tools show it."""
 
 import time
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ POLL = 0.05  # seconds
 def show_progress(options: Mapping[str, str], group: str, topic: str, next_offsets: Mapping[int, int]) -> None:
     """Commit a consumer group's offsets. Never read back.
 
-    A consumer that joins no group commits them: the same request of an AdminClient ends the process where the group's
+    A consumer that joins no group commits them: the same request of an AdminClient ends the process if the group's
     coordinator cannot be found (child.py).
 
-    Raises BrokerAway, also where the group has a member of another program, since the broker then refuses; AccessDenied
+    Raises BrokerAway, also if the group has a member from another program, since the broker then refuses; AccessDenied
     without the right.
     """
     place = f"to commit the offsets of the consumer group {group}"
@@ -33,7 +33,7 @@ def show_progress(options: Mapping[str, str], group: str, topic: str, next_offse
     own = {
         "group.id": group,
         "group.protocol": "classic",
-        "session.timeout.ms": round(1000 * ANSWER),  # librdkafka looks for the coordinator for so long, also in close()
+        "session.timeout.ms": round(1000 * ANSWER),  # librdkafka searches the coordinator for so long, also in close()
         "enable.auto.commit": False,
         "on_commit": answered,
     }

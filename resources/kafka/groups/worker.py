@@ -1,5 +1,5 @@
 """The process in which `resources.kafka.groups.child.KafkaGroups` asks Kafka: it reads calls of GroupClient's methods
-from stdin and writes what they return or raise to the file descriptor that it is given, pickled, until stdin ends.
+from stdin and writes their results or errors to the given file descriptor, pickled, until stdin ends.
 """
 
 import os
@@ -17,7 +17,7 @@ def main(descriptor: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # an assertion of librdkafka leaves no core file behind
     calls = sys.stdin.buffer
     options, timeout = pickle.load(calls)  # noqa: S301  # by the parent
-    client = GroupClient({**options, "log_level": "0"}, timeout)  # what goes wrong is in the answers
+    client = GroupClient({**options, "log_level": "0"}, timeout)  # the answers include the errors
     with os.fdopen(descriptor, "wb") as answers:
         while True:
             try:

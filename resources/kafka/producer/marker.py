@@ -1,7 +1,7 @@
-"""A note that Kafka keeps with a transaction: there if the transaction was committed, and not otherwise.
+"""A note that Kafka keeps with a transaction: it exists only if the transaction was committed.
 
-It is the committed offset of a consumer group of its own, which nobody reads by: `TxnOffsetCommit` puts it into the
-transaction of the messages, and no topic gets a record more. Brokers forget it a week after it was written
+It is the committed offset of its own consumer group, which has no readers: `TxnOffsetCommit` puts it into the
+transaction of the messages, and no topic gets an extra record. Brokers forget it a week after it was written
 (offsets.retention.minutes).
 """
 
@@ -26,14 +26,14 @@ ANSWER = 30.0  # seconds
 class Marker:
     """The note of `group` about `topic`. `options` are librdkafka's, with `bootstrap.servers`."""
 
-    options: Mapping[str, str] = field(repr=False)  # they may hold a password
+    options: Mapping[str, str] = field(repr=False)  # may contain a password
     group: str
     topic: str
 
     def read(self) -> str | None:
-        """What was noted by the last transaction that was committed. Raises BrokerAway, BadInput without the right."""
+        """Return the note of the last committed transaction. Raises BrokerAway, BadInput without the right."""
         retrying = Retrying(
-            retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or has just been chosen
+            retry=retry_if_exception_type(BrokerAway),  # a coordinator that moves, or was just elected
             stop=stop_after_delay(ANSWER),
             wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
             reraise=True,
@@ -45,7 +45,7 @@ class Marker:
             client.close()
 
     def write(self, producer: Producer, note: str, messages: int) -> None:
-        """Note it in the transaction that `producer` is in. `messages` is what tools show as the group's offset."""
+        """Write the note in the transaction of `producer`. `messages` is what tools show as the group's offset."""
         client = self._client()
         try:
             at = [TopicPartition(self.topic, 0, messages, note)]
@@ -61,13 +61,13 @@ class Marker:
         return None if found.offset < 0 else found.metadata
 
     def _client(self) -> Any:
-        """A consumer that never joins its group."""
+        """Return a consumer that never joins its group."""
         with refusing("a client for committed offsets", self.options):
             conf = {**self.options, "group.id": self.group, "enable.auto.commit": False, **QUIET}
             return Reader(conf)
 
     def _refused(self, client: Any, error: KafkaException) -> Exception:
-        """Why there was no answer is told apart from it: where the group is hidden, to who reads messages."""
+        """Return why there was no answer. The reason arrives separately: for a hidden group, as a message's error."""
         said = client.poll(0)
         reason = (said and said.error()) or client.heard.denied or error.args[0]
         servers = self.options["bootstrap.servers"]

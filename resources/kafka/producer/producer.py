@@ -1,4 +1,4 @@
-"""Writing to a topic: a producer that keeps what its preset promises."""
+"""Writing to a topic: a producer that keeps its preset's promises."""
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,22 +28,22 @@ from resources.kafka.client.rights import to_write
 from resources.kafka.producer.producer_client import QUIET, connection_options, existing_partitions, new_client, warn_of
 from resources.kafka.producer.transactions import Transactions
 
-PATIENCE = 60.0  # seconds that `send` waits for room in the queue, and a transaction for an answer
+PATIENCE = 60.0  # seconds that `send` waits for space in the queue, and a transaction for an answer
 SLICE = 0.1  # seconds of one wait in librdkafka, which Ctrl-C does not interrupt
 
-POLL_EVERY = 0.01  # seconds between two looks at what became of messages
-ANYWHERE = -1  # the partition that librdkafka's partitioner finds
+POLL_EVERY = 0.01  # seconds between two polls for delivery reports
+ANYWHERE = -1  # librdkafka's partitioner chooses the partition
 
 Report = Callable[[Message, Delivered | NotDelivered], None]
 _OfLibrary = Callable[[Attempt, KafkaError | None, confluent_kafka.Message], None]
 
 
 class Producer:
-    """Writes messages to one topic as a preset says. A context manager: at its end everything is acknowledged; where an
-    error leaves it, messages that were not sent yet are dropped.
+    """Writes messages to one topic with a preset. A context manager: at its end everything is acknowledged; if an error
+    leaves it, unsent messages are dropped.
 
-    One thread uses it. What it was told of its messages is in `told`, and goes to `on_delivery` while it sends or
-    flushes; an error that `on_delivery` raises comes out of that call.
+    One thread uses it. Its delivery counts are in `told`, and reports go to `on_delivery` while it sends or flushes; an
+    error that `on_delivery` raises comes out of that call.
     """
 
     def __init__(
@@ -61,18 +61,19 @@ class Producer:
     ) -> None:
         """`options`: a librdkafka configuration: addresses, passwords, and what TIDEGATE_KAFKA_* tune.
 
-        `client_id`: tidegate.<pipeline>.<command>, also the transactional.id where none is given. `ids`: each message
-        gets a header `tidegate-id`. `partitions`: how many the topic has; asked where it is needed and not given.
-        `unsent`: gets what is not delivered, also where an error ends the block.
+        `client_id`: tidegate.<pipeline>.<command>, also the transactional.id if none is given. `ids`: each message gets
+        a header `tidegate-id`. `partitions`: the topic's number of partitions; queried if needed and not given.
+        `unsent`: gets what is not delivered, also if an error ends the block.
+
         Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
         """
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
         self.topic, self.patience, self.told = topic, patience, Told()
-        self.sent = 0  # messages handed to librdkafka
+        self.sent = 0  # messages passed to librdkafka
         warn_of(unused(options), self.chosen.preset.name)
         self._options = connection_options(options)
         self._ids, self._on_delivery, self._unsent = (Ids() if ids else None), on_delivery, unsent
-        self._failure: NotDelivered | None = None  # the first that nobody was told of
+        self._failure: NotDelivered | None = None  # the first that is not reported yet
         self._cause: NotDelivered | None = None  # the first of the transaction
         self._broken: ProducerBroken | None = None
         conf = {**self._options, **self._library_options(client_id), **QUIET}
@@ -96,9 +97,9 @@ class Producer:
             self._give_up()
 
     def send(self, message: Message) -> None:
-        """Hand a message over. Waits for room in the queue, and with a preset that waits for each message, for that.
+        """Send a message. Waits for space in the queue, and with a preset that waits for each message, for its ack.
 
-        Raises NotDelivered where the message was not taken; ProducerBroken where none will be.
+        Raises NotDelivered if the message was not taken; ProducerBroken if none will be.
         """
         if self._ends_each:
             self.send_and_wait(message)
@@ -108,7 +109,7 @@ class Producer:
                 self._poll(0)
 
     def send_and_wait(self, message: Message) -> Delivered:
-        """Send a message and wait until it is acknowledged: where it is. Raises NotDelivered where it is not."""
+        """Send a message, wait until it is acknowledged, and return its place. Raises NotDelivered if it is not."""
         found: list[Delivered | NotDelivered] = []
 
         def reported(attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
@@ -124,7 +125,7 @@ class Producer:
     def flush(self) -> None:
         """Wait until what was sent is acknowledged or has failed, which takes message.timeout.ms at most.
 
-        Raises NotDelivered, of the first message that failed since the last flush; ProducerBroken where none will be
+        Raises NotDelivered, for the first message that failed since the last flush; ProducerBroken if none will be
         delivered any more.
         """
         self._settle()
@@ -137,13 +138,13 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """What is sent in it is committed at its end, or aborted where an error leaves it: then nobody reads it, and
-        `told` does not count it. `on_delivery` hears of its messages before the end, which decides nothing yet.
+        """Commit what is sent in the block at its end, or abort it if an error leaves the block: then nobody reads it,
+        and `told` does not count it. `on_delivery` gets reports before the end, which decide nothing yet.
 
-        Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again.
-        AccessDenied: a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway:
-        the first could not begin. A message that was aborted counts as not delivered at the next flush, unless
-        another transaction has committed it by then.
+        Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again. AccessDenied:
+        a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first
+        could not begin. A message that was aborted counts as not delivered at the next flush, unless another
+        transaction has committed it by then.
         """
         before, self.told, self._cause = self.told, Told(), None
         if self._unsent is not None:
@@ -156,7 +157,7 @@ class Producer:
             self._abort_unsent(aborted)
             raise aborted from error
         except ProducerBroken as error:
-            with suppress(KafkaException, SystemError):  # of the same cause: it is what was reported before that counts
+            with suppress(KafkaException, SystemError):  # same cause: the errors reported before it count
                 self._client.poll(0)
             self._abort_unsent(error)
             if (cause := self._first_cause()) is None:
@@ -173,7 +174,7 @@ class Producer:
             self.told, self._failure = before, None
 
     def _first_cause(self) -> NotDelivered | None:
-        """The first message that failed, unless it failed because the transaction did not go on."""
+        """Return the first message that failed, unless it failed only because the transaction stopped."""
         first = self._cause
         return None if first is None or first.reason in _PURGED else first
 
@@ -182,7 +183,7 @@ class Producer:
             self._unsent.abort(error)
 
     def note(self, offsets: Sequence[TopicPartition], group: str, member: object) -> None:
-        """Commit a group's offsets with the transaction that this is in (resources/kafka/producer/marker.py)."""
+        """Commit a group's offsets in the open transaction (resources/kafka/producer/marker.py)."""
         self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
@@ -225,7 +226,7 @@ class Producer:
         self._poll(SLICE)
 
     def _settle(self) -> None:
-        """Wait until every message is reported. The library's own flush goes on calling back while it raises a fatal
+        """Wait until every message is reported. The library's own flush continues to call back while it raises a fatal
         error, which Python answers with SystemError, and the report is lost.
         """
         while len(self._client):
@@ -246,23 +247,23 @@ class Producer:
             self._unsent.keep(all_of_it=all_of_it)
 
     def _give_up(self) -> None:
-        """Keep what an error has left in the queue or under way: nobody will wait for it any more."""
+        """Keep what an error has left in the queue or in flight: no call will wait for it any more."""
         if self._unsent is None:
             return
         try:
             self._client.purge()
             while self._client.flush(SLICE):
                 pass
-        finally:  # also where `on_delivery` raised
+        finally:  # also if `on_delivery` raised
             self._unsent.keep(all_of_it=True)
 
     def _not_taken(self, attempt: Attempt, error: KafkaError) -> Exception:
-        """The error to raise where librdkafka did not take a message."""
+        """Return the error to raise if librdkafka did not take a message."""
         failed = self._failed(attempt, error, None, taken=False)
         return self._transactions.broken(error) or failed
 
     def _reported(self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message) -> None:
-        """Called by librdkafka with what became of a message that nobody waits for."""
+        """Handle librdkafka's report of a message that no call waits for."""
         if error is None and self._on_delivery is None:
             self._count(report)
             return
@@ -273,7 +274,7 @@ class Producer:
     def _judge(
         self, attempt: Attempt, error: KafkaError | None, report: confluent_kafka.Message
     ) -> Delivered | NotDelivered:
-        """Count what became of a message, and pass it on."""
+        """Count a message's outcome, and pass it on."""
         if error is not None:
             return self._failed(attempt, error, report.partition())
         found = Delivered(self._count(report), report.offset(), report.timestamp()[1])
@@ -282,7 +283,7 @@ class Producer:
         return found
 
     def _count(self, report: confluent_kafka.Message) -> int:
-        """Count a message that was delivered; its partition."""
+        """Count a delivered message and return its partition."""
         told, partition = self.told, cast("int", report.partition())
         told.delivered += 1
         told.partitions[partition] += 1
@@ -303,7 +304,7 @@ class Producer:
         return failed
 
     def _library_options(self, client_id: str) -> dict[str, Any]:
-        """The chosen options as librdkafka has them."""
+        """Return the chosen options in librdkafka's form."""
         options: dict[str, Any] = {"client.id": client_id, **self.chosen.options}
         if self.chosen.preset.waits == "commit":
             options.setdefault("transactional.id", client_id)  # not client.id, which TIDEGATE_KAFKA_* may name
@@ -311,7 +312,7 @@ class Producer:
         return {**options, "partitioner": partitioner or OPTIONS["partitioner"].default}
 
     def _chooser(self, options: Mapping[str, Any], partitions: int | None) -> Chooser | None:
-        """How the partition of a message is found; None where librdkafka finds it."""
+        """Return the function that chooses a message's partition; None if librdkafka does."""
         if librarys(partitioner := self.chosen.partitioner) is not None:
             return None
         there = partitions or existing_partitions(options, self.topic)
@@ -325,7 +326,7 @@ _PURGED = {"_PURGE_QUEUE", "_PURGE_INFLIGHT"}
 
 
 def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *, taken: bool = True) -> NotDelivered:
-    """The error for a message whose delivery failed, and `why`. One that librdkafka has not taken was not written."""
+    """Return the error for a failed delivery, and `why`. A message that librdkafka has not taken was not written."""
     outcome = outcome_of(error.code())
     return NotDelivered(
         f"Kafka at {servers} did not acknowledge a message to {topic}: {error.str()} ({error.name()})"

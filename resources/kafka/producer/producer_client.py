@@ -1,4 +1,4 @@
-"""librdkafka's producer, made of what was configured and what a preset chose."""
+"""librdkafka's producer, from the configuration and a preset's options."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -14,12 +14,12 @@ from resources.kafka.client.connection_log import ConnectionLog
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import to_write
 
-QUIET = {"log_level": 2}  # what librdkafka would log of a broker that is away is said once, in the error raised
+QUIET = {"log_level": 2}  # librdkafka's log about a broker that is away is in the error raised
 ANSWER = 10  # seconds that Kafka may take to describe a topic
 
 
 class ListeningProducer(confluent_kafka.Producer):
-    """A producer that knows why it could not deliver: polled often, it hears in time."""
+    """A producer that knows why it could not deliver: it must be polled often."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         self.heard = ConnectionLog()
@@ -27,7 +27,7 @@ class ListeningProducer(confluent_kafka.Producer):
 
 
 def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
-    """How many partitions the topic has. Raises TopicMissing, BrokerAway, AccessDenied."""
+    """Return the topic's number of partitions. Raises TopicMissing, BrokerAway, AccessDenied."""
     admin = admin_client({**connection_options(options), **QUIET})
     try:
         found = admin.list_topics(topic, timeout=ANSWER).topics.get(topic)
@@ -43,15 +43,15 @@ def existing_partitions(options: Mapping[str, Any], topic: str) -> int:
 
 
 def connection_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of a configuration that say where Kafka is and who asks, and not how messages are produced."""
+    """Return the options of a configuration for the address and the login, without those for producing messages."""
     return {name: value for name, value in options.items() if own_name(name) not in OPTIONS}
 
 
 def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
-    """Raises BadInput where librdkafka does not take the configuration."""
+    """Return the client. Raises BadInput if librdkafka does not take the configuration."""
     try:
         return ListeningProducer(conf)
-    except KafkaException as error:  # what choose() does not know of: a certificate that is not there, say
+    except KafkaException as error:  # unknown to choose(): a missing certificate, for example
         if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
             raise refused from error
         said = error.args[0].str().strip()

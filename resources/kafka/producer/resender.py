@@ -1,4 +1,4 @@
-"""Sends messages again that were not delivered before, each with its own id, to the partition that it was meant for."""
+"""Resends undelivered messages, each with its own id, to its original partition."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,12 +17,12 @@ SECONDS = 30.0  # in which a message is acknowledged or has failed
 
 
 class Resender:
-    """A producer of the preset asynchronous: what it sends is neither lost, doubled nor reordered while it lives."""
+    """A producer with the preset asynchronous: it loses, doubles and reorders nothing while it lives."""
 
     seconds = SECONDS
 
     def __init__(self, options: Mapping[str, Any], topic: str, given: Mapping[str, Value], client_id: str) -> None:
-        """`given` are the options of the contract: its partitioner is for messages that had no partition yet.
+        """`given` are the contract's options: its partitioner is for messages that had no partition yet.
 
         Raises BadInput, TopicMissing, BrokerAway.
         """
@@ -34,7 +34,7 @@ class Resender:
         self._producer = Producer(options, topic, chosen, client_id=client_id, ids=False, on_delivery=self._note)
 
     def send(self, messages: Sequence[UnsentMessage]) -> dict[UUID, tuple[int, int] | NotDelivered]:
-        """What became of each: its partition and offset, or the error."""
+        """Return each message's outcome: its partition and offset, or the error."""
         self._told.clear()
         again = [_message(message) for message in messages]
         for message in again:
@@ -60,7 +60,7 @@ class Resender:
 
 
 def _message(unsent: UnsentMessage) -> Message:
-    """As it was, with an id where it had none: if this is interrupted, it is found by that."""
+    """Return the original message, with an id if it had none: after an interrupt, it is found by that."""
     named = (ID, unsent.tidegate_id)
     headers = unsent.headers if named in unsent.headers else (*unsent.headers, named)
     return Message(unsent.value, unsent.key, headers, unsent.partition, unsent.timestamp_ms)

@@ -1,8 +1,7 @@
-"""Transactions of a producer, and what librdkafka says to do after each of their errors.
+"""A producer's transactions, and librdkafka's rules after each of their errors.
 
-https://github.com/confluentinc/librdkafka/blob/v2.16.0/INTRODUCTION.md#transactional-producer: an error that is
-retriable is answered by the same call again; one that requires it by an abort and another transaction; any other ends
-the producer.
+https://github.com/confluentinc/librdkafka/blob/v2.16.0/INTRODUCTION.md#transactional-producer: a retriable error is
+answered by the same call again; one that requires it by an abort and another transaction; any other ends the producer.
 """
 
 import time
@@ -28,17 +27,17 @@ from resources.kafka.client.rights import Right, to_write
 from resources.kafka.producer.producer_client import ListeningProducer
 
 AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
-PAUSE = 0.1  # seconds between two calls of which the first may have failed at once
+PAUSE = 0.1  # seconds between two calls, since the first may have failed at once
 SLICE = 1.0  # seconds that librdkafka waits in one call, which Ctrl-C does not interrupt
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
-_WRONG_STATE = "_STATE"  # of an abort: there is no transaction; of another call: it failed meanwhile
+_WRONG_STATE = "_STATE"  # from an abort: there is no transaction; from another call: it failed meanwhile
 
 
 class Transactions:
     """The transactions of `client`, one after the other."""
 
     def __init__(self, client: ListeningProducer, topic: str, patience: float, options: Mapping[str, Any]) -> None:
-        """`patience`: seconds for which a call that can be repeated is. `options`: those of the client."""
+        """`patience`: seconds for which a repeatable call is repeated. `options`: the client's."""
         self._client, self._topic, self._patience, self._options = client, topic, patience, options
         self._needed = [to_write(topic)]
         if (name := options.get("transactional.id")) is not None:
@@ -47,7 +46,7 @@ class Transactions:
 
     @contextmanager
     def one(self) -> Generator[None]:
-        """A transaction: committed at its end, aborted where an error leaves it. See Producer.transaction."""
+        """Open a transaction: committed at its end, aborted if an error leaves it. See Producer.transaction."""
         self._begin()
         try:
             yield
@@ -63,13 +62,13 @@ class Transactions:
         self._commit()
 
     def add_offsets(self, offsets: Sequence[TopicPartition], group: str, member: Any) -> None:
-        """Commit the offsets of a consumer group, of which `member` is one, with the transaction that is open."""
+        """Commit the offsets of a consumer group, with `member` in it, in the open transaction."""
         needed = Right("group", group, ("Read",)), Right("topic", self._topic, ("Read",))
         self._needed += [right for right in needed if right not in self._needed]
         self._insist(lambda: self._client.send_offsets_to_transaction(list(offsets), member, self._patience))
 
     def broken(self, error: KafkaError) -> ProducerBroken | None:
-        """The error to raise where the producer cannot go on; None where it can."""
+        """Return the error to raise if the producer cannot continue; None if it can."""
         if error.name() in _FENCED:
             return ProducerFenced(
                 f"another producer of {self._topic} with the same transactional.id took over: {error.str()}. This one "
@@ -90,8 +89,8 @@ class Transactions:
         self._insist(lambda: self._client.commit_transaction(SLICE))
 
     def _first_error(self) -> KafkaError | None:
-        """What the open transaction failed of, if it failed. librdkafka says so to whoever asks for another; where it
-        begins one, because this one is aborted already, that is to be aborted as well.
+        """Return why the open transaction failed, if it did. librdkafka reports it when another is begun; if one
+        begins, because this one is aborted already, it must be aborted as well.
         """
         try:
             self._client.begin_transaction()
@@ -101,8 +100,8 @@ class Transactions:
         return None
 
     def _abort(self, why: BaseException) -> None:
-        """Raises what ends the producer. It is no error that there is no transaction to abort; nor, where a right is
-        missing, that the coordinator knows of none: librdkafka may ask it to end one that it was never allowed to join.
+        """Abort. Raises what ends the producer. It is no error if there is no transaction; nor, if a right is missing,
+        if the coordinator knows none: librdkafka may ask it to end one that it was never allowed to join.
         """
         try:
             self._insist(lambda: self._client.abort_transaction(SLICE), aborting=True)
@@ -115,8 +114,8 @@ class Transactions:
                 raise
 
     def _insist(self, call: Callable[[], object], *, aborting: bool = False) -> None:
-        """Call until it succeeds, while its errors are retriable. Raises what follows from the error that is not, or
-        that is still there after `patience`. `aborting`: an error that requires another abort is retriable as well.
+        """Call until it succeeds, while its errors are retriable. Raises the meaning of an error that is not, or that
+        persists after `patience`. `aborting`: an error that requires another abort is retriable as well.
         """
         deadline = time.monotonic() + self._patience
         while True:
@@ -157,7 +156,7 @@ class Transactions:
         )
 
     def _refused(self, reason: KafkaError) -> Exception | None:
-        """The error where a right is missing: to send again does not help."""
+        """Return the error if a right is missing: sending again does not help."""
         if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
             return None
         place = f"a transaction on {self._topic}, of which nobody reads anything"

@@ -1,7 +1,7 @@
-"""Batch rules judged by Great Expectations, through SQL: the engine's Auditor (engine/ports/run_ports.py).
+"""Batch rules, evaluated by Great Expectations through SQL: the engine's Auditor (engine/ports/run_ports.py).
 
-Importing Great Expectations takes seconds, so this file imports it where a rule is judged and nowhere else: no
-command, no sensor and no pipeline without batch rules pays for it.
+Importing Great Expectations takes seconds, so this file imports it only when a rule is evaluated: no command, no sensor
+and no pipeline without batch rules pays for it.
 """
 
 import os
@@ -22,16 +22,16 @@ from resources.process.imports import import_at_first_use, uncollected
 
 
 def warm_up(contracts: Iterable[Contract]) -> None:
-    """Where one of the contracts has batch rules, import Great Expectations in the background, while Spark starts."""
+    """Import Great Expectations in the background, while Spark starts, if one of the contracts has batch rules."""
     if any(contract.batch_rules for contract in contracts):
         threading.Thread(target=load, name="import great_expectations", daemon=True).start()
 
 
 @dataclass(frozen=True)
 class GreatExpectationsAuditor:
-    """Judges batch rules in the database at `url` (a libpq URI), over connections of its own."""
+    """Evaluates batch rules in the database at `url` (a libpq URI), over its own connections."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
 
     def judge(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
         """See Auditor."""
@@ -61,16 +61,16 @@ _judging = threading.Lock()
 
 
 def _judge_all(batch: Any, rules: Sequence[BatchRule]) -> list[CheckResult]:
-    """What becomes of each rule, in their order."""
+    """Return the result of each rule, in their order."""
     expectations = [_expectation(rule, number) for number, rule in enumerate(rules)]
     found = _at_once(batch, expectations)
-    if any(_exception(one.exception_info) is not None for one in found):  # of many at once it may blame any of them
+    if any(_exception(one.exception_info) is not None for one in found):  # several at once: it may blame any of them
         found = [batch.validate(one, result_format=_format(one)) for one in expectations]
     return [_judge(batch, *one) for one in zip(rules, expectations, found, strict=True)]
 
 
 def _at_once(batch: Any, expectations: Sequence[Any]) -> list[Any]:
-    """What Great Expectations finds of each. It asks for all in one query, where they are of a kind that can be."""
+    """Return Great Expectations' result for each. It evaluates them in one query if their kind allows it."""
     found: dict[int, Any] = {}
     for per_row in (False, True):
         if some := [one for one in expectations if _per_row(one) is per_row]:
@@ -97,7 +97,7 @@ _NUMBER = "tidegate_rule"
 
 
 def _expectation(rule: BatchRule, number: int) -> Any:
-    """The expectation, which knows its number among the rules."""
+    """Return the expectation, with its number among the rules."""
     kind = getattr(load().expectations, rule.expectation, None)
     if kind is None:
         raise BadInput(f"Great Expectations has no {rule.expectation}", field=f"{rule.table}.{rule.name}")
@@ -124,7 +124,7 @@ _SAMPLED = {
 
 
 def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON of what was seen: the value, or how many rows failed with samples by partition and offset."""
+    """Return the observation as JSON: the value, or how many rows failed with samples by partition and offset."""
     seen: dict[str, Any] = {}
     if "observed_value" in result:
         seen["observed_value"] = _plain(result["observed_value"])
@@ -138,14 +138,14 @@ def _observed(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON has it. NaN and the infinities, which JSON has not, as Postgres writes them."""
+    """Return `value` in a form for JSON. NaN and the infinities, which JSON lacks, become Postgres' texts."""
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _exception(info: Mapping[str, Any] | None) -> str | None:
-    """A broken rule does not raise in Great Expectations: it is reported in exception_info, flat or by metric."""
+    """Return the error of a broken rule: Great Expectations reports it in exception_info, flat or by metric."""
     if not info:
         return None
     nested = [info] if "raised_exception" in info else list(info.values())
@@ -154,10 +154,10 @@ def _exception(info: Mapping[str, Any] | None) -> str | None:
 
 @cache
 def load() -> Any:
-    """The package great_expectations, imported when this is first called."""
+    """Return the package great_expectations, imported at the first call."""
     os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
     with uncollected():
-        import_at_first_use("scipy.stats")  # a quarter of it all, and two kinds of rule use it
+        import_at_first_use("scipy.stats")  # a quarter of the import time, and two kinds of rule use it
         import great_expectations
 
     return great_expectations
@@ -165,10 +165,10 @@ def load() -> Any:
 
 @cache
 def _source(url: str) -> Any:
-    """One ephemeral context and one datasource for each process and database."""
+    """Return the one ephemeral context and datasource for each process and database."""
     context = load().get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
-    # It is asked to save itself with each asset: as YAML, to memory, which takes longer than to judge a small batch.
+    # It saves itself with each asset, as YAML in memory, which takes longer than evaluating a small batch.
     context.variables.save = lambda: None
-    # Pinged before use: a connection that is kept in the pool does not outlive a restart of Postgres.
+    # Pinged before use: a pooled connection does not outlive a restart of Postgres.
     return context.data_sources.add_sql(name="staging", connection_string=url, kwargs={"pool_pre_ping": True})

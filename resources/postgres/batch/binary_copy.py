@@ -18,7 +18,7 @@ from resources.postgres.session.connection import Connection
 if TYPE_CHECKING:
     from pgpq import ArrowToPostgresBinaryEncoder
 
-_MAX_BYTES = 16 << 20  # of a batch that is encoded at once; a single row may have more
+_MAX_BYTES = 16 << 20  # per encoded batch; a single row may have more
 
 
 def copy_rows(
@@ -28,8 +28,8 @@ def copy_rows(
     schema: pa.Schema,
     jsonb: Collection[str] = (),
 ) -> int:
-    """COPY `batches`, whose columns are those of `schema`, into the columns of these names, of which those in `jsonb`
-    are of that type; how many rows the table took, as Postgres counts them. What `batches` raises ends the COPY and is
+    """COPY `batches`, whose columns are those in `schema`, into the columns of these names; those in `jsonb` have that
+    type. Return how many rows the table took, as Postgres counts them. An error from `batches` ends the COPY and is
     raised; so is RowRefused, for a value that cannot be encoded.
     """
     names = sql.SQL(", ").join(map(sql.Identifier, schema.names))
@@ -45,8 +45,8 @@ def copy_rows(
 
 
 class _StoppedError(Exception):
-    """The COPY cannot go on. psycopg tells Postgres which error ends it, and Postgres' log would quote what `why` does:
-    of this one there is nothing to tell.
+    """The COPY cannot continue. psycopg sends Postgres the text of the error that ends it, and Postgres' log would
+    quote the values in `why`: this one has no text.
     """
 
     def __init__(self, why: Exception) -> None:
@@ -62,20 +62,20 @@ def _unless_they_fail(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def encoded(batches: Iterable[pa.RecordBatch], schema: pa.Schema, jsonb: Collection[str] = ()) -> Iterator[bytes]:
-    """What binary COPY reads: `batches`, and what is before and behind them. Raises as `copy_rows`."""
+    """Yield the input of binary COPY: `batches`, with header and trailer. Raises as `copy_rows`."""
     encoder = _encoder(schema, jsonb)
     yield encoder.write_header()
     for batch in chain.from_iterable(map(_in_parts, batches)):
         try:
             part = encoder.write_batch(batch)
-        except ValueError as error:  # of a value that Postgres' format has no room for
+        except ValueError as error:  # for a value that does not fit Postgres' format
             raise RowRefused(f"a value cannot be written for COPY: {error}", error_class="NotCopied") from error
         yield part
     yield encoder.finish()
 
 
 def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts, since what is encoded of one is held twice: by pgpq and for psycopg."""
+    """Yield the batch in parts, since its encoded form is in memory twice: in pgpq and in psycopg."""
     if batch.num_rows < 2 or batch.nbytes <= _MAX_BYTES:
         yield batch
         return
@@ -85,10 +85,10 @@ def _in_parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _encoder(schema: pa.Schema, jsonb: Collection[str]) -> "ArrowToPostgresBinaryEncoder":
-    import pgpq.encoders  # by the tasks that write alone
+    import pgpq.encoders  # used only by tasks that write
     import pgpq.schema
 
-    encoder: Any = pgpq.ArrowToPostgresBinaryEncoder  # it leaves open what Arrow's fields are of
+    encoder: Any = pgpq.ArrowToPostgresBinaryEncoder  # its type leaves the type of Arrow's fields open
     texts: Any = pgpq.encoders.StringEncoderBuilder
     fields: Any = schema
     return encoder.new_with_encoders(

@@ -1,5 +1,5 @@
-"""A run takes its tables: each is created, or is the one that the pipeline has filled up to its last batch, in the same
-way as the contract fills it now.
+"""The claiming of tables by a run: each is created, or is the one that the pipeline has filled up to its last batch, in
+the same way as the contract fills it now.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,8 @@ from resources.postgres.tables.tables import check_target, create_target, identi
 def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool = False) -> None:
     """Create `table` if this pipeline never had it, and make it the pipeline's own.
 
-    Raises BadInput where it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay
-    is `rebuilding` all its rows: they may be behind, made in another way, or of other columns.
+    Raises BadInput if it belongs to another, is not as the pipeline left it, or cannot be filled exactly. A replay is
+    `rebuilding` all its rows: they may be behind, made in another way, or have other columns.
     """
     _refuse_missing_rights(connection, table, "usage")
     owned = _owner(connection, pipeline, table)
@@ -38,10 +38,10 @@ def claim(connection: Connection, pipeline: str, table: Table, *, rebuilding: bo
 
 
 def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
-    """Create the tables of `contracts` that are missing, for runs whose role may create none; their names. One that a
-    pipeline has claimed is not created again: it would lack rows.
+    """Create the missing tables of `contracts`, for runs whose role may not create tables, and return their names. One
+    that a pipeline has claimed is not created again: it would lack rows.
 
-    Raises BadInput where that requires a right, LedgerAway.
+    Raises BadInput if a right for that is missing, LedgerAway.
     """
     created = list[str]()
     with connect(url) as connection, database_errors(), connection.transaction():
@@ -55,7 +55,7 @@ def create_unclaimed(url: str, contracts: Iterable[Contract]) -> list[str]:
 
 @dataclass(frozen=True)
 class Output:
-    """A table that a pipeline owns, as the ledger has it."""
+    """A table that a pipeline owns, in the ledger."""
 
     pipeline: str
     definition: str | None  # None: an earlier version of Tidegate claimed it
@@ -72,7 +72,7 @@ class Output:
         return (self.batch_id or 0) < (self.newest_batch or 0)
 
     def refuse_outdated(self, table: Table) -> None:
-        """Raise BadInput where the existing rows do not fit those that the next batch would add."""
+        """Raise BadInput if the existing rows do not fit those that the next batch would add."""
         replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
         if self.filled_otherwise(table):
             raise BadInput(
@@ -90,7 +90,7 @@ class Output:
 
 
 def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None:
-    """The output that this table is. Raises BadInput where that is another pipeline's."""
+    """Return this table's output. Raises BadInput if it is another pipeline's."""
     with connection.cursor(row_factory=class_row(Output)) as cursor:
         asked = {"table": table.name, "pipeline": pipeline}
         owned = cursor.execute(queries()["output_owner"], asked).fetchone()
@@ -104,8 +104,8 @@ def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None
 
 
 def _refuse_missing_rights(connection: Connection, table: Table, right: Literal["usage", "create"]) -> None:
-    """Raise BadInput, with all that has to be granted, where the table cannot be found (`usage`), or is missing and
-    cannot be made (`create`).
+    """Raise BadInput, with all missing grants, if the table cannot be found (`usage`), or is missing and cannot be
+    created (`create`).
     """
     schema, _, name = table.name.partition(".")
     with connection.cursor(row_factory=dict_row) as cursor:
@@ -124,14 +124,14 @@ def _refuse_missing_rights(connection: Connection, table: Table, right: Literal[
 
 
 def _otherwise(row: Mapping[str, Any]) -> str:
-    """What else would help: where the table is missing, its owner may create it."""
+    """Return the alternative remedy: if the table is missing, its owner may create it."""
     if row["table_there"]:
         return ""
     return "; or create it as the ledger's owner (tidegate migrate --tables) and grant what tidegate rights prints"
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:
-    """Raise BadInput for a table that would lack what was read before, or that holds rows that no message explains."""
+    """Raise BadInput for a table that would lack what was read before, or that has rows from no message."""
     published = connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone()
     if published and not rebuilding:
         raise BadInput(

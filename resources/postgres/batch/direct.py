@@ -1,8 +1,8 @@
-"""Direct publication, as a task sees it: a transaction that holds a range's rows, and then all that makes it a batch.
+"""Direct publication for a task: a transaction with a range's rows, and then all that makes it a batch.
 
-The rows are COPYed first, while the range is read, and nobody sees them; the pipeline's row is locked only once they
-are there, for the few statements that are left. So tasks of one batch do not wait for each other, and whoever was
-fenced meanwhile finds no row to lock. engine/commit/direct_task.py has the order.
+The rows are COPYed first, while the range is read, and nobody sees them; the pipeline's row is locked only after that,
+for the few remaining statements. So tasks of one batch do not wait for each other, and a run that was fenced meanwhile
+finds no row to lock. engine/commit/direct_task.py has the order.
 """
 
 from collections.abc import Generator, Iterable, Mapping
@@ -42,16 +42,16 @@ from resources.postgres.tables.tables import check_target, identifier, lock_targ
 # The proof of a range commits in another session while this transaction is open, and other ranges move the pipeline's
 # row: each statement has to see the latest, whatever isolation the role or the database begins with.
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
-# A task that was stopped with its rows written would keep Postgres from tidying up, and tables from being altered.
+# A task that was stopped with its rows written would block Postgres' vacuum, and changes to tables.
 IDLE = "SET LOCAL idle_in_transaction_session_timeout = '300s'"
 IDLE_LOCKED = "SET LOCAL idle_in_transaction_session_timeout = '60s'"  # with the pipeline's row, which others wait for
 
 
 @dataclass(frozen=True)
 class PostgresDirect:
-    """What the tasks of one try at a plan write to (engine.task_ports.DirectArea). Picklable."""
+    """The target of the tasks of one try at a plan (engine.task_ports.DirectArea). Picklable."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     contract: Contract
     holder: Holder
     plan: PendingBatch
@@ -60,7 +60,7 @@ class PostgresDirect:
 
     @cached_property
     def ids(self) -> Mapping[OffsetRange, int]:
-        """By range, the id of its batch: looked up for each of perhaps thousands."""
+        """The batch id of each range: a mapping, since there may be thousands."""
         return dict(zip(self.plan.ranges, self.batch_ids, strict=True))
 
     @contextmanager
@@ -154,29 +154,29 @@ class DirectTransaction:
 
 @dataclass
 class DirectPublication(PostgresPublication):
-    """What makes a batch of the rows that were COPYed in this transaction (Publication)."""
+    """Makes the rows that were COPYed in this transaction a batch (Publication)."""
 
     plan_id: int
 
     def lock_as_owner(self) -> None:
-        """As its owner, the pipeline's row; and from it how many dead letters there were lately, other ranges of the
-        plan included. Raises Fenced, and StagingLost where the try has been forgotten.
+        """Lock the pipeline's row as its owner, and read its recent dead letter counts, which include the plan's other
+        ranges. Raises Fenced, and StagingLost if the try has been forgotten.
         """
         self.connection.execute(IDLE_LOCKED)
         super().lock_as_owner()
-        _ = self.table_id  # of a try that has been forgotten, nothing says by which contract it judged
+        _ = self.table_id  # for a forgotten try, nothing records the contract that it used
         _, recent = self._fetch("pending", **self.holder.key)[0]
         self.staged = replace(self.staged, pending=replace(self.staged.pending, recent=Recent.from_json(recent)))
 
     def write_rows(self) -> None:
-        """They are there: as many as were decoded, and as the table's constraints allow."""
+        """Check that the table has as many rows as were decoded, and that its constraints accept them."""
         with database_errors("table", hides=self.hides):
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
         decoded = sum(item.rows for item in self.staged.coverage)
         Written(decoded, decoded, self.staged.rows).refuse_fewer(self.contract.row_table)
 
     def _clear_pending(self, counted: Mapping[str, Any]) -> None:
-        """The plan goes on without this range."""
+        """Remove this range from the plan."""
         (done,) = self.staged.pending.ranges
         names = ("topic", "partition", "from_offset", "until_offset")
         span = Jsonb({name: getattr(done, name) for name in names})

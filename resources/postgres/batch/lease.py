@@ -1,4 +1,4 @@
-"""A run's hold on one pipeline: everything that it writes, always under its epoch and owner."""
+"""A run's lease of one pipeline: everything that it writes, always under its epoch and owner."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -54,9 +54,9 @@ def acquire(
 ) -> "PostgresLease":
     """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
 
-    Raises Halt where the pipeline is halted, or is halted now since run after run has died of its batch; LedgerAway
-    where its row cannot be locked, BadInput where a table is not what the contract says, or the ledger is another
-    version's. With `unless_held` an owner that is alive is not fenced: PipelineHeld is raised instead.
+    Raises Halt if the pipeline is halted, or is halted now because run after run has died on its batch; LedgerAway if
+    its row cannot be locked, BadInput if a table does not match the contract, or the ledger is another version's. With
+    `unless_held` a live owner is not fenced: PipelineHeld is raised instead.
     """
     name, owner = contract.pipeline, uuid4()
     connection = _session(url, name, owner)
@@ -76,14 +76,14 @@ def acquire(
 
 @dataclass
 class PostgresLease:
-    """One run's hold on a pipeline (PipelineLease). Its open connection is the sign that the run lives."""
+    """One run's lease of a pipeline (PipelineLease). Its open connection shows that the run is alive."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     contract: Contract
     holder: Holder
     connection: psycopg.Connection[tuple[Any, ...]]
-    contract_digest: str | None = None  # of what judges the messages of each try; None: it is not recorded here
-    transform_digest: str | None = None  # of what makes rows of them (contract/model/digest.py); None: it is not known
+    contract_digest: str | None = None  # contract for the messages of each try; None: not recorded here
+    transform_digest: str | None = None  # transform that makes their rows (contract/model/digest.py); None: unknown
 
     @property
     def hides(self) -> bool:
@@ -107,7 +107,7 @@ class PostgresLease:
         return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
 
     def add_positions(self, added: Sequence[Position], every: Sequence[Position]) -> None:
-        """See PipelineLease. Those `added` are of one log."""
+        """See PipelineLease. The `added` positions are from one log."""
         key = {**self.holder.key, "topic": self.contract.topic}
         noted = {"partitions": [p.partition for p in every], "seen_ends": [p.seen_end for p in every]}
         with self._owned():
@@ -151,7 +151,7 @@ class PostgresLease:
         return replace(pending, recent=Recent.from_json(recent))
 
     def open_staging(self, pending: PendingBatch) -> PostgresStaging:
-        """A staging table for one try at `pending`, which no other try uses meanwhile."""
+        """Return a staging table for one try at `pending`, which no other try uses meanwhile."""
         pipeline = self.holder.pipeline
         with self._owned():
             (staging_id,) = self.connection.execute(queries()["next_staging_id"]).fetchone() or (0,)
@@ -177,7 +177,7 @@ class PostgresLease:
         return Ledger(self.url).committed(self.contract, area.batch_ids)
 
     def coverage(self, staging_id: int) -> list[Coverage]:
-        """Every complete attempt of a try; a range may have several."""
+        """Return every complete attempt of a try; a range may have several."""
         with database_errors():
             rows = self.connection.execute(queries()["coverage"], {"staging_id": staging_id}).fetchall()
         return [coverage_of(self.contract.topic, row) for row in rows]
@@ -187,15 +187,15 @@ class PostgresLease:
         return faults_of(self.connection, staged)
 
     def audit_view(self, staged: Staged) -> AuditView | None:
-        """A view of the rows that publish would write, before anyone sees them; None where there are none."""
+        """Return a view of the rows that publish would write, before they are visible; None if there are none."""
         with self._owned():
             return staging_tables.view_of_winners(self.connection, staged)
 
     @contextmanager
     def publication(self, staged: Staged) -> Generator[Publication]:
-        """The publishing transaction: commits when the block ends without an error.
+        """Open the publishing transaction: it commits when the block ends without an error.
 
-        Raises LedgerAway where it certainly did not commit, OutcomeUnknown where that cannot be established now. If the
+        Raises LedgerAway if it certainly did not commit, OutcomeUnknown if that cannot be established now. If the
         connection dies and the batch is found committed by this owner, it ends as if COMMIT had been answered.
         """
         batch_id = staged.pending.batch_id
@@ -204,7 +204,7 @@ class PostgresLease:
             yield PostgresPublication(self.connection, self.holder, self.contract, staged)
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
-        except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has judged it already
+        except (psycopg.Error, LedgerAway) as error:  # LedgerAway: a step of the publication has classified it already
             if not self.connection.closed:
                 self._roll_back()
                 raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
@@ -217,7 +217,7 @@ class PostgresLease:
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
         """See PipelineLease."""
-        # One transaction each: what the first search wrote must be gone before the second writes the batch again.
+        # One transaction each: the writes of the first search must be gone before the second writes the batch again.
         for search in (find_refused, find_first_refused):
             with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
                 if found := search(PostgresPublication(self.connection, self.holder, self.contract, staged)):
@@ -278,7 +278,7 @@ class PostgresLease:
 
     def _forget(self, chosen: Callable[[int], bool]) -> None:
         """Delete what tries left in staging. A fenced run deletes nothing: its successor may have the table by now.
-        What a stopped zombie still locks is left for the next sweep.
+        What a stopped zombie still locks stays until the next sweep.
         """
         with database_errors():
             found = self.connection.execute(queries()["stale_staging"], self.holder.key).fetchall()
@@ -289,9 +289,8 @@ class PostgresLease:
                 staging_tables.empty(self.connection, staging_id, table_id)
 
     def close(self) -> None:
-        """Give the pipeline back and end the session. Where Postgres cannot be asked, the next run takes over.
-
-        Whatever an interrupt left open on it is rolled back, never committed.
+        """Release the pipeline and end the session. If Postgres is away, the next run takes over. Whatever an interrupt
+        left open in it is rolled back, never committed.
         """
         with closing(self.connection), suppress(TidegateError):
             if self.connection.info.transaction_status != TransactionStatus.IDLE:
@@ -299,7 +298,7 @@ class PostgresLease:
             self._execute_on_any_session("release", {})
 
     def _execute_on_any_session(self, query: str, given: Mapping[str, Any]) -> tuple[Any, ...] | None:
-        """The row that a statement returns, over another session where the run's own is gone, as may be found now."""
+        """Return a statement's row, over another session if the run's own is gone, which may only be noticed now."""
         values = {**self.holder.key, **given}
         try:
             if not self.connection.closed:
@@ -322,12 +321,12 @@ class PostgresLease:
             self.connection.execute(statement)
 
     def _roll_back(self) -> None:
-        """End the transaction. Where the session is gone, Postgres has done so; the error before is what matters."""
+        """End the transaction. If the session is gone, Postgres has done so; the error before is what matters."""
         with suppress(psycopg.Error):
             self.connection.execute("ROLLBACK")
 
     def _committed(self, batch_id: int) -> bool:
-        """Return True if a batch whose COMMIT was not answered happened. Asked under the row lock: nothing is in
+        """Return True if a batch whose COMMIT was not answered has committed. Asked under the row lock: nothing is in
         flight.
         """
         try:
@@ -344,7 +343,7 @@ class PostgresLease:
 
 
 def _session(url: str, pipeline: str, owner: UUID) -> Connection:
-    """A session of this owner's, by which it is alive, and which waits for no lock for longer than LOCK_WAIT."""
+    """Open this owner's session, which shows that it is alive, and which waits for no lock longer than LOCK_WAIT."""
     name = application_name(pipeline, owner)
     connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
     try:
@@ -364,7 +363,7 @@ def _halt_where_runs_die(held: PostgresLease, taken: TakenOver) -> None:
 
 
 def _claim_tables(held: "PostgresLease", *, rebuilding: bool) -> None:
-    """A table that cannot be claimed backs the pipeline off, as a batch does that cannot be published."""
+    """Claim the tables. One that cannot be claimed backs the pipeline off, like a batch that cannot be published."""
     contract = held.contract
     try:
         with database_errors(), held.connection.transaction():

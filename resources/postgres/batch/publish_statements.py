@@ -29,7 +29,7 @@ from resources.postgres.tables.tables import check_target, lock_target
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a pipeline: every write names all of it."""
+    """The owner of a pipeline's lease: every write names all its fields."""
 
     pipeline: str
     epoch: int
@@ -42,7 +42,7 @@ class Holder:
 
 
 def lock_as_owner(connection: Connection, holder: Holder) -> None:
-    """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced when it no longer is."""
+    """Lock the pipeline's row as its owner for the rest of the transaction. Raises Fenced if it no longer is."""
     if not is_owner(connection, holder):
         raise Fenced.not_the_owner(holder.pipeline, holder.epoch)
 
@@ -54,7 +54,7 @@ def is_owner(connection: Connection, holder: Holder) -> bool:
 
 @dataclass
 class PostgresPublication:
-    """See Publication. Lives inside one open transaction of `connection`."""
+    """See Publication. Works inside one open transaction of `connection`."""
 
     connection: Connection
     holder: Holder
@@ -68,17 +68,17 @@ class PostgresPublication:
         return classified(self.contract).any
 
     def lock_as_owner(self) -> None:
-        """The pipeline's row, for the rest of the transaction."""
+        """Lock the pipeline's row for the rest of the transaction."""
         lock_as_owner(self.connection, self.holder)
 
     def check_tables(self) -> None:
-        """Each table is still what the contract says, and stays so until the transaction ends."""
+        """Check that each table still matches the contract, and lock it until the transaction ends."""
         for table in self.contract.tables:  # locked first: an ALTER after the check would convert what is written
             lock_target(self.connection, table)
             check_target(self.connection, self.holder.pipeline, table)
 
     def prove_coverage(self) -> None:
-        """Every planned range has its complete attempt, still there and as the driver saw it."""
+        """Check that every planned range has its complete attempt, unchanged since the driver saw it."""
         rows = self._fetch("coverage", staging_id=self.staged.staging_id)
         stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
@@ -88,7 +88,7 @@ class PostgresPublication:
             raise StagingLost.ranges()
 
     def move_positions(self) -> None:
-        """Each position from where the batch was planned to where it ends, with the epoch in which that was seen."""
+        """Move each position from the batch's planned start to its end, with the leader epoch of that end."""
         pending, spans, epochs = self.staged.pending, self._spans, self.staged.pending.end_epochs
         moved = self.connection.execute(
             queries()["move_positions"],
@@ -109,8 +109,8 @@ class PostgresPublication:
             raise Fenced.positions_moved(self.holder.pipeline, pending.batch_id, missed, len(spans))
 
     def write_rows(self) -> None:
-        """The winners' rows into the row table, then merged into each accumulate. Every row has to arrive. Only here is
-        a row ever refused.
+        """Write the winners' rows into the row table, then merge them into each accumulate. Every row has to arrive.
+        Only here can a row be refused.
         """
         with database_errors("table", hides=self.hides):
             self._write_rows()
@@ -120,7 +120,7 @@ class PostgresPublication:
         table, everything = self.contract.row_table, sql.SQL("true")
         if table.disposition == "append":
             written = append(self.rows, table, everything)
-            staged = self.staged.rows if written == self.staged.rows else self._count()  # counted where they differ
+            staged = self.staged.rows if written == self.staged.rows else self._count()  # counted only if they differ
             self._require(table, Written(staged, self.staged.rows, written))
         else:
             done = self.upsert(self.rows, everything)
@@ -130,7 +130,7 @@ class PostgresPublication:
             accumulate(self.rows, accumulate_table)
 
     def upsert(self, rows: StagedRows, where: sql.Composable) -> Written:
-        """Write `rows`, of an upsert, into its table."""
+        """Write the `rows` of an upsert into its table."""
         table = self.contract.row_table
         if not self.other_keys:
             return upsert(rows, table, where)
@@ -153,13 +153,13 @@ class PostgresPublication:
         return found
 
     def _require(self, table: Table, done: Written) -> None:
-        """Raise StagingLost where staging does not hold what was reported, BadInput where the table took less."""
+        """Raise StagingLost if staging does not contain what was reported, BadInput if the table took less."""
         if done.staged != self.staged.rows:
             raise StagingLost.rows(self.staged.rows, done.staged)
         done.refuse_fewer(table)
 
     def write_dead_letters(self) -> None:
-        """The dead letters of the attempts that coverage chose, as many as it counted."""
+        """Write the dead letters of the attempts that coverage chose, as many as it counted."""
         written = self.connection.execute(
             queries()["write_dead_letters"],
             {
@@ -177,8 +177,8 @@ class PostgresPublication:
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
     ) -> None:
-        """The batch, its ranges, its check results and its lineage event; the pending batch is done. Of one that was
-        cut, the next part is pending now.
+        """Write the batch, its ranges, check results and lineage event; the pending batch is done. If the batch was
+        split, its next part is pending now.
         """
         self._record_batch(timings)
         self._record_ranges()
@@ -195,7 +195,7 @@ class PostgresPublication:
 
     @property
     def winners(self) -> sql.Composable:
-        """The condition that a staged row was copied by an attempt whose result arrived, and is of a planned range."""
+        """The condition that a staged row was copied by an attempt whose result arrived, and is in a planned range."""
         return sql.SQL(
             "_attempt = ANY({}) AND EXISTS (SELECT FROM (VALUES {}) AS planned (_in, low, high)"
             " WHERE _in = _partition AND low <= _offset AND _offset < high)"
@@ -203,13 +203,13 @@ class PostgresPublication:
 
     @property
     def rows(self) -> StagedRows:
-        """What is staged and counts."""
+        """The staged rows that count."""
         batch_id = self.staged.pending.batch_id
         return StagedRows(self.connection, rows_table(self.table_id), batch_id, self.winners, self.left_columns)
 
     @cached_property
     def table_id(self) -> int:
-        """Of the staging table that the try has. Raises StagingLost where the try has been forgotten."""
+        """The id of the try's staging table. Raises StagingLost if the try has been forgotten."""
         if (row := self._fetch("staging_table", staging_id=self.staged.staging_id)) == []:
             raise StagingLost.forgotten(self.staged.staging_id)
         return row[0][0]
@@ -225,7 +225,7 @@ class PostgresPublication:
 
     @property
     def _spans(self) -> list[PartitionSpan]:
-        """What is planned of each partition, as one span."""
+        """The plan for each partition, as one span."""
         return whole_spans(self.staged.pending.ranges)
 
     def _record_batch(self, timings: Mapping[str, float]) -> None:
@@ -243,7 +243,7 @@ class PostgresPublication:
         )
 
     def _record_ranges(self) -> None:
-        """The ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
+        """Record the ranges, with the gaps of the attempts that coverage chose, which never leave Postgres."""
         coverage, epochs = self.staged.coverage, self.staged.pending.end_epochs
         key = {"topic": self.contract.topic, "topic_id": self.staged.pending.topic_id}
         written = self.connection.execute(
@@ -302,7 +302,7 @@ class PostgresPublication:
         self.connection.execute(queries()[name], parameters)
 
     def _execute_all(self, name: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Once for each of `rows`, in one round trip, or in none: the pipeline's row is locked meanwhile."""
+        """Execute once for each of `rows`, in one round trip, or in none: the pipeline's row is locked meanwhile."""
         if not rows:
             return
         with self.connection.cursor() as cursor:

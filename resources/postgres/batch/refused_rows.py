@@ -1,12 +1,12 @@
-"""Which messages of a staged batch its row table refuses: found together, in a transaction that is rolled back.
+"""The messages of a staged batch that its row table refuses: found together, in a transaction that is rolled back.
 
-Only the table itself can say: what it refuses may depend on its rows, on other tables and on triggers. So the batch is
+Only the table itself can decide: its refusals may depend on its rows, on other tables and on triggers. So the batch is
 written to it in parts, in the order of partition and offset. A part that it takes stays; one that it refuses is halved.
-Of two messages that only together violate a constraint the second is found. An upsert into a table with another unique
+If two messages violate a constraint only together, the second is found. An upsert into a table with another unique
 constraint is published in that order as well, each message checked alone, so the search finds what publish meets.
 
 With k such messages among n, about n * (2 + log2(k) / 2) rows are written, which are dead afterwards until Postgres
-vacuums the table. Where triggers may write rows, each accepted part is written twice.
+vacuums the table. If triggers may write rows, each accepted part is written twice.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ from resources.postgres.session.connection import database_errors
 
 EVERYTHING = sql.SQL("true")
 TRIED_AGAIN = 2_000  # rejected messages that are tried again, since they may reference what comes later
-PART = 2_000  # offsets at most that are written in one savepoint, where checks wait for triggers
+PART = 2_000  # maximum offsets that are written in one savepoint, if checks wait for triggers
 
 
 def find_refused(publication: PostgresPublication) -> Sequence[RefusedRow]:
-    """The messages, by partition and offset, whose rows the row table refuses; MAX_EXCLUDED + 1 where there are more.
+    """Return the messages, by partition and offset, that the row table refuses; MAX_EXCLUDED + 1 if there are more.
 
-    Nothing is left of the search once the transaction that is open is rolled back.
+    Nothing remains of the search when the open transaction is rolled back.
     """
     for table in publication.contract.accumulates:  # rows may reference their groups by a deferred key
         savepoint = publication.connection.transaction()
@@ -48,7 +48,7 @@ def find_first_refused(publication: PostgresPublication) -> Sequence[RefusedRow]
     """Return the first message that the row table rejects when the batch is written in publish's own order.
 
     Called when `find_refused` finds none, since the order of writing can matter. Empty for an upsert that is written
-    message by message, where `find_refused` already used that order, or if the table accepts every row. The caller
+    message by message, since `find_refused` already used that order, or if the table accepts every row. The caller
     must roll the transaction back.
     """
     if publication.other_keys:
@@ -95,8 +95,8 @@ class _Search:
         self.publication.connection.execute(older.format(**given, round=self.round))
 
     def _halve(self, part: range, *, refused: bool = False) -> bool:
-        """Write the offsets of `part`, except those that are refused. Whether any is. With `refused`, it is known that
-        the part as a whole is.
+        """Write the offsets of `part`, except refused ones. Return True if any is refused. `refused`: the part as a
+        whole is known to be.
         """
         if len(self.found) > (MAX_EXCLUDED if self.publication.other_keys else TRIED_AGAIN):
             return True
@@ -117,7 +117,7 @@ class _Search:
         """
         accepted = not self.publication.other_keys
         while accepted:
-            # From the end: a row that is referenced is then written before those that reference it.
+            # From the end: a referenced row is then written before those that reference it.
             accepted = [number for number in sorted(self.found, reverse=True) if self._write(self._one(number)) is None]
             for number in accepted:
                 del self.found[number]
@@ -127,7 +127,7 @@ class _Search:
         self.found[number] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
 
     def _part(self, part: range) -> sql.Composable:
-        """The condition of this round's rows of these offsets."""
+        """Return the condition of this round's rows for these offsets."""
         first, last = nth_offset(self.order, part[0]), nth_offset(self.order, part[-1])
         return sql.SQL("(_partition, _offset) BETWEEN ({}, {}) AND ({}, {}) AND _round = {}").format(
             first.partition, first.from_offset, last.partition, last.from_offset, self.round
@@ -138,11 +138,11 @@ class _Search:
         return sql.SQL("(_partition, _offset) = ({}, {})").format(at.partition, at.from_offset)
 
     def _write(self, within: sql.Composable) -> RowRefused | None:
-        """Why the row table refuses the rows for which `within` holds; None where it took them."""
+        """Return why the row table refuses the rows that match `within`; None if it took them."""
         if not self.publication.has_writing_triggers:
             return _refusal(self.publication, self.rows, within, stays=True)
-        # In a savepoint Postgres keeps each check that was deferred, and reads them all for each later message. They
-        # are gone once it is rolled back: what is to stay is written outside of it.
+        # In a savepoint Postgres keeps each deferred check, and reads them all for each later message. A rollback drops
+        # them: rows that are to stay are written outside of it.
         if (why := _refusal(self.publication, self.rows, within, stays=False)) is None:
             try:
                 with database_errors("table", hides=self.publication.hides):
@@ -155,8 +155,8 @@ class _Search:
 def _refusal(
     publication: PostgresPublication, rows: StagedRows, where: sql.Composable, *, stays: bool
 ) -> RowRefused | None:
-    """Why the row table refuses the rows for which `where` holds; None where it takes them, and whether they stay then.
-    Raises what else is in the way.
+    """Return why the row table refuses the rows that match `where`; None if it takes them. `stays`: keep them then.
+    Raises any other error.
     """
     table = publication.contract.row_table
     savepoint = publication.connection.transaction(force_rollback=not stays)
@@ -173,12 +173,12 @@ def _refusal(
 
 
 def _newest_only(publication: PostgresPublication) -> bool:
-    """Return True for an upsert of which publish writes the newest message of each key alone."""
+    """Return True for an upsert that publishes only the newest message of each key."""
     return publication.contract.row_table.disposition == "upsert" and not publication.other_keys
 
 
 def _rows_in_order(publication: PostgresPublication) -> StagedRows:
-    """The rows that publish writes, in a table that is in the order of the offsets, with an index: each part is read
+    """Copy the rows that publish writes to a table in the order of the offsets, with an index: each part is read
     alone.
     """
     rows, name = publication.rows, sql.Identifier(STAGING_SCHEMA, f"in_order_{publication.staged.staging_id}")
@@ -194,7 +194,7 @@ def _rows_in_order(publication: PostgresPublication) -> StagedRows:
 
 
 def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetRange]) -> RefusedRow | None:
-    """The first message that the table refuses if all before it are written with it, in the order of publish."""
+    """Return the first message that the table refuses if all before it are written with it, in publish's order."""
     if (why := _refusal(publication, publication.rows, EVERYTHING, stays=False)) is None:
         return None
     low, high = 0, sum(map(len, order))  # offsets accepted, offsets refused
@@ -207,6 +207,6 @@ def _first_of_prefixes(publication: PostgresPublication, order: Sequence[OffsetR
 
 
 def _prefix(order: Sequence[OffsetRange], count: int) -> sql.Composable:
-    """The rows of the first `count` offsets in (partition, offset) order."""
+    """Return the condition of the first `count` offsets in (partition, offset) order."""
     last = nth_offset(order, count - 1)
     return sql.SQL("(_partition, _offset) <= ({}, {})").format(last.partition, last.from_offset)

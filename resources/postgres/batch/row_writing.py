@@ -1,6 +1,6 @@
 """The statements that write staged rows into a table: appended, upserted by key, or merged into an accumulate.
 
-Each says how many rows it wrote, since a table can swallow rows without an error; it counts in the same statement.
+Each returns how many rows it wrote, since a table can swallow rows without an error; it counts in the same statement.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,8 +30,8 @@ class StagedRows:
 
 @dataclass(frozen=True)
 class Written:
-    """What one statement has written: staged rows, rows that they make in the table, and those that it took. Of an
-    upsert also the rows that it deleted.
+    """The counts of one statement: staged rows, rows that they make in the table, and rows that it took. For an upsert
+    also the rows that it deleted.
     """
 
     staged: int
@@ -40,7 +40,7 @@ class Written:
     deleted: int = 0
 
     def refuse_fewer(self, table: Table) -> None:
-        """Raise BadInput unless the table took every row. What is known to swallow rows was refused before."""
+        """Raise BadInput unless the table took every row. Known causes of swallowed rows were refused before."""
         if self.written != self.due:
             raise BadInput(
                 f"{table.name} took {self.written} of {plural(self.due, 'row')} and reported no error, so something in "
@@ -51,7 +51,7 @@ class Written:
 
 
 def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
-    """Insert the winners' rows for which `where` holds; how many there were."""
+    """Insert the winners' rows that match `where` and return their number."""
     names = sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns)
     query = sql.SQL(
         "INSERT INTO {} ({names}, _batch_id, _partition, _offset) "
@@ -69,18 +69,18 @@ def append(rows: StagedRows, table: Table, where: sql.Composable) -> int:
 
 
 def upsert(rows: StagedRows, table: Table, where: sql.Composable) -> Written:
-    """The newest message of each key decides: a tombstone deletes the row, any other message replaces it. One statement
+    """Upsert the newest message of each key: a tombstone deletes the row, any other message replaces it. One statement
     does both: Postgres checks foreign keys at its end, so rows may reference each other in any order.
     """
     return _counted(rows, _UPSERT, _parts(rows, table, where, sql.SQL("")))
 
 
 def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, has_writing_triggers: bool) -> Written:
-    """As `upsert`, but every message, one after the other by partition and offset: for a table in which the rows of two
-    keys can collide. What is refused then does not depend on what else is in the batch: each constraint that can be
-    deferred is checked after each message. `has_writing_triggers`: triggers of the table may write rows, and the check
-    must wait for them. Without such triggers, each statement checks its own constraints: in a subtransaction Postgres
-    keeps every deferred check and scans all of them at each SET CONSTRAINTS.
+    """As `upsert`, but with every message in order of partition and offset, for a table in which the rows of two keys
+    can collide. A refusal then does not depend on the rest of the batch: each constraint that can be deferred is
+    checked after each message. `has_writing_triggers`: triggers of the table may write rows, and the check must wait
+    for them. Without such triggers, each statement checks its own constraints: in a subtransaction Postgres keeps every
+    deferred check and scans all of them at each SET CONSTRAINTS.
     """
     defer = check = sql.SQL("")
     if has_writing_triggers:
@@ -96,7 +96,7 @@ def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, ha
 def _parts(
     rows: StagedRows, table: Table, where: sql.Composable, source: sql.Composable
 ) -> Mapping[str, sql.Composable]:
-    """The parts of an upsert's statements; the values to insert are columns of `source`."""
+    """Return the parts of an upsert's statements; the values to insert are columns of `source`."""
     own = [name for name, _ in target_columns(table) if name != "_batch_id"]
     names = [*(column.name for column in table.columns), *own]
     changed = [sql.SQL("{0} = excluded.{0}").format(sql.Identifier(n)) for n in [*names, "_batch_id"] if n != "_key"]
@@ -136,7 +136,7 @@ _ACCUMULATE = (
 
 
 def _cast(table: Table) -> Sequence[sql.Composable]:
-    """The contract's columns as they are read from staging: in their own type where COPY could not write it."""
+    """Return the contract's columns as read from staging: cast to their own type if COPY could not write it."""
     return [
         sql.Identifier(column.name)
         if column.type.staged == column.type.postgres
@@ -148,7 +148,7 @@ def _cast(table: Table) -> Sequence[sql.Composable]:
 def accumulate(rows: StagedRows, table: Table) -> None:
     """Merge this batch's aggregates, in key order: sessions that update the same rows in it never deadlock.
 
-    Raises BadInput where the table did not take them all.
+    Raises BadInput if the table did not take them all.
     """
     sources = {item.column: _aggregate(item) for item in table.aggregates}
     named = [
@@ -166,7 +166,7 @@ def accumulate(rows: StagedRows, table: Table) -> None:
 
 
 def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> Written:
-    """Run a statement that gives the numbers of Written."""
+    """Run a statement that returns the numbers of Written."""
     return Written(*(rows.connection.execute(_spelt(rows, statement, parts)).fetchone() or (0, 0, 0)))
 
 

@@ -1,4 +1,4 @@
-"""The staging area, as a task sees it: binary COPY for rows, one transaction for dead letters and coverage."""
+"""The staging area of a task: binary COPY for rows, one transaction for dead letters and coverage."""
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, contextmanager
@@ -49,7 +49,7 @@ class PostgresStaging:
     ended.
     """
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     application_name: str
     staging_id: int
     table: str  # in STAGING_SCHEMA
@@ -81,7 +81,7 @@ class PostgresRecording:
 
     @contextmanager
     def recorder(self, partition: int, attempt: UUID) -> Generator["PostgresRecorder"]:
-        """A transaction that commits when the block ends well, with the coverage in it, and rolls back otherwise."""
+        """Open a transaction that commits, with the coverage in it, when the block ends well; else it rolls back."""
         with database_errors(hides=self.hides), self.connection.transaction():
             yield PostgresRecorder(self.connection, self.staging_id, partition, attempt)
 
@@ -129,7 +129,7 @@ class PostgresRecorder:
 
 
 def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
-    """A row of the query `coverage`."""
+    """Return the Coverage from a row of the query `coverage`."""
     attempt, partition, start, until, messages, rows, dead, unknown, gap_digest, epoch, schemas, skipped = row
     span, named = OffsetRange(topic, partition, start, until), tuple(SchemaCount(*count) for count in schemas)
     return Coverage(
@@ -147,7 +147,7 @@ def coverage_of(topic: str, row: tuple[Any, ...]) -> Coverage:
 
 
 def faults_of(connection: Connection, staged: Staged) -> list[FaultGroup]:
-    """The dead letters of a batch by stage and error class, as they are in staging."""
+    """Return the staged dead letters of a batch by stage and error class."""
     asked = {"staging_id": staged.staging_id, "attempts": [item.attempt for item in staged.coverage]}
     with database_errors():
         rows = connection.execute(queries()["fault_counts"], asked).fetchall()
@@ -155,7 +155,7 @@ def faults_of(connection: Connection, staged: Staged) -> list[FaultGroup]:
 
 
 def _letter(block: Block, fault: Fault) -> tuple[Any, ...]:
-    """A dead letter, always storable: bytes as they came, the time as a plain number, texts without NUL."""
+    """Return a dead letter that is always storable: original bytes, the time as a plain number, texts without NUL."""
     message = block.message(fault.index)
     kind, timestamp = message.timestamp()
     headers = headers_of(message)

@@ -1,13 +1,12 @@
 """The tables in which tries at a batch are staged. They stay: a table for each try, created and dropped, would make
 Postgres' catalogue grow with each batch (docs/decisions/0028-staging-tables.md).
 
-A try has a table to itself for as long as it lives: `take` gives it one of its pipeline's that no other try uses and
-whose columns are the contract's, or a new one. When the try is forgotten, `empty` makes the table free for the next.
-A task of a fenced run that wakes up later than that still writes into it: of a table, nothing is read but the rows of
-the winners of its try.
+A try has a table to itself: `take` gives it one of its pipeline's that no other try uses and whose columns are the
+contract's, or a new one. When the try is forgotten, `empty` frees the table for the next. A task of a fenced run that
+wakes up later still writes into it: only the rows of the winners of the table's try are ever read.
 
 Nothing that a batch does here waits for a lock. What another session has locked (a task that was stopped in COPY, a
-backup) stays in use, or stays as it is, until a later batch.
+backup) stays in use, or unchanged, until a later batch.
 """
 
 from collections.abc import Sequence
@@ -27,8 +26,8 @@ from resources.postgres.session.connection import Connection, queries
 from resources.postgres.tables.tables import closed_list
 
 STAGING_SCHEMA = "tidegate_staging"
-SMALL = 256 * 1024  # bytes: what is larger is truncated, which needs a lock and a new file; less is deleted
-SPARE = 1  # tables that a pipeline keeps beside the one it uses: a task that is late may hold that one
+SMALL = 256 * 1024  # bytes: a larger table is truncated, which needs a lock and a new file; a smaller one gets DELETE
+SPARE = 1  # tables that a pipeline keeps beside the one it uses: a late task may have locked that one
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,12 @@ class IdleTable:
     """A staging table that no try uses."""
 
     table_id: int
-    fits: bool  # has the columns that are asked for and its view, is this role's own, and has no trigger or rule
+    fits: bool  # has the requested columns and its view, is this role's own, and has no trigger or rule
     ours: bool  # this role may drop it
 
 
 def take(connection: Connection, contract: Contract, pipeline: str, new_id: int) -> int:
-    """The id of a table for a new try at a batch of this contract: one that is idle, or a new one called `new_id`.
+    """Return the id of a table for a new try at a batch of this contract: an idle one, or a new one called `new_id`.
 
     Drops tables of earlier contracts. Call it as the pipeline's owner, with its row locked.
     """
@@ -61,7 +60,7 @@ def take(connection: Connection, contract: Contract, pipeline: str, new_id: int)
 
 
 def empty(connection: Connection, staging_id: int, table_id: int) -> None:
-    """Forget a try, and delete what it staged. Raises LockNotAvailable where another session has locked its table.
+    """Forget a try, and delete what it staged. Raises LockNotAvailable if another session has locked its table.
 
     A table of another role stays as it is: that role's next run empties or drops it.
     """
@@ -90,8 +89,8 @@ def drop_free(connection: Connection, pipeline: str) -> None:
 
 
 def view_of_winners(connection: Connection, staged: Staged) -> AuditView | None:
-    """The view of what publish would write, which sees the winners of this try once the transaction has committed; None
-    where they have no rows.
+    """Return the view of what publish would write, which sees this try's winners after the transaction has committed;
+    None if they have no rows.
     """
     key = {"staging_id": staged.staging_id}
     connection.execute(queries()["note_winners"], {**key, "attempts": list(staged.winners)})
@@ -108,26 +107,27 @@ def rows_table(table_id: int) -> sql.Identifier:
 
 
 def rows_name(table_id: int) -> str:
-    """The name of a staging table."""
+    """Return the name of a staging table."""
     return f"rows_{table_id}"
 
 
 def _view_name(table_id: int) -> str:
-    """That of the view of what publish would write of it."""
+    """Return the name of the view of what publish would write from it."""
     return f"audited_{table_id}"
 
 
 def _columns(contract: Contract) -> Sequence[tuple[str, str]]:
-    """Name and type of each column, as format_type prints it."""
+    """Return name and type of each column, as format_type prints it."""
     named = [*((column.name, column.type) for column in contract.row_table.columns), *staged_columns(contract)]
     return [(name, kind.staged) for name, kind in named]
 
 
 def _create(connection: Connection, contract: Contract, columns: Sequence[tuple[str, str]], table_id: int) -> None:
-    """An UNLOGGED table like the row table, without its constraints: a row that violates one is found at publish.
+    """Create an UNLOGGED table like the row table, without constraints: publish finds a row that violates one.
 
     With a view of what publish would write: the winners' rows; for an upsert the newest of each key, no tombstones.
-    No autovacuum: a small table is truncated before it would be worth one, and it would hold the lock that needs.
+
+    No autovacuum: a small table is truncated before it would be worth one, and it would take the lock that needs.
     """
     typed = [sql.SQL("{} {}").format(sql.Identifier(name), closed_list(kind)) for name, kind in columns]
     connection.execute(
@@ -157,5 +157,5 @@ def _drop(connection: Connection, table_id: int) -> None:
 
 
 def _lock(connection: Connection, table_id: int) -> None:
-    """Raises LockNotAvailable at once: whatever else wants the table would queue behind a lock that is waited for."""
+    """Lock the table. Raises LockNotAvailable at once: other sessions would queue behind a lock that is waited for."""
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE NOWAIT").format(rows_table(table_id)))

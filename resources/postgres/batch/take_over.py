@@ -1,6 +1,4 @@
-"""How a run becomes a pipeline's owner, and what it finds of the run before: one that ended by itself, one that is
-alive, or one that died.
-"""
+"""The takeover of a pipeline by a run, and the state of the run before: ended by itself, alive, or dead."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,8 +15,8 @@ from resources.postgres.session.connection import LOCK_WAIT, Connection, applica
 
 @dataclass(frozen=True)
 class TakenOver:
-    """What a run took over: its `epoch`, and how often in a row the pending batch has failed. `died`: the run before,
-    of which it then says how, is one of these failures.
+    """The result of a takeover: its `epoch`, and how often in a row the pending batch has failed. `died`: the run
+    before died, and is one of these failures.
     """
 
     epoch: int
@@ -28,7 +26,7 @@ class TakenOver:
 
     @property
     def halt(self) -> KeepsFailing | None:
-        """Why the pipeline halts at once, where the batch has ended as many runs as are tried."""
+        """The reason to halt at once, if the batch has ended as many runs as are tried; else None."""
         if not self.died or self.failures < TRIES:
             return None
         run = f"run {self.run_id}" if self.run_id else "a run that Dagster did not start"
@@ -42,15 +40,15 @@ class TakenOver:
 
 
 def take_over(connection: Connection, name: str, owner: UUID, run_id: str | None, *, unless_held: bool) -> TakenOver:
-    """Lock the pipeline's row and take epoch + 1; a publication in flight is waited for, a stopped one is ended.
+    """Lock the pipeline's row and take epoch + 1; waits for a publication in flight, ends a stopped one.
 
-    An owner that is still there, without a session, did not end by itself. Its pending batch has failed then, unless
-    Postgres was started again in the meantime. One that is fenced alive is no death, nor is one that a migration,
-    a settlement, an adoption or a contract that was applied has fenced: they leave no owner.
+    An owner still recorded, without a session, did not end by itself. Its pending batch has then failed, unless
+    Postgres restarted in the meantime. Fencing a live owner is no death, nor is a fence by a migration, a settlement,
+    an adoption or an applied contract: they leave no owner.
     """
     key = {"pipeline": name, "owner": owner, "run_id": run_id}
     connection.execute(queries()["register_pipeline"], key)
-    alive: UUID | None = None  # its sessions are ended here, since it holds the row
+    alive: UUID | None = None  # its sessions are ended here, since it has locked the row
     try:
         taken, fenced = _take(connection, {**key, "alive": alive}, unless_held=unless_held)
     except psycopg.errors.LockNotAvailable as error:
@@ -69,7 +67,7 @@ def take_over(connection: Connection, name: str, owner: UUID, run_id: str | None
 
 
 def refuse_held(connection: Connection, name: str) -> None:
-    """Raise PipelineHeld where the pipeline's owner is alive."""
+    """Raise PipelineHeld if the pipeline's owner is alive."""
     row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
     if row is not None:
         raise PipelineHeld.by_run(name, row[0])
@@ -81,7 +79,7 @@ def end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> N
 
 
 def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> tuple[TakenOver, UUID | None]:
-    """One try: what was taken over, and the owner before."""
+    """Try once to take over. Return the result, and the owner before."""
     name: str = key["pipeline"]
     with connection.transaction():
         row = connection.execute(queries()["lock_pipeline"], key).fetchone()

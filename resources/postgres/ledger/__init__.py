@@ -1,1 +1,1 @@
-"""The schema `tidegate`: questions and statements, a module for each subject."""
+"""The schema `tidegate`: its queries and statements, a module for each subject."""

@@ -1,4 +1,4 @@
-"""The statements with which a pipeline takes its tables by name, inside the one open transaction in which it does."""
+"""The statements with which a pipeline adopts its tables by name, inside the one open transaction of the adoption."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from resources.postgres.tables.tables import identifier
 
 @dataclass(frozen=True)
 class NamedOutput:
-    """A table of the pipeline: the OID that the ledger knows, and the one that its name has now."""
+    """A table of the pipeline: the OID in the ledger, and the one that its name has now."""
 
     table_name: str
     definition: str | None
@@ -29,7 +29,7 @@ class NamedOutput:
 
 @dataclass(frozen=True)
 class SequenceStep:
-    """A sequence that would hand out numbers again: the last number it gave, and the highest that the ledger holds."""
+    """A sequence that would repeat numbers: the last number it gave, and the highest in the ledger."""
 
     sequence: str
     was: int
@@ -38,13 +38,13 @@ class SequenceStep:
 
 @dataclass(frozen=True)
 class AdoptionLedger:
-    """What the ledger knows of `pipeline`'s tables, and the changes to it."""
+    """The tables of `pipeline` in the ledger, and the changes to them."""
 
     connection: Connection
     pipeline: str
 
     def lock(self) -> int | None:
-        """The pipeline's newest batch, its row locked. Raises BadInput where the ledger does not know the pipeline."""
+        """Lock the pipeline's row and return its newest batch. Raises BadInput if the pipeline is not in the ledger."""
         self.connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
         row = self.connection.execute(queries()["adopted_pipeline"], self._key).fetchone()
         if row is None:
@@ -52,23 +52,23 @@ class AdoptionLedger:
         return row[0]
 
     def outputs(self) -> list[NamedOutput]:
-        """Every table that the pipeline has ever claimed, by name."""
+        """Return every table that the pipeline has ever claimed, by name."""
         with self.connection.cursor(row_factory=class_row(NamedOutput)) as cursor:
             return cursor.execute(queries()["outputs_by_name"], self._key).fetchall()
 
     def refuse_unfit(self, table: Table) -> None:
-        """Raise BadInput where the table could not be filled, whosever it is."""
+        """Raise BadInput if the table could not be filled, whoever owns it."""
         live = read_live(self.connection, self.pipeline, table)
         if live is not None:
             refuse_unfit(table, live)
 
     def has_rows(self, table: str) -> bool:
-        """Return True if the table holds anything."""
+        """Return True if the table has any rows."""
         query = sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table))
         return self.connection.execute(query).fetchone() is not None
 
     def sequences_behind(self) -> list[SequenceStep]:
-        """The ledger's sequences that have not given a number which it holds: a copy leaves them behind."""
+        """Return the ledger's sequences that are behind the ledger's highest numbers, as after a copy."""
         with self.connection.cursor(row_factory=dict_row) as cursor:
             highest = cursor.execute(queries()["highest_ids"]).fetchone() or {}
             identities = cursor.execute(queries()["identities"]).fetchall()
@@ -78,16 +78,16 @@ class AdoptionLedger:
         return [step for step in steps if step.was < step.becomes]
 
     def bind(self, tables: Sequence[str]) -> None:
-        """The tables of these names become the pipeline's; whoever had such an OID before has none."""
+        """Bind the tables of these names to the pipeline; a pipeline that had such an OID before loses it."""
         for name in ("unbind", "bind"):
             self.connection.execute(queries()[name], {**self._key, "tables": list(tables)})
 
     def advance(self, step: SequenceStep) -> None:
-        """The next number is one that the ledger does not hold."""
+        """Advance the sequence past the numbers in the ledger."""
         self.connection.execute("SELECT setval(%s::regclass, %s)", [step.sequence, step.becomes])
 
     def record(self, actions: Mapping[str, Any], reason: str, who: str) -> int:
-        """Who, why and what; the adoption's id. Fences every run."""
+        """Record who adopted what, and why. Return the adoption's id. Fences every run."""
         parameters = {**self._key, "actions": Jsonb(actions), "reason": reason, "adopted_by": who}
         (adoption_id,) = self.connection.execute(queries()["record_adoption"], parameters).fetchone() or (0,)
         return adoption_id

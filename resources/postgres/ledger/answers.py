@@ -1,4 +1,4 @@
-"""What the ledger answers: one frozen dataclass for each question of resources/postgres/ledger/ledger.py."""
+"""The results of the ledger's queries: one frozen dataclass for each query of resources/postgres/ledger/ledger.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,35 +15,35 @@ PipelineState = Literal["active", "halted"]
 
 @dataclass(frozen=True)
 class PipelineStatus:
-    """One pipeline's row in the ledger; these defaults where it has none, since it has not run yet."""
+    """One pipeline's row in the ledger; these defaults if it has no row, since it has not run yet."""
 
     pipeline: str
     has_run: bool = False
     state: PipelineState = "active"
-    halt_code: str | None = None  # a HaltCode; of another version of Tidegate, perhaps one that is unknown here
+    halt_code: str | None = None  # a HaltCode; one from another version of Tidegate may be unknown here
     halt_detail: Mapping[str, Any] | None = None
     red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
-    held: bool = False  # by a live run: its database session is there
-    backed_off: bool = False  # a run failed, and it is not yet `retry_at`
+    held: bool = False  # by a live run: its database session is open
+    backed_off: bool = False  # a run failed, and `retry_at` is not reached
     retry_at: datetime | None = None
-    last_error: str | None = None  # of the last run, if nothing was planned or published since
-    last_error_hides: Sequence[str] | None = None  # of what it quotes no value (engine/task/redaction.py)
-    owner: UUID | None = None  # of the newest run that has not ended by itself; it may be dead (`held`)
+    last_error: str | None = None  # from the last run, if nothing was planned or published since
+    last_error_hides: Sequence[str] | None = None  # fields whose values it does not quote (engine/task/redaction.py)
+    owner: UUID | None = None  # the newest run that has not ended by itself; it may be dead (`held`)
     run_id: str | None = None
     epoch: int = 0
     row_local: str | None = None  # the key of the transform that was compared last (engine/job/row_local.py)
 
     @property
     def halt(self) -> Halt | None:
-        """Why the pipeline is halted, if it is."""
+        """The reason why the pipeline is halted; None if it is not."""
         if self.state != "halted":
             return None
         return Halt.remembered(self.pipeline, self.halt_code or "", self.halt_detail)
 
 
 def status_of(pipeline: str, row: Mapping[str, Any] | None) -> PipelineStatus:
-    """The status that a row of the ledger says; of no row, that the pipeline has not run."""
+    """Return the status from a row of the ledger; without a row, that of a pipeline that has not run."""
     if row is None:
         return PipelineStatus(pipeline)
     fields = dict(row)
@@ -53,7 +53,7 @@ def status_of(pipeline: str, row: Mapping[str, Any] | None) -> PipelineStatus:
 
 @dataclass(frozen=True)
 class PipelineProgress:
-    """Where a pipeline is in a partition, and the batch that moved it there."""
+    """The position of a pipeline in a partition, and the batch that moved it there."""
 
     partition: int
     next_offset: int
@@ -64,7 +64,7 @@ class PipelineProgress:
 
 @dataclass(frozen=True)
 class StartedPosition:
-    """Where a pipeline started in a log, and where it is."""
+    """The position at which a pipeline started in a log, and its position now."""
 
     partition: int
     topic: str
@@ -76,7 +76,7 @@ class StartedPosition:
 
 @dataclass(frozen=True)
 class EpochRead:
-    """The end of something that was read, and the epoch of a leader whose log reached there."""
+    """The end of a range that was read, and the epoch of a leader whose log reached there."""
 
     until_offset: int
     leader_epoch: int
@@ -92,19 +92,19 @@ class StatusAndPositions:
 
 @dataclass(frozen=True)
 class UsedSchema:
-    """A schema that messages of a pipeline name."""
+    """A schema that a pipeline's messages name."""
 
     pipeline: str
     registry: str
     generation: int
     key: str
-    part: Part  # of the messages that names it
-    of_late: bool  # whether any did in the last seven days
+    part: Part  # the part of the messages that names it
+    of_late: bool  # True if any did in the last seven days
 
 
 @dataclass(frozen=True)
 class DeadLetterCount:
-    """How many dead letters there are of one reason."""
+    """The number of dead letters with one reason."""
 
     stage: str
     error_class: str
@@ -125,7 +125,7 @@ class DeadLetterLine:
     error_message: str
     field: str | None
     status: str
-    bytes: int | None  # of the value; None for a tombstone
+    bytes: int | None  # size of the value; None for a tombstone
 
 
 @dataclass(frozen=True)
@@ -152,12 +152,12 @@ class StoredDeadLetter:
 
 @dataclass(frozen=True)
 class LineageBacklog:
-    """The lineage events of a pipeline that have not left."""
+    """The unsent lineage events of a pipeline."""
 
     pipeline: str
     waiting: int = 0
     given_up: int = 0  # the receiver refused them too often
-    problem: str | None = None  # what it said last
+    problem: str | None = None  # the receiver's last message
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The contracts that the ledger keeps of a pipeline, and the statements that make its tables what a contract says."""
+"""A pipeline's contracts in the ledger, and the statements that change its tables to match a contract."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,12 +31,12 @@ REFUSED = (
     psycopg.DataError,
     psycopg.errors.DependentObjectsStillExist,
 )
-SHORT_WAIT = "2s"  # for any one lock: what asks for the table meanwhile queues behind a lock that is waited for
+SHORT_WAIT = "2s"  # for any one lock: other sessions that need the table queue behind a lock that is waited for
 
 
 @dataclass(frozen=True)
 class Applied:
-    """A contract as the ledger has it."""
+    """A contract in the ledger."""
 
     digest: str
     version: str
@@ -45,10 +45,10 @@ class Applied:
     applied_by: str
     by_command: bool
     schema_text: str
-    unnumbered: int | None  # the application of its batches that name none; None where it is not known
+    unnumbered: int | None  # the application of its batches that name none; None if unknown
 
     def contract(self, pipeline: str) -> Contract:
-        """What the document says; without a file. Raises BadInput where this version of Tidegate cannot read it."""
+        """Return the document's contract, without a file. Raises BadInput if this version cannot read it."""
         return _read(f"{pipeline} {self.version} in tidegate.contract", self.document, self.schema_text)
 
 
@@ -59,22 +59,22 @@ def _read(name: str, document: str, schema_text: str) -> Contract:
 
 @dataclass(frozen=True)
 class ContractLedger:
-    """What the ledger knows of one pipeline's contracts. Statements of an open transaction, where they change it."""
+    """One pipeline's contracts in the ledger. Changes belong to an open transaction."""
 
     connection: Connection
     pipeline: str
 
     def in_force(self) -> str | None:
-        """The digest of the contract in force; None before the first was recorded."""
+        """Return the digest of the contract in force; None before the first was recorded."""
         row = self.connection.execute(queries()["in_force"], self._key).fetchone()
         return row[0] if row else None
 
     def applied(self) -> Applied | None:
-        """The contract in force."""
+        """Return the contract in force; None if there is none."""
         return next(iter(self._contracts("applied_contract")), None)
 
     def every(self) -> list[Applied]:
-        """All that the pipeline has had, the first one first."""
+        """Return all contracts that the pipeline has had, the first one first."""
         return self._contracts("contracts_of")
 
     def applications(self) -> list[tuple[int, str, Sequence[str], str, str, str]]:
@@ -84,16 +84,16 @@ class ContractLedger:
         return self.connection.execute(queries()["applications_of"], self._key).fetchall()
 
     def lock(self) -> None:
-        """Lock the pipeline's row, where there is one."""
+        """Lock the pipeline's row, if there is one."""
         self.connection.execute(queries()["lock_contract"], self._key)
 
     def newest_batch(self) -> int | None:
-        """The newest batch that the pipeline has published."""
+        """Return the newest batch that the pipeline has published; None if there is none."""
         row = self.connection.execute(queries()["newest_batch"], self._key).fetchone()
         return row[0] if row else None
 
     def shapes(self, contract: Contract) -> Shapes:
-        """The tables of `contract` that are there and the pipeline's, without Tidegate's own columns."""
+        """Return the tables of `contract` that exist and are the pipeline's, without Tidegate's own columns."""
         found = {table.name: (table, self._columns(table.name)) for table in contract.tables}
         return {
             name: {column: shape for column, shape in columns.items() if column not in dict(target_columns(table))}
@@ -102,8 +102,8 @@ class ContractLedger:
         }
 
     def left_columns(self, contract: Contract) -> list[str]:
-        """The columns of an upsert that earlier contracts left in its table, except those with a default: that marks a
-        column as the operator's own. None of another table, whose rows are not written again.
+        """Return the columns of an upsert that earlier contracts left in its table, except those with a default: that
+        marks a column as the operator's own. None for another table, whose rows are not written again.
         """
         table = contract.row_table
         if table.disposition != "upsert":
@@ -118,8 +118,8 @@ class ContractLedger:
         return [name for name in others if name in left]
 
     def of_kind(self, contract: Contract) -> Iterator[tuple[int, str, Contract, Sequence[str]]]:
-        """The applications by which the row table was of the kind that it is by `contract`, in order: number, digest,
-        contract and the columns that were dropped then.
+        """Yield the applications in which the row table had the disposition that `contract` gives it, in order: number,
+        digest, contract and the columns that were dropped then.
         """
         for number, digest, dropped, version, document, schema_text in self.applications():
             then = _read(f"{self.pipeline} {version} in tidegate.contract_application", document, schema_text)
@@ -127,7 +127,7 @@ class ContractLedger:
                 yield number, digest, then, dropped
 
     def _repeated(self, contract: Contract, digest: str) -> list[int]:
-        """Applications of `contract` that the log can lose when it is applied again."""
+        """Return the applications of `contract` that the log can lose when it is applied again."""
         if sum(of == digest for _, of, *_ in self.applications()) < 2:  # the usual case: no document is read
             return []
         try:
@@ -136,7 +136,7 @@ class ContractLedger:
             return []
 
     def nulls(self, statement: Statement) -> int:
-        """How many rows have NULL in the column of a statement that allows none; 0 where the column is not there."""
+        """Return how many rows have NULL in the statement's column; 0 if there is no such column."""
         if statement.column not in self._columns(statement.table):
             return 0
         query = sql.SQL("SELECT count(*) FROM {} WHERE {} IS NULL")
@@ -156,12 +156,12 @@ class ContractLedger:
         return count
 
     def open_dead_letters(self, rules: Sequence[str]) -> dict[str, int]:
-        """How many open dead letters broke each of these row rules."""
+        """Return the number of open dead letters for each of these row rules."""
         asked = {**self._key, "rules": list(rules)}
         return dict(self.connection.execute(queries()["open_dead_letters"], asked).fetchall())
 
     def record(self, contract: Contract, who: str, *, by_command: bool, dropped: Sequence[str] = ()) -> str:
-        """From now on `contract` judges what is published; its digest. `dropped`: columns that its row table lost."""
+        """Record `contract` as the one in force, and return its digest. `dropped`: columns that its row table lost."""
         made = contract_digest(contract)
         row = {
             "digest": made,
@@ -177,7 +177,7 @@ class ContractLedger:
         return made
 
     def fence(self) -> None:
-        """A run from before publishes nothing more."""
+        """Fence earlier runs: they publish nothing more."""
         self.connection.execute(queries()["fence_for_contract"], self._key)
 
     @property
@@ -196,7 +196,7 @@ class ContractLedger:
 
 
 def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:
-    """Execute one after the other, each yielded when it is done. Raises BadInput, with what Postgres says of it."""
+    """Execute the statements in order, yielding each when it is done. Raises BadInput with Postgres' message."""
     for item in statements:
         with _explained(item):
             connection.execute(closed_list(item.sql))
@@ -205,7 +205,7 @@ def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Sta
 
 @contextmanager
 def _explained(statement: Statement) -> Generator[None]:
-    """What Postgres refuses to do with a table is a user's to settle: BadInput, with the statement."""
+    """Raise BadInput, with the statement, for a change that Postgres refuses: only the user can resolve it."""
     try:
         yield
     except psycopg.errors.LockNotAvailable:
@@ -229,7 +229,7 @@ def _refused(statement: Statement, error: psycopg.Error) -> str:
 
 
 def _said(error: psycopg.Error) -> str:
-    """What Postgres says, with what depends on a column; of a row in the way nothing that quotes it."""
+    """Return Postgres' message, with the objects that depend on a column, but nothing that quotes a row."""
     of_rows = (error.sqlstate or "")[:2]
     if of_rows in ("22", "P0"):
         return refusal(error, hides=True)

@@ -1,6 +1,6 @@
-"""The ledger: what the schema `tidegate` remembers. `Ledger` asks, a method for each question, as sql/ has them.
+"""The ledger, stored in the schema `tidegate`. `Ledger` reads it, with a method for each query of sql/.
 
-What a run writes is in hold.py, which is imported only where a run opens: a command that asks does not wait for Arrow.
+A run's writes are in lease.py, which is imported only when a run opens: a command that reads does not wait for Arrow.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in the database at `url` (a libpq URI). Where there is none yet, its answers are empty.
+    """The ledger in the database at `url` (a libpq URI). Without a ledger, its answers are empty.
 
-    Every question raises LedgerAway, and LedgerOutdated or LedgerTooNew where the ledger is another version's. Each has
-    a connection of its own, unless they are `kept`.
+    Every query raises LedgerAway, and LedgerOutdated or LedgerTooNew for a ledger of another version. Each has its own
+    connection, unless they are `kept`.
     """
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     kept: ConnectionCache | None = None
 
     def migrate(self) -> tuple[str, ...]:
-        """Create the ledger or bring it up to date (resources/postgres/ledger/migrations.py): when a run opens, and by
-        `tidegate migrate`; the migrations applied, by file name. What only reads does not need it: where there is no
-        ledger yet, its answers are empty.
+        """Create the ledger or upgrade it (resources/postgres/ledger/migrations.py): when a run opens, and by `tidegate
+        migrate`. Return the file names of the applied migrations. Readers do not need it: without a ledger, its answers
+        are empty.
         """
         with self._connection() as connection, database_errors():
             if is_current(connection):
@@ -63,37 +63,37 @@ class Ledger:
         return migrate(self.url)
 
     def version(self) -> LedgerVersion | None:
-        """Which migrations the ledger has had; None where there is none yet."""
+        """Return the migrations that the ledger has had; None if there is no ledger yet."""
         with self._connection() as connection, database_errors():
             return version(connection)
 
     # A pipeline
 
     def status(self, pipeline: str) -> PipelineStatus:
-        """What the ledger knows of the pipeline; `has_run` is False where that is nothing."""
+        """Return the pipeline's status; `has_run` is False if it is not in the ledger."""
         return status_of(pipeline, self._row("status", pipelines=[pipeline]))
 
     def batch_failures(self, pipeline: str) -> int:
-        """How often in a row its pending batch has failed though every system was there."""
+        """Return how often in a row the pending batch has failed although every system was available."""
         row = self._row("batch_failures", pipeline=pipeline)
         return row["batch_failures"] if row else 0
 
     def seconds_since_commit(self, pipelines: Sequence[str]) -> float:
-        """Seconds since any of these last committed a batch; infinite where none has, or the clock was set back."""
+        """Return the seconds since any of these last committed; infinite if none has, or the clock was set back."""
         row = self._row("seconds_since_commit", pipelines=list(pipelines))
         seconds = row["seconds"] if row else None
         return inf if seconds is None or seconds < 0 else seconds
 
     def positions(self, pipeline: str) -> list[Position]:
-        """The position in each partition, by partition; none where the pipeline has not run yet. All are of one topic:
-        the one that was read, whatever the contract names by now.
+        """Return the position in each partition, by partition; empty if the pipeline has not run yet. All are from one
+        topic: the one that was read, whatever the contract names by now.
         """
         with suppress(LedgerMissing), reading(self._connection()) as connection:
             return positions_of(connection, [pipeline]).get(pipeline, [])
         return []
 
     def overview(self, pipelines: Sequence[str]) -> dict[str, StatusAndPositions]:
-        """Each of `pipelines`, all as of one moment, whatever commits meanwhile."""
+        """Return the status and positions of each of `pipelines`, from one snapshot."""
         rows: list[dict[str, Any]] = []
         positions: Mapping[str, list[Position]] = {}
         with suppress(LedgerMissing), reading(self._connection()) as connection, connection.transaction():
@@ -107,28 +107,28 @@ class Ledger:
         }
 
     def progress(self, pipeline: str, topic: str) -> dict[int, PipelineProgress]:
-        """By partition, where the pipeline is and the batch that moved it there."""
+        """Return the pipeline's position and the batch that moved it there, by partition."""
         rows = self._rows("progress", pipeline=pipeline, topic=topic)
         return {row["partition"]: PipelineProgress(**row) for row in rows}
 
     def started_positions(self, pipeline: str) -> list[StartedPosition]:
-        """Where each partition was started and where it is, by partition."""
+        """Return the first and the current position of each partition, by partition."""
         return [StartedPosition(**row) for row in self._rows("started_positions", pipeline=pipeline)]
 
     def read_before(self, pipeline: str, topic_id: str) -> dict[int, int]:
-        """By partition, up to where batches of the pipeline have read this log, at whatever time that was."""
+        """Return the end offset up to which the pipeline's batches have ever read this log, by partition."""
         rows = self._rows("read_before", pipeline=pipeline, topic_id=topic_id)
         return {row["partition"]: row["until_offset"] for row in rows}
 
     def epochs_read(self, pipeline: str, topic_id: str, partition: int, low: int) -> list[EpochRead]:
-        """What was read of a partition from `low` on, by its end: the leader epochs that batches have recorded."""
+        """Return the leader epochs that batches have recorded for a partition from `low` on, by end offset."""
         rows = self._rows("epochs_read", pipeline=pipeline, topic_id=topic_id, partition=partition, low=low)
         return [EpochRead(**row) for row in rows]
 
     def sessions_alive(self, names: Collection[str]) -> set[str]:
-        """Those of `names` under which a session shows that it is there (`connection.show_alive`).
+        """Return the `names` that have a live session (`connection.show_alive`).
 
-        Asks the database, not the ledger: the first run of all has its session before there is a ledger.
+        Asks the database, not the ledger: the very first run has its session before there is a ledger.
         """
         with self._connection() as connection, database_errors():
             rows = connection.execute(queries()["runs_alive"], {"names": list(names)}).fetchall()
@@ -137,11 +137,11 @@ class Ledger:
     # Batches
 
     def unreported(self, contract: Contract) -> list[Published]:
-        """Committed batches that Dagster has not heard of, oldest first."""
+        """Return committed batches that are not reported to Dagster, oldest first."""
         return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
 
     def untold(self, pipelines: Collection[str]) -> set[tuple[str, str | None]]:
-        """Pipeline and run of committed batches of which Dagster has not heard, of these pipelines."""
+        """Return pipeline and run of these pipelines' committed batches that are not reported to Dagster."""
         return {(row["pipeline"], row["run_id"]) for row in self._rows("untold", pipelines=list(pipelines))}
 
     def put_off_reports(self, batch_ids: Sequence[int]) -> None:
@@ -149,18 +149,18 @@ class Ledger:
         self._execute("put_off_reports", batch_ids=list(batch_ids))
 
     def committed(self, contract: Contract, batch_ids: Sequence[int]) -> list[Published]:
-        """Those of these batches that have committed, by id; asked over one connection."""
+        """Return these batches if they have committed, by id; asks over one connection."""
         with closing(ConnectionCache(self.url)) as kept:
             one = replace(self, kept=kept)
             return [one._published(contract, row) for row in one._rows("committed", batch_ids=list(batch_ids))]
 
     def mark_reported(self, batch_id: int) -> None:
-        """Note that Dagster has heard of the batch."""
+        """Record that the batch is reported to Dagster."""
         self._execute("mark_reported", batch_id=batch_id)
 
     def newest_transform(self, pipeline: str) -> tuple[int, str] | None:
         """Return the id of the pipeline's newest batch and the digest of the transform that made its rows, empty
-        without one; None where there is no batch, or its transform is not known.
+        without one; None if there is no batch, or its transform is unknown.
         """
         for row in self._rows("newest_transform", pipeline=pipeline):
             if row["transform_digest"] is not None:
@@ -168,17 +168,17 @@ class Ledger:
         return None
 
     def rows_so_far(self, pipeline: str, batch_id: int) -> int:
-        """How many rows the pipeline's batches have written to its row table, up to this batch and with it."""
+        """Return how many rows the pipeline's batches have written to its row table, up to and including this batch."""
         return self._value("rows_so_far", pipeline=pipeline, batch_id=batch_id) or 0
 
     # Schemas that messages name
 
     def schemas_used(self, pipelines: Sequence[str]) -> list[UsedSchema]:
-        """Those of all `pipelines`, in one question."""
+        """Return the schemas of all `pipelines`, in one query."""
         return [UsedSchema(**row) for row in self._rows("schemas_used", pipelines=list(pipelines))]
 
     def first_named(self, batch: Published) -> list[SchemaCount]:
-        """Those of a batch's schemas that no message of the pipeline named before it."""
+        """Return the batch's schemas that no message of the pipeline named before it."""
         if not batch.schemas:
             return []
         keys = [item.key for item in batch.schemas]
@@ -189,20 +189,20 @@ class Ledger:
     # Dead letters
 
     def dead_letter_counts(self, pipeline: str, reason: str | None) -> list[DeadLetterCount]:
-        """How many there are by reason, most first; only of one error class where `reason` names it."""
+        """Return the number of dead letters by reason, highest first; `reason` selects one error class."""
         return [DeadLetterCount(**row) for row in self._rows("dead_letter_counts", pipeline=pipeline, reason=reason)]
 
     def dead_letters(self, pipeline: str, reason: str | None, limit: int) -> list[DeadLetterLine]:
-        """At most `limit` of them, those of the newest batch first."""
+        """Return at most `limit` dead letters, newest batch first."""
         rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
         return [DeadLetterLine(**row) for row in rows]
 
     def dead_letter_examples(self, pipeline: str) -> list[DeadLetterLine]:
-        """Return the newest of each stage, error class and status."""
+        """Return the newest dead letter for each stage, error class and status."""
         return [DeadLetterLine(**row) for row in self._rows("dead_letter_examples", pipeline=pipeline)]
 
     def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:
-        """The one at this place; of several logs of one name, that of the newest."""
+        """Return the dead letter at this place; if several logs have this name, that of the newest log."""
         found = self._row("dead_letter_at", pipeline=pipeline, partition=partition, offset=offset)
         if not found:
             return None
@@ -213,7 +213,7 @@ class Ledger:
     # The lineage outbox (resources/postgres/ledger/lineage_outbox.py sends it)
 
     def lineage_backlog(self, pipelines: Sequence[str]) -> dict[str, LineageBacklog]:
-        """By pipeline, the events that have not left; of those that have some."""
+        """Return the unsent events by pipeline, for pipelines that have some."""
         return {row["pipeline"]: LineageBacklog(**row) for row in self._rows("lineage_backlog", pipelines=[*pipelines])}
 
     # How a statement of sql/ is run
@@ -264,11 +264,11 @@ class Ledger:
             registry=registry,
             schemas=schemas,
             skipped_records=row["skipped_records"],
-            run_id=row.get("run_id"),  # of one that is reported late
+            run_id=row.get("run_id"),  # set if the batch is reported late
         )
 
     def _schemas_of(self, contract: Contract, batch_id: int) -> tuple[str, tuple[SchemaCount, ...]]:
-        """The registry whose schemas the messages of a batch name, and how many name each."""
+        """Return the registry whose schemas a batch's messages name, and how many messages name each schema."""
         from platform_defs.engine.ports.schema_ports import SchemaCount
 
         rows = self._rows("schemas_of_batch", batch_id=batch_id) if contract.wire.framed else []

@@ -1,7 +1,7 @@
 """The ledger's schema by version: the numbered files of sql/migrations, each applied once, in order.
 
-`migrate` applies them, when a run opens and by `tidegate migrate`. Everything else only reads, and `reading` gives it a
-connection to a ledger that this version of Tidegate understands, or says why there is none.
+`migrate` applies them, when a run opens and by `tidegate migrate`. Everything else only reads: `reading` yields a
+connection to a ledger that this version of Tidegate understands, or raises the reason why there is none.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ KNOWN = tuple(path.name for path in sorted(MIGRATIONS.glob("*.sql")))
 
 @dataclass(frozen=True)
 class LedgerVersion:
-    """The migrations that a ledger has had, by file name, beside those that this version of Tidegate knows."""
+    """The migrations that a ledger has had, by file name, compared with those that this version of Tidegate knows."""
 
     applied: tuple[str, ...]
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Known here and not applied: the ledger is older than the code."""
+        """The migrations known here and not applied: the ledger is older than the code."""
         return tuple(name for name in KNOWN if name not in self.applied)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Applied and not known here: the ledger is newer than the code."""
+        """The migrations applied and not known here: the ledger is newer than the code."""
         return tuple(name for name in self.applied if name not in KNOWN)
 
     def refuse_newer(self) -> None:
-        """Raise LedgerTooNew where this version of Tidegate could misread the ledger."""
+        """Raise LedgerTooNew if this version of Tidegate could misread the ledger."""
         if self.unknown:
             raise LedgerTooNew.by(self.unknown)
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Create the ledger, or bring it up to date; the file names of the migrations that it took, none where it was.
+    """Create the ledger or upgrade it. Return the file names of the applied migrations; empty if it was up to date.
 
-    Of several processes at once, one does it and the others wait. Runs of the version before are fenced: they publish
+    One of several concurrent processes migrates, the others wait. Runs of the version before are fenced: they publish
     nothing more by its rules.
 
-    Where it is up to date, only the right to read it is needed. Raises LedgerTooNew where a newer version of
-    Tidegate migrated it, BadInput where the database's user may not change it or its encoding is not UTF8, LedgerAway;
-    also where another session has held a table of the ledger for longer than PATIENCE.
+    A ledger that is up to date needs only the right to read it. Raises LedgerTooNew if a newer version of Tidegate
+    migrated it, BadInput if the database's user may not change it or its encoding is not UTF8, LedgerAway; also if
+    another session has locked a table of the ledger for longer than PATIENCE.
     """
     with connect(url, settings={"lock_timeout": SHORT_WAIT}) as connection, database_errors():
         return () if is_current(connection) else _in_turn(connection)
@@ -71,8 +71,8 @@ def is_current(connection: Connection) -> bool:
 
 
 def _in_turn(connection: Connection) -> tuple[str, ...]:
-    """Migrate, tried again while other sessions hold what that needs. What a publication asks for queues behind a lock
-    that is waited for: hence short waits, with pauses between them.
+    """Migrate, and retry while other sessions have the locks that it needs. Publications queue behind a lock that is
+    waited for: hence short waits, with pauses between them.
     """
 
     def once() -> tuple[str, ...]:
@@ -94,7 +94,7 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
 
 
 def _require_utf8(connection: Connection) -> None:
-    """Raise BadInput for a database that cannot hold every text: messages would be refused for their letters."""
+    """Raise BadInput for a database that cannot store every text: it would refuse messages for their characters."""
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
         raise BadInput(
             f"the database {connection.info.dbname} has the encoding {encoding}, which cannot hold every text of a "
@@ -104,13 +104,13 @@ def _require_utf8(connection: Connection) -> None:
 
 
 def version(connection: Connection) -> LedgerVersion | None:
-    """What the ledger has had, or None where the database has no ledger. Changes nothing.
+    """Return the ledger's migrations, or None if the database has no ledger. Changes nothing.
 
-    Raises BadInput where the database's user may not read the ledger.
+    Raises BadInput if the database's user may not read the ledger.
     """
     with _rights_explained(connection):
         if connection.execute("SELECT to_regclass('tidegate.migration')").fetchone() == (None,):
-            # A ledger whose list of migrations has another name is older than every version that this code knows.
+            # A ledger whose migration list has another name is older than every version that this code knows.
             return LedgerVersion(()) if _has_older_ledger(connection) else None
         rows = connection.execute("SELECT name FROM tidegate.migration ORDER BY name").fetchall()
     return LedgerVersion(tuple(name for (name,) in rows))
@@ -118,9 +118,9 @@ def version(connection: Connection) -> LedgerVersion | None:
 
 @contextmanager
 def reading(opened: AbstractContextManager[Connection]) -> Generator[Connection]:
-    """The connection (autocommit) that `opened` gives, to a ledger that this version of Tidegate understands.
+    """Yield the connection (autocommit) from `opened`, to a ledger that this version of Tidegate understands.
 
-    Raises LedgerMissing where there is none yet, LedgerOutdated or LedgerTooNew where it is another version's, and
+    Raises LedgerMissing if there is none yet, LedgerOutdated or LedgerTooNew if it is another version's, and
     LedgerAway.
     """
     with opened as connection, database_errors():
@@ -153,7 +153,7 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
         connection.execute(
             "CREATE TABLE IF NOT EXISTS tidegate.migration (name text PRIMARY KEY, at timestamptz DEFAULT now())"
         )
-    found = version(connection) or LedgerVersion(())  # asked again under the lock: another process may have been first
+    found = version(connection) or LedgerVersion(())  # read again under the lock: another process may have been first
     found.refuse_newer()
     for name in found.missing:
         connection.execute((MIGRATIONS / name).read_bytes())
@@ -164,7 +164,7 @@ def _migrate(connection: Connection) -> tuple[str, ...]:
 
 
 def _create_schemas(connection: Connection) -> None:
-    """Where an administrator has created them, nothing needs the right to: IF NOT EXISTS alone would ask for it."""
+    """Create the schemas unless an administrator has: IF NOT EXISTS alone would still require the right to create."""
     for name in ("tidegate", "tidegate_staging"):
         if connection.execute("SELECT to_regnamespace(%s)", [name]).fetchone() == (None,):
             connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
@@ -172,7 +172,7 @@ def _create_schemas(connection: Connection) -> None:
 
 @contextmanager
 def _rights_explained(connection: Connection) -> Generator[None]:
-    """Where Postgres refuses for want of a right, raise BadInput, which says who has to do what."""
+    """Raise BadInput, which says who has to do what, if Postgres refuses for lack of a right."""
     try:
         yield
     except psycopg.errors.InsufficientPrivilege as error:
@@ -180,7 +180,7 @@ def _rights_explained(connection: Connection) -> Generator[None]:
 
 
 def _not_allowed(connection: Connection, said: str) -> BadInput:
-    """What to do where Postgres refuses (`said`): the database's owner grants, or the ledger's owner migrates."""
+    """Return the remedy for Postgres' refusal (`said`): the database's owner grants, or the ledger's owner migrates."""
     user, database = connection.info.user, connection.info.dbname
     asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
     (owner,) = connection.execute(asked).fetchone() or (None,)

@@ -1,7 +1,7 @@
-"""Which contract a run goes by: the one that the ledger has, or a changed one that it takes by itself.
+"""The contract that a run uses: the one in the ledger, or a changed one that it applies by itself.
 
-What a run may take is decided in evolution/unattended.py; here the ledger is asked, the tables are altered and the
-contract is recorded.
+evolution/unattended.py decides what a run may apply; this module reads the ledger, alters the tables and records the
+contract.
 """
 
 from platform_defs.contract.model.classified import classified
@@ -17,11 +17,11 @@ from resources.postgres.session.connection import LOCK_WAIT, Connection, lock_ti
 
 
 def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebuilding: bool) -> str | None:
-    """The digest of the contract that judges this run's messages; None for a replay that is being built, whose batches
+    """Return the digest of the contract for this run's messages; None for a replay that is being built, whose batches
     get the digest of the pipeline that they become a part of.
 
-    In a transaction, as the pipeline's owner. Raises BadInput where a person has to apply the contract first. A replay
-    that is `rebuilding` records it when it is put in place.
+    Runs in a transaction, as the pipeline's owner. Raises BadInput if a user has to apply the contract first. A replay
+    that is `rebuilding` records it when it is swapped in.
     """
     if contract.pipeline.endswith(REPLAY):
         return None
@@ -32,7 +32,7 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
         if applied.digest == wanted:
             if classified(was) == classified(contract):
                 return wanted
-            refuse_declassified(plan(was, contract))  # the digest has no classification in it
+            refuse_declassified(plan(was, contract))  # the digest does not cover classification
         else:
             of_writers = writer_changes(was, contract, ledger.schemas_in_use())
             found = plan(was, contract, ledger.shapes(contract), of_writers=of_writers)
@@ -47,7 +47,7 @@ def pin(connection: Connection, contract: Contract, run_id: str | None, *, rebui
 
 
 def _evolve(ledger: ContractLedger, found: ChangePlan) -> None:
-    """Make the tables what the changed contract says, where a run may. Raises BadInput where it may not."""
+    """Change the tables to match the changed contract. Raises BadInput if a run may not."""
     published = ledger.newest_batch() is not None
     refuse_attended(found, published=published, unknown_fields=ledger.unknown_fields())
     ledger.connection.execute(lock_timeout(SHORT_WAIT))

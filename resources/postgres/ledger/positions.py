@@ -1,4 +1,4 @@
-"""Where pipelines are, for the ledger's readers and for a run that holds one."""
+"""The positions of pipelines, for the ledger's readers and for a run that has one leased."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from resources.postgres.session.connection import Connection, queries
 
 
 def positions_of(connection: Connection, pipelines: Sequence[str]) -> Mapping[str, list[Position]]:
-    """By pipeline, the position in each partition, in order. All of one are of one topic: the one that was read."""
+    """Return the position in each partition, in order, by pipeline. Each pipeline's are all from one topic."""
     found: dict[str, list[Position]] = defaultdict(list)
     for pipeline, *position in connection.execute(queries()["positions"], {"pipelines": list(pipelines)}):
         found[pipeline].append(Position(*position))

@@ -1,4 +1,4 @@
-"""What `tidegate prune` asks of one pipeline's ledger and removes from it, page by page: sql/queries/prune.sql.
+"""The statements of `tidegate prune` for one pipeline's ledger, page by page: sql/queries/prune.sql.
 
 Each page is one short transaction under the pipeline's row lock, which every publication, settlement and replay takes
 first: so none sees half of it, and a prune that ends anywhere has done the pages before.
@@ -15,8 +15,8 @@ from resources.postgres.ledger.migrations import reading
 from resources.postgres.session.connection import Connection, connect, database_errors, lock_timeout, queries
 
 PAGE = 500  # batches, dead letters or messages in one transaction
-NEWEST = 100  # batches of a pipeline that are kept whatever their age: what it does now is judged by them
-WAIT = "10s"  # for a publication that holds the pipeline's row
+NEWEST = 100  # batches of a pipeline that are kept at any age: its current behavior is evaluated by them
+WAIT = "10s"  # for a publication that has locked the pipeline's row
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ReadLog:
 @dataclass(frozen=True)
 class OldBatch:
     """A batch that is older than the retention. `kept_by`: replay, unreported, newest, dead_letters, held (the topic
-    still has messages of it), unknown (the broker did not say); None where nothing keeps it.
+    still has messages of it), unknown (the broker did not answer); None if nothing keeps it.
     """
 
     batch_id: int
@@ -42,13 +42,13 @@ class OldBatch:
 
 @dataclass(frozen=True)
 class Details:
-    """Of batches up to `until_batch`, what goes before they do: checks that passed, and lineage events."""
+    """The details of batches up to `until_batch`, removed before the batches: passed checks and lineage events."""
 
     until_batch: int
     batches: int
     checks: int
     events: int
-    never_sent: int  # of `events`
+    never_sent: int  # part of `events`
 
 
 @dataclass(frozen=True)
@@ -64,60 +64,60 @@ class SettledLetter:
 @dataclass(frozen=True)
 class PruneLedger:
     """One pipeline's part of the ledger at `url`. `seconds`: the retention. `lows`: by partition, the first offset that
-    the log of `topic_id` still has; empty where that is not known.
+    the log of `topic_id` still has; empty if unknown.
 
     Every method raises LedgerMissing, LedgerOutdated, LedgerTooNew and LedgerAway.
     """
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     pipeline: str
     seconds: float
     topic_id: str | None = None
     lows: Mapping[int, int] = field(default_factory=dict[int, int])
-    known: bool = False  # whether the lows are
+    known: bool = False  # True if the lows are known
 
-    # What there is
+    # Reading
 
     def log(self) -> ReadLog | None:
-        """The log that the pipeline reads; None where it has read nothing."""
+        """Return the log that the pipeline reads; None if it has read nothing."""
         rows = self._rows("prune_log")
         return ReadLog(**rows[0]) if rows else None
 
     def batches(self, after: int) -> list[OldBatch]:
-        """The next ones that are older than the retention, at most PAGE."""
+        """Return the next batches that are older than the retention, at most PAGE."""
         return [OldBatch(**row) for row in self._rows("judged_batches", after=after)]
 
     def pruned_until(self) -> int:
-        """The last batch whose details are removed."""
+        """Return the last batch whose details are removed."""
         rows = self._rows("checks_pruned_until")
         return rows[0]["checks_pruned_until"] if rows else 0
 
     def details(self, after: int) -> Details | None:
-        """Of the next batches that are older than the retention; None where there are none."""
+        """Return the details of the next batches that are older than the retention; None if there are none."""
         (row,) = self._rows("passed_checks", after=after)
         return Details(**row) if row["until_batch"] else None
 
     def settled(self, after: SettledLetter | None) -> list[SettledLetter]:
-        """The next settled dead letters, at most PAGE."""
+        """Return the next settled dead letters, at most PAGE."""
         place = (after.topic_id, after.partition, after.offset) if after else ("", -1, -1)
         names = ("topic_after", "partition_after", "offset_after")
         rows = self._rows("settled_dead_letters", **dict(zip(names, place, strict=True)))
         return [SettledLetter(**row) for row in rows]
 
     def settled_unsent(self) -> int:
-        """How many messages of producers were settled longer ago than the retention."""
+        """Return how many messages of producers were settled longer ago than the retention."""
         return self._rows("settled_unsent")[0]["messages"]
 
     def remove_unsent(self) -> int:
-        """Remove at most PAGE of them; how many there were. A producer needs no pipeline whose row could be locked."""
+        """Remove at most PAGE of them; return their number. There is no row to lock: a producer needs no pipeline."""
         return self._rows("prune_unsent")[0]["messages"]
 
-    # One page of it
+    # Removing one page
 
     @contextmanager
     def page(self) -> Generator["PrunePage | None"]:
-        """A transaction that holds the pipeline's row; None where the pipeline reads another log by now. Raises
-        LedgerAway where a publication holds the row for longer than WAIT.
+        """Yield a transaction that has locked the pipeline's row; None if the pipeline reads another log by now. Raises
+        LedgerAway if a publication keeps the row locked for longer than WAIT.
         """
         with reading(connect(self.url, "tidegate prune")) as connection, connection.transaction():
             connection.execute(lock_timeout(WAIT))
@@ -126,7 +126,7 @@ class PruneLedger:
 
     @property
     def key(self) -> dict[str, Any]:
-        """What every statement is given."""
+        """The parameters that every statement gets."""
         return {
             "pipeline": self.pipeline,
             "seconds": self.seconds,
@@ -145,7 +145,7 @@ class PruneLedger:
 
 @dataclass(frozen=True)
 class PrunePage:
-    """One transaction of it. Only what is removed here is asked again here, under the lock."""
+    """One transaction of a prune. It reads again, under the lock, only what it removes."""
 
     connection: Connection
     ledger: PruneLedger
@@ -155,26 +155,26 @@ class PrunePage:
         return [OldBatch(**row) for row in fetched(self.connection, "judged_batches", self._key(after=after))]
 
     def ranges(self, batches: Sequence[int]) -> list[dict[str, Any]]:
-        """What these read, in the order of their ids, as operations.prune_ranges.PrunedRange has it."""
+        """Return the ranges that these batches read, ordered by id, as operations.prune_ranges.PrunedRange."""
         return fetched(self.connection, "ranges_to_prune", self._key(batches=list(batches)))
 
     def newest_ranges(self) -> list[dict[str, Any]]:
-        """Of each partition, the range that was pruned last."""
+        """Return the last pruned range of each partition."""
         return fetched(self.connection, "newest_pruned", self._key())
 
     def lost_after(self) -> list[int]:
-        """The batches up to which history has been recorded as lost, ascending."""
+        """Return the batches up to which history has been recorded as lost, ascending."""
         return [row["until_batch"] for row in fetched(self.connection, "lost_boundaries", self._key())]
 
     def write_ranges(self, batches: Sequence[int], ranges: Sequence[Mapping[str, Any]]) -> None:
-        """What is left of these batches, before they are removed."""
+        """Record the summary of these batches, before they are removed."""
         added = [[one for one in batches if item["added_after"] < one <= item["last_batch"]] for item in ranges]
         given = [self._key(**item, added=new) for item, new in zip(ranges, added, strict=True)]
         with self.connection.cursor() as cursor:
             cursor.executemany(queries()["write_pruned_range"], given)
 
     def remove_batches(self, batches: Sequence[int]) -> None:
-        """Remove them, with everything that refers to them summed up."""
+        """Remove the batches; what refers to them is summed up."""
         for statement in ("prune_schemas", "prune_checks_of", "prune_batches"):
             self.connection.execute(queries()[statement], self._key(batches=list(batches)))
 
@@ -183,7 +183,7 @@ class PrunePage:
         self.connection.execute(queries()["prune_passed"], self._key(after=after, until_batch=until_batch))
 
     def remove_letters(self, letters: Sequence[SettledLetter]) -> None:
-        """Remove these dead letters. Where they were stays."""
+        """Remove these dead letters; their places stay recorded."""
         given = {
             "topic_ids": [item.topic_id for item in letters],
             "at_partitions": [item.partition for item in letters],
@@ -196,6 +196,6 @@ class PrunePage:
 
 
 def fetched(connection: Connection, query: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a statement of sql/."""
+    """Return the rows of a statement of sql/."""
     with database_errors(), connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(queries()[query], parameters).fetchall()

@@ -1,4 +1,4 @@
-"""How many rows a table has, where that can be counted exactly and quickly."""
+"""The number of rows in a table, if it can be counted exactly and quickly."""
 
 import psycopg
 from psycopg import sql
@@ -12,7 +12,7 @@ LIMIT = "200ms"  # for counting; a batch must not wait for a large table
 
 
 def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -> int | None:
-    """Rows of `table` after the batch: of an append from the ledger, else counted; None where that takes too long."""
+    """Return the rows of `table` after the batch: an append's from the ledger, else counted; None if that is slow."""
     if table.disposition == "append":
         return ledger.rows_so_far(contract.pipeline, batch_id)
     return _counted(ledger.url, table)

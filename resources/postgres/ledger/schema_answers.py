@@ -1,4 +1,4 @@
-"""What the ledger says of the schemas that a pipeline's messages named."""
+"""The ledger's answers about the schemas that a pipeline's messages named."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from resources.postgres.session.connection import connect, queries
 
 @dataclass(frozen=True)
 class Named:
-    """A schema that messages named, and how many of them did, in which batches."""
+    """A schema that messages named, how many of them did, and in which batches."""
 
     generation: int  # of the registry
     schema: WriterSchema
@@ -25,7 +25,7 @@ class Named:
 
 @dataclass(frozen=True)
 class InBatch:
-    """How many messages of a batch named a schema with their value, or with their key."""
+    """The number of messages in a batch that named a schema for their value, or for their key."""
 
     batch_id: int
     committed_at: datetime
@@ -35,24 +35,24 @@ class InBatch:
 
 @dataclass(frozen=True)
 class SchemaAnswers:
-    """Questions to the ledger at `url` about one registry's schemas. Each raises LedgerMissing, LedgerOutdated,
+    """Queries to the ledger at `url` about one registry's schemas. Each raises LedgerMissing, LedgerOutdated,
     LedgerTooNew or LedgerAway.
     """
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     registry: str  # its name in the ledger, and the context in it
 
     def named(self, pipeline: str) -> tuple[Named, ...]:
-        """What the values of the pipeline's messages named; the last one named first."""
+        """Return the schemas that the values of the pipeline's messages named, the most recent first."""
         return tuple(_named(*row) for row in self._ask("named_schemas", pipeline=pipeline))
 
     def batches(self, pipeline: str, generation: int, key: str, most: int) -> tuple[InBatch, ...]:
-        """The newest batches whose messages named a schema."""
+        """Return the newest batches whose messages named a schema."""
         rows = self._ask("batches_naming", pipeline=pipeline, generation=generation, key=key, most=most)
         return tuple(InBatch(*row) for row in rows)
 
     def newest_generation(self, pipeline: str) -> int:
-        """Of the registry, as the pipeline knows it; 1 where nothing is known."""
+        """Return the pipeline's newest generation of the registry; else the newest of any pipeline, or 1."""
         return int(self._ask("newest_generation", pipeline=pipeline)[0][0])
 
     def _ask(self, query: str, **given: Any) -> Sequence[tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""The schemas that the ledger keeps, and which generation of a registry a pipeline's messages name."""
+"""The schemas in the ledger, and the generation of a registry that a pipeline's messages name."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,13 +12,13 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.session.connection import connect, database_errors, queries
 
-MAX_COMPARED = 20  # schemas in use that are compared with what the registry says
+MAX_COMPARED = 20  # maximum schemas in use that are compared with the registry's
 
 
 @dataclass(frozen=True)
 class Generation:
-    """From where on messages name schemas of a generation: of one log, by partition; of all of it where none is
-    given.
+    """The start of a generation: the offsets in one log, by partition, from which messages name its schemas; all of the
+    log if none is given.
     """
 
     number: int
@@ -28,7 +28,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class SchemaInUse:
-    """A schema that messages name, and what it was."""
+    """A schema that messages name, and its digest."""
 
     key: str
     sha256: str
@@ -36,48 +36,46 @@ class SchemaInUse:
 
 @dataclass(frozen=True)
 class SchemaLedger:
-    """What the ledger at `url` knows of one registry's schemas. Each method has a connection of its own, and raises
-    LedgerAway.
-    """
+    """One registry's schemas in the ledger at `url`. Each method has its own connection, and raises LedgerAway."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     registry: str
 
     def known(self, generation: int, keys: Iterable[str]) -> dict[str, WriterSchema]:
-        """Those of `keys` that are kept."""
+        """Return the kept schemas among `keys`."""
         rows = self._ask("known_schemas", generation=generation, keys=list(keys))
         return {row[0]: schema_of(*row) for row in rows}
 
     def keep(self, generation: int, schemas: Sequence[WriterSchema]) -> dict[str, WriterSchema]:
-        """Keep `schemas` for good; what is kept now, which is another's where that came first."""
+        """Keep `schemas` for good. Return what is kept now: another's schema if that came first."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
-            for schema in sorted(schemas, key=lambda item: item.key):  # two tasks that keep the same do not deadlock
+            for schema in sorted(schemas, key=lambda item: item.key):  # the same order in all tasks: no deadlock
                 connection.execute(queries()["keep_schema"], {**self._row(schema), "generation": generation})
         return self.known(generation, [schema.key for schema in schemas])
 
     def generations(self, pipeline: str) -> tuple[Generation, ...]:
-        """Those of a pipeline, ascending; none before its first run."""
+        """Return the generations of a pipeline, ascending; none before its first run."""
         rows = self._ask("generations", pipeline=pipeline)
         return tuple(Generation(number, topic, {int(p): at for p, at in ats.items()}) for number, topic, ats in rows)
 
     def begin(self, pipeline: str) -> None:
-        """Give a pipeline that has no generation yet the one in which the registry is."""
+        """Give a pipeline without a generation the registry's current one."""
         with connect(self.url) as connection, database_errors():
             connection.execute(queries()["first_generation"], {"registry": self.registry, "pipeline": pipeline})
 
     def in_use(self, pipeline: str, generation: int) -> tuple[SchemaInUse, ...]:
-        """The schemas that the newest batches of a pipeline name, then others that are kept of the registry."""
+        """Return the schemas that a pipeline's newest batches name, then others that are kept from the registry."""
         rows = self._ask("schemas_in_use", pipeline=pipeline, generation=generation, most=MAX_COMPARED)
         return tuple(SchemaInUse(*row) for row in rows)
 
     def digests(self, generation: int, keys: Iterable[str]) -> dict[str, str]:
-        """What each of `keys` that is kept was (`schema_digest`)."""
+        """Return the digest (`schema_digest`) of each kept schema among `keys`."""
         return dict(self._ask("schema_digests", generation=generation, keys=list(keys)))
 
     def named_in(
         self, pipeline: str, topic_id: str | None, ranges: Sequence[OffsetRange]
     ) -> list[tuple[str, int, str]]:
-        """Registry, generation and key of each schema that published batches named in these ranges."""
+        """Return registry, generation and key of each schema that published batches named in these ranges."""
         spans = {
             "partitions": [one.partition for one in ranges],
             "from_offsets": [one.from_offset for one in ranges],
@@ -102,10 +100,10 @@ class SchemaLedger:
 
 
 def schema_digest(schema: WriterSchema) -> str:
-    """What a schema is, whatever its id: SHA-256 in hexadecimal."""
+    """Return the SHA-256, in hexadecimal, of a schema's content, whatever its id."""
     return sha256(json.dumps([schema.format, schema.document, schema.references]).encode()).hexdigest()
 
 
 def schema_of(key: str, kind: Any, document: str, references: Any, encrypted: bool) -> WriterSchema:
-    """A schema as the ledger has it, column by column."""
+    """Return a schema from the ledger's columns."""
     return WriterSchema(key, kind, document, tuple((name, text) for name, text in references), encrypted)

@@ -1,4 +1,4 @@
-"""The statements of one settlement, each a method, inside the one open transaction in which it is carried out."""
+"""The statements of one settlement, each a method, inside the settlement's one open transaction."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +14,7 @@ from resources.postgres.session.connection import LOCK_WAIT, queries
 
 @dataclass(frozen=True)
 class LogPosition:
-    """Where a partition is read from: its log, and the offset."""
+    """The reading position in a partition: its log, and the offset."""
 
     topic: str
     cluster_id: str
@@ -23,29 +23,29 @@ class LogPosition:
     next_offset: int
 
     def moved_to(self, offset: int) -> "LogPosition":
-        """The same, read on from `offset`. Where that is before its start, it starts there."""
+        """Return the position moved to `offset`. If that is before its start, it starts there."""
         return replace(self, start_offset=min(self.start_offset, offset), next_offset=offset)
 
 
 @dataclass(frozen=True)
 class PartitionChange:
-    """What a settlement does to one partition. `was` is None where there is no position, `becomes` for one that is
+    """A settlement's change to one partition. `was` is None if there is no position, `becomes` for one that is
     forgotten or stays without.
     """
 
     partition: int
     was: LogPosition | None
     becomes: LogPosition | None
-    skip: tuple[int, int] | None = None  # offsets given up
+    skip: tuple[int, int] | None = None  # offsets to skip
     lost: tuple[int, int] | None = None  # offsets whose rows no log can confirm any more
     read_first_to: int | None = None  # in a log that was read before: by an upsert, before partitions added since
 
 
 @dataclass(frozen=True)
 class LockedPipeline:
-    """A pipeline's row and positions, which no other session changes while this transaction lasts."""
+    """A pipeline's row and positions, locked for other sessions while this transaction lasts."""
 
-    state: str | None  # None where there is no such pipeline
+    state: str | None  # None if there is no such pipeline
     epoch: int
     halt_code: str | None
     halt_detail: Mapping[str, Any] | None
@@ -57,7 +57,7 @@ class LockedPipeline:
 class SettlementLedger:
     """One settlement of `pipeline`, under the `epoch` that it was decided on. Each change is a compare-and-swap.
 
-    The methods that give a bool return False, with nothing changed, where the ledger has changed.
+    The methods that return a bool return False, with nothing changed, if the ledger has changed.
     """
 
     connection: psycopg.Connection[Any]
@@ -83,17 +83,17 @@ class SettlementLedger:
         )
 
     def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:
-        """Who decided what, and why; the settlement's id."""
+        """Record who decided what, and why. Return the settlement's id."""
         parameters = {"code": code, "detail": Jsonb(detail), "actions": Jsonb(actions)}
         (settlement_id,) = self._execute("record_settlement", parameters).fetchone() or (0,)
         return settlement_id
 
     def skip(self, partition: int, topic_id: str, span: tuple[int, int]) -> None:
-        """Declare offsets that will not be read."""
+        """Record offsets that will not be read."""
         self._execute("declare_skip", _span(partition, topic_id, span))
 
     def lose(self, settlement_id: int, partition: int, topic_id: str, span: tuple[int, int]) -> None:
-        """Record committed offsets that no log holds any more."""
+        """Record committed offsets that no log has any more."""
         self._execute("declare_lost", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
 
     def set_aside(self, settlement_id: int, partition: int, topic_id: str, span: tuple[int, int]) -> None:
@@ -101,7 +101,7 @@ class SettlementLedger:
         self._execute("set_aside", {"settlement_id": settlement_id, **_span(partition, topic_id, span)})
 
     def move(self, partition: int, was: LogPosition, becomes: LogPosition, read_first_to: int | None) -> bool:
-        """Where reading resumes."""
+        """Move the position at which reading resumes."""
         log = {"was_topic": was.topic, "was_topic_id": was.topic_id, "was_cluster_id": was.cluster_id}
         before = {"was_next": was.next_offset, **log}
         there = {"partition": partition, **asdict(becomes), "read_first_to": read_first_to}
@@ -113,17 +113,17 @@ class SettlementLedger:
         return self._swap("forget_position", there)
 
     def add(self, partition: int, becomes: LogPosition, read_first_to: int | None) -> bool:
-        """The position of a partition that is new in the log. Its siblings must have been moved there before."""
+        """Add the position of a partition that is new in the log. Its siblings must have been moved there before."""
         there = {"partition": partition, **asdict(becomes), "seen_end": read_first_to}
         return self._swap("add_position", {**there, "late": True})
 
     def open_generation(self, registry: str) -> None:
-        """From the positions on, messages name schemas of the registry's next generation."""
+        """Record that from the positions on, messages name schemas of the registry's next generation."""
         self._execute("open_generation", {"registry": registry})
 
     def reactivate(self, state: str, marks: Mapping[str, Any], *, keep_pending: bool) -> bool:
-        """From `state` the pipeline is active again, under the next epoch: a run from before changes nothing any more.
-        A pending batch that is kept has `marks` from now on.
+        """Change the pipeline from `state` to active, under the next epoch: an earlier run changes nothing any more. A
+        pending batch that is kept has `marks` from now on.
         """
         return self._swap("reactivate", {"state": state, "marks": Jsonb(marks), "keep_pending": keep_pending})
 

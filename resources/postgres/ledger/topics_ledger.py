@@ -1,4 +1,4 @@
-"""The cluster that the ledger's topics are in, the pipelines that read them, and the reassignment of its replicas."""
+"""The cluster of the ledger's topics, the pipelines that read them, and the reassignment of its replicas."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -20,10 +20,10 @@ from resources.process.current_user import current_user
 class TopicsLedger:
     """The ledger at `url`. Raises LedgerAway, LedgerOutdated, LedgerTooNew, BadInput."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
 
     def cluster(self, present: str) -> str | None:
-        """Return the id of the cluster of the first apply. Before it: `present` where a pipeline has a position in it,
+        """Return the id of the cluster of the first apply. Before it: `present` if a pipeline has a position in it,
         else one in which a pipeline has; None without any, or without a ledger.
         """
         with suppress(LedgerMissing), reading(connect(self.url)) as connection:
@@ -40,8 +40,8 @@ class TopicsLedger:
         return found
 
     def keep_cluster(self, cluster_id: str, *, instead: bool = False) -> None:
-        """Keep the cluster, where none is kept yet, or `instead` of the one that is; the ledger is created if need
-        be. Raises ChangedMeanwhile where another process has just kept another one.
+        """Keep the cluster, if none is kept yet, or `instead` of the kept one; creates a missing ledger. Raises
+        ChangedMeanwhile if another process has just kept another cluster.
         """
         query = "replace_topics_cluster" if instead else "keep_topics_cluster"
         migrate(self.url)
@@ -52,15 +52,15 @@ class TopicsLedger:
             raise ChangedMeanwhile(f"topics were applied to another cluster just now ({kept and kept[0]}); plan again")
 
     def reassignment(self, cluster_id: str) -> tuple[Any, int, str, datetime] | None:
-        """Return the reassignment that was applied last: plan, throttle (bytes a second), state and when it was kept;
-        None without one. Raises LedgerMissing.
+        """Return the last applied reassignment: plan, throttle (bytes a second), state and the time it was kept; None
+        if there is none. Raises LedgerMissing.
         """
         with reading(connect(self.url)) as connection:
             return connection.execute(queries()["reassignment_of"], {"cluster_id": cluster_id}).fetchone()
 
     def keep_reassignment(self, cluster_id: str, plan: Mapping[str, Any], throttle: int, state: str) -> datetime | None:
-        """Keep it in place of the one before; return the ledger's time of it. Return None, with nothing changed, where
-        another plan is under way. Raises LedgerMissing.
+        """Keep it in place of the one before; return the ledger's time. Return None, with nothing changed, if another
+        plan is in progress. Raises LedgerMissing.
         """
         kept = {"cluster_id": cluster_id, "plan": Json(plan), "throttle": throttle, "state": state}
         with reading(connect(self.url)) as connection:

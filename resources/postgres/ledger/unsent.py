@@ -23,7 +23,7 @@ Status = Literal["open", "found", "sent", "discarded"]
 
 @dataclass(frozen=True)
 class UnsentCount:
-    """How many messages were not delivered for one reason, and what has become of them."""
+    """The number of messages not delivered for one reason, and their status."""
 
     topic: str
     outcome: Outcome
@@ -44,7 +44,7 @@ class UnsentLine:
     outcome: Outcome
     tries: int
     failed_at: datetime
-    bytes: int | None  # of the value; None for a tombstone
+    bytes: int | None  # size of the value; None for a tombstone
     status: Status
     settled_at: datetime | None
     settled_by: str | None
@@ -55,7 +55,7 @@ class UnsentLine:
 
 @dataclass(frozen=True)
 class UnsentLog:
-    """The log that open messages were meant for. `blind`: what became of them is unknown, and they had no id."""
+    """The log that open messages were meant for. `blind`: their outcome is unknown, and they had no id."""
 
     before: LogEnds
     blind: bool
@@ -63,7 +63,7 @@ class UnsentLog:
 
 @dataclass(frozen=True)
 class UnsentId:
-    """An open message without its content: what it takes to look for it."""
+    """An open message without its content: what is needed to search for it."""
 
     number: int
     unsent_id: UUID
@@ -74,7 +74,7 @@ class UnsentId:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Some of the open messages: all that have what is given here."""
+    """A selection of the open messages: all that match the fields given."""
 
     outcome: str | None = None
     error: str | None = None  # its name
@@ -83,11 +83,11 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Discard:
-    """Open messages that are to be settled without sending them, as they were shown."""
+    """Open messages to settle without sending, as they were shown."""
 
     pipeline: str
     counts: tuple[UnsentCount, ...]
-    shown: tuple[int, ...]  # of each count, a sum over its messages: another one, or another try, changes it
+    shown: tuple[int, ...]  # per count, a sum over its messages: another message, or another try, changes it
 
     @property
     def messages(self) -> int:
@@ -95,7 +95,7 @@ class Discard:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of what was shown, so that exactly these messages are settled and no others."""
+        """A hash of what was shown, so that exactly these messages are settled."""
         counts = (f"{count} {total}" for count, total in zip(self.counts, self.shown, strict=True))
         return fingerprint_of([self.pipeline, *counts])
 
@@ -104,20 +104,20 @@ class Discard:
 class UnsentLedger:
     """The table in the database at `url` (a libpq URI). Each method raises LedgerAway, LedgerOutdated, LedgerTooNew."""
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
 
     def keep(self, messages: Iterable[UnsentMessage]) -> None:
-        """Add them in one transaction; those that are there already stay as they are. Raises LedgerMissing."""
+        """Add the messages in one transaction; existing ones stay as they are. Raises LedgerMissing."""
         with reading(connect(self.url)) as connection, connection.transaction(), connection.cursor() as cursor:
             cursor.executemany(queries()["keep_unsent"], [_parameters(item) for item in messages])
 
     def counts(self, pipeline: str, reason: str | None, outcome: str | None) -> list[UnsentCount]:
-        """How many there are, most first; only of one error or outcome where these are named."""
+        """Return the number of messages, highest first; `reason` and `outcome` select one error or outcome."""
         rows = self._rows("unsent_counts", pipeline=pipeline, reason=reason, outcome=outcome)
         return [UnsentCount(**row) for row in rows]
 
     def lines(self, pipeline: str, reason: str | None, outcome: str | None, limit: int) -> list[UnsentLine]:
-        """At most `limit` of them: those that are open first, newest first."""
+        """Return at most `limit` messages: open ones first, newest first."""
         rows = self._rows("unsent_of", pipeline=pipeline, reason=reason, outcome=outcome, limit=limit)
         return [UnsentLine(**row) for row in rows]
 
@@ -132,9 +132,9 @@ class UnsentLedger:
 
     @contextmanager
     def hold(self, pipeline: str) -> Generator[HeldUnsent]:
-        """The pipeline's open messages, for this process alone. Raises PipelineHeld while another has them.
+        """Yield the pipeline's open messages, for this process alone. Raises PipelineHeld while another has them.
 
-        The lock is of a transaction on a connection of its own, which a pooler keeps together; it holds no snapshot.
+        The lock is a transaction's, on its own connection, which a pooler keeps together; it keeps no snapshot.
         """
         with (
             reading(connect(self.url)) as locking,
@@ -159,12 +159,12 @@ class HeldUnsent:
     locking: Connection
 
     def seconds_under_way(self) -> float:
-        """How long an earlier command, which did not end, may still be sending; 0 or less where none may."""
+        """Return the seconds for which an unfinished earlier command may still be sending; 0 or less if none may."""
         return self._rows("unsent_under_way")[0]["seconds"] or 0.0
 
     def ids(self, outcomes: Sequence[Outcome], after: int, limit: int) -> list[UnsentId]:
-        """The next `limit` open messages behind the number `after`, in the order of their numbers."""
-        known = dict[UnsentLog, UnsentLog]()  # most have the same one, which may have many partitions
+        """Return the next `limit` open messages after the number `after`, in the order of their numbers."""
+        known = dict[UnsentLog, UnsentLog]()  # most share one, which may have many partitions
         found = list[UnsentId]()
         for row in self._rows("unsent_ids", outcomes=list(outcomes), after=after, limit=limit):
             log = UnsentLog(_before(row), row["blind"])
@@ -178,23 +178,23 @@ class HeldUnsent:
         return {row["unsent_id"]: row["key"] for row in rows}
 
     def messages(self, ids: Sequence[UUID]) -> list[UnsentMessage]:
-        """Those of `ids` that are open, whole, in the order of their numbers."""
+        """Return the open messages among `ids`, whole, in the order of their numbers."""
         return [_message(row) for row in self._rows("unsent_messages", ids=list(ids))]
 
     def trying(self, ids: Sequence[UUID], seconds: float) -> None:
-        """Record, before they are sent, that this takes so many seconds at most. Raises LedgerAway without the lock."""
+        """Record, before they are sent, the maximum seconds this takes. Raises LedgerAway without the lock."""
         with database_errors():
             self.locking.execute("SELECT 1")
         self._execute("try_unsent", [{"ids": list(ids), "seconds": seconds}])
 
     def settle(self, how: Literal["found", "sent"], who: str, places: Mapping[UUID, tuple[int, int]]) -> None:
-        """They are in the log, each at its partition and offset."""
+        """Record that they are in the log, each at its partition and offset."""
         given = {"how": how, "who": who, "tries": int(how == "sent")}
         at = [{"unsent_id": key, "partition": at[0], "offset": at[1], **given} for key, at in places.items()]
         self._execute("settle_unsent", at)
 
     def fail(self, failures: Mapping[UUID, tuple[int, str, Outcome]]) -> None:
-        """They were sent again and not delivered: code, name and outcome of each."""
+        """Record that they were sent again and not delivered: code, name and outcome of each."""
         self._execute(
             "fail_unsent",
             [
@@ -204,8 +204,8 @@ class HeldUnsent:
         )
 
     def discard(self, chosen: Chosen, shown: Discard, reason: str, who: str) -> None:
-        """Settle them without sending, with a person's reason. Raises ChangedMeanwhile, with nothing settled, where
-        they are not those that were `shown`: producers add to them at any time.
+        """Settle them without sending, with a user's reason. Raises ChangedMeanwhile, with nothing settled, if they
+        differ from what was `shown`: producers add to them at any time.
         """
         with database_errors(), self.connection.transaction():
             found = _discard(self.pipeline, self._rows("discard_unsent", **vars(chosen), reason=reason, who=who))

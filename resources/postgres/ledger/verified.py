@@ -1,4 +1,4 @@
-"""Up to where a pipeline's tables were compared with its topic: the checkpoint of `tidegate verify --new`."""
+"""The point up to which a pipeline's tables were compared with its topic: the checkpoint of `tidegate verify --new`."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -17,18 +17,18 @@ Basis = Mapping[str, str | None]
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """All batches up to `batch_id` were compared and found exact, while the ledger said what `basis` says."""
+    """A checkpoint: all batches up to `batch_id` were compared and found exact, under the ledger state `basis`."""
 
-    moves: int = 0  # how often it was moved; 0 where there is none yet
+    moves: int = 0  # how often it was moved; 0 if there is none yet
     batch_id: int = 0
     offsets: Mapping[int, int] = field(default_factory=dict[int, int])  # by partition, the first that was not compared
-    sums: Mapping[str, str] = field(default_factory=dict[str, str])  # of the accumulates as of that batch
+    sums: Mapping[str, str] = field(default_factory=dict[str, str])  # sums of the accumulates as of that batch
     basis: Basis = field(default_factory=dict[str, str | None])
     moved_at: datetime | None = None
 
 
 def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Checkpoint:
-    """As an open transaction sees it; the beginning where there is none."""
+    """Return the checkpoint in an open transaction's snapshot; the beginning if there is none."""
     with connection.cursor(row_factory=dict_row) as cursor:
         row = cursor.execute(queries()["verified"], {"pipeline": pipeline}).fetchone()
     if row is None:
@@ -45,13 +45,13 @@ def read_checkpoint(connection: psycopg.Connection[Any], pipeline: str) -> Check
 
 
 def read_basis(connection: psycopg.Connection[Any], pipeline: str) -> Basis:
-    """What a checkpoint made now would hold for."""
+    """Return the ledger state that a checkpoint made now would depend on."""
     with connection.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(queries()["verify_basis"], {"pipeline": pipeline}).fetchone() or {}
 
 
 def move_checkpoint(url: str, pipeline: str, found: Checkpoint) -> bool:
-    """Put `found` in place of the checkpoint that was read as its `moves`; False where another check was first.
+    """Replace the checkpoint whose `moves` were read with `found`. Return False if another check was first.
 
     Raises LedgerAway.
     """
@@ -68,7 +68,7 @@ def move_checkpoint(url: str, pipeline: str, found: Checkpoint) -> bool:
 
 
 def record_check(url: str, pipeline: str, *, passed: bool, explanation: str) -> None:
-    """Keep what a check of what was new has said. Raises LedgerAway."""
+    """Record the result of a check of new batches. Raises LedgerAway."""
     with database_errors(), closing(connect(url, "tidegate verify")) as connection:
         parameters = {"pipeline": pipeline, "passed": passed, "explanation": explanation}
         connection.execute(queries()["record_check"], parameters)

@@ -1,4 +1,4 @@
-"""What `tidegate doctor` asks Postgres: the server's settings, the ledger, Dagster's daemons. Reads only."""
+"""The queries of `tidegate doctor`: the server's settings, the ledger, Dagster's daemons. Reads only."""
 
 import time
 from dataclasses import dataclass, replace
@@ -16,8 +16,8 @@ from resources.process.tls import address_of
 
 @dataclass(frozen=True)
 class PostgresLook:
-    """All that was seen over one connection. `heartbeats`: seconds since each daemon of Dagster's was heard of; None
-    where this role may not ask.
+    """The results from one connection. `heartbeats`: seconds since each Dagster daemon's last heartbeat; None if this
+    role may not read them.
     """
 
     vitals: Vitals
@@ -26,9 +26,9 @@ class PostgresLook:
 
 
 def look(url: str, seconds: float = 3.0) -> PostgresLook:
-    """Ask the server at `url`; connecting, and each statement, take at most so many seconds.
+    """Query the server at `url`; connecting, and each statement, take at most `seconds`.
 
-    Raises LedgerAway where it does not answer or is a standby, BadInput where it refuses the role.
+    Raises LedgerAway if it does not answer or is a standby, BadInput if it refuses the role.
     """
     settings = {"statement_timeout": f"{seconds:g}s", "lock_timeout": f"{seconds:g}s"}
     with connect(_impatient(url, seconds), settings=settings) as connection, database_errors():
@@ -37,7 +37,7 @@ def look(url: str, seconds: float = 3.0) -> PostgresLook:
 
 
 def heartbeats(url: str, seconds: float = 3.0) -> dict[str, float] | None:
-    """Those of Dagster's storage in a database of its own. Raises as `look` does."""
+    """Return the heartbeats from a Dagster storage in its own database. Raises as `look` does."""
     with connect(_impatient(url, seconds)) as connection, database_errors():
         return _heartbeats(connection)
 

@@ -1,5 +1,5 @@
-"""The one transaction that puts a replay in place: rows, dead letters, batches and positions, or nothing. What it is
-built in is in built_beside.py.
+"""The one transaction that swaps a replay in: rows, dead letters, batches and positions, or nothing. The tables that it
+is built in are in shadow_tables.py.
 
 Rows are deleted, inserted and updated, never truncated, and tables keep their names: a reader with a snapshot sees the
 old rows to its end, every other one the new rows at once (docs/decisions/0007-replay-in-place.md).
@@ -38,7 +38,7 @@ from resources.postgres.tables.tables import check_target, identifier
 
 @dataclass(frozen=True)
 class Done:
-    """What was shown, who puts it in place, and why."""
+    """The swap as it was shown, who executes it, and why."""
 
     replay_id: int
     history: History
@@ -49,11 +49,11 @@ class Done:
 
 @dataclass(frozen=True)
 class Replacement(BuiltBeside):
-    """What was built, and the tables that it replaces."""
+    """The rebuilt tables, and the live tables that they replace."""
 
     @contextmanager
     def alone(self, url: str) -> Generator[None]:
-        """No other session replays this pipeline while the block runs. Raises ChangedMeanwhile where one does."""
+        """Keep other sessions from replaying this pipeline meanwhile. Raises ChangedMeanwhile if one does."""
         # Closed, not committed: if the connection is gone by the end, nothing depends on it any more.
         with closing(connect(url, f"tidegate replay {self.live.name}"[:63])) as connection:
             with database_errors():
@@ -67,7 +67,7 @@ class Replacement(BuiltBeside):
         return connection.execute(queries()["apart"], self.key).fetchone() is not None
 
     def differences(self, connection: Connection, history: History) -> tuple[Difference, ...]:
-        """Of each table, then of the dead letters. Raises BadInput where compaction removed what cannot be rebuilt."""
+        """Return the differences of each table, then of the dead letters. Raises BadInput if keys cannot be rebuilt."""
         pairs = self._pairs(connection, history)
         if pairs[0].keys and (gone := pairs[0].orphans(connection, self.built.name)):
             raise BadInput(
@@ -82,8 +82,8 @@ class Replacement(BuiltBeside):
         return (*tables, Difference("dead letters", **counts))
 
     def put_in_place(self, held: PostgresLease, done: Done) -> None:
-        """All of it, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing was
-        changed.
+        """Swap all of it in, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing
+        was changed.
 
         OutcomeUnknown: the ledger has the outcome.
         """
@@ -101,7 +101,7 @@ class Replacement(BuiltBeside):
         connection = held.connection
         key = {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch}
         # 1. Both pipelines' rows, locked: the live one as its owner, the building one with no session at work on it.
-        #    How long this takes depends on the rows, and a run that waits for the live one's row reports why.
+        # How long this takes depends on the rows, and a run that waits for the live one's row reports why.
         connection.execute(queries()["replace_now"], key)
         lock_as_owner(connection, held.holder)
         if connection.execute(queries()["lock_builder"], key).fetchone() is None:
@@ -114,17 +114,16 @@ class Replacement(BuiltBeside):
             raise self._changed("its positions have moved since its replay caught up; nothing was changed")
         # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
         self._replace_rows(held, done.history)
-        # 4. Dead letters: those of the replayed batches go, the rebuilt ones come. Check results name the live tables,
-        #    which are now filled as the rebuilt ones are.
-        #    Before the batches, by which they are found.
+        # 4. Dead letters: the replayed batches' go, the rebuilt ones come. Check results name the live tables, which
+        # are now filled as the rebuilt ones are. Before the batches, by which they are found.
         for name in ("keep_dead_letter_status", "take_dead_letters_away"):
             connection.execute(queries()[name], key)
         for pair in self._pairs(connection, done.history):
             for name in ("name_live_table", "take_output_over"):
                 connection.execute(queries()[name], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
-        # 5. The contract that they were made by, and the batches. Their ids keep growing with their offsets, so a
-        #    pending one gets a new id.
+        # 5. The contract that made them, and the batches. Their ids keep growing with their offsets, so a pending one
+        # gets a new id.
         ContractLedger(connection, self.live.name).record(self.live.contract, done.who, by_command=False)
         for name in (
             "replace_batches",
@@ -139,14 +138,14 @@ class Replacement(BuiltBeside):
         differing = Jsonb([asdict(item) for item in done.differences])
         if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
             raise self._changed(f"its replay {done.replay_id} was discarded meanwhile; nothing was changed")
-        staging_tables.drop_free(connection, self.built.name)  # whose runs may be another role's than the replay
+        staging_tables.drop_free(connection, self.built.name)  # its runs' role may differ from the replay's
         connection.execute(queries()["forget_builder"], key)
 
     def _replace_rows(self, held: PostgresLease, history: History) -> None:
         hides = classified(self.live.contract).any
         try:
             for pair in self._pairs(held.connection, history):
-                # Readers continue, and writers wait; where columns change, both wait.
+                # Readers continue, and writers wait; if columns change, both wait.
                 lock = sql.SQL("LOCK TABLE {} IN {} MODE").format(
                     identifier(pair.old.name), sql.SQL("ACCESS EXCLUSIVE" if pair.reshaping else "SHARE ROW EXCLUSIVE")
                 )
@@ -173,7 +172,7 @@ class Replacement(BuiltBeside):
             ) from error
 
     def _prove(self, connection: Connection, pair: Pair) -> None:
-        """The live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
+        """Check that the live rows are now the rebuilt ones. A trigger or a rule could have prevented it."""
         left = pair.difference(connection)
         if left.only_live or left.only_rebuilt:
             raise BadInput(
@@ -183,7 +182,7 @@ class Replacement(BuiltBeside):
             )
 
     def _found_in_place(self, url: str, replay_id: int) -> bool:
-        """Return True if a replay whose COMMIT was not answered is in place. Asked under the row lock: nothing is in
+        """Return True if a replay whose COMMIT was not answered is swapped in. Asked under the row lock: nothing is in
         flight.
         """
         try:
@@ -202,7 +201,7 @@ class Replacement(BuiltBeside):
         return ChangedMeanwhile(f"{self.live.name}: {what}", pipeline=self.live.name)
 
     def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
-        """Each live table with the one that was built; of a partial replay only rows from its first batch on."""
+        """Return each live table with its rebuilt one; for a partial replay only rows from its first batch on."""
         start, reshaping = 0 if history.whole else history.from_batch, self.reshaping(connection)
         left = ContractLedger(connection, self.live.name).left_columns(self.live.contract)
         hidden = classified(self.live.contract)

@@ -1,4 +1,4 @@
-"""What the ledger knows about the batches that a replay would replace, and about the replay that is being built."""
+"""The ledger's data about the batches that a replay would replace, and about the replay that is being built."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,44 +14,44 @@ from resources.postgres.session.connection import connect, queries
 
 @dataclass(frozen=True)
 class BuildingReplay:
-    """A replay whose tables are being built and that is not yet in place."""
+    """A replay whose tables are being built, not yet swapped in."""
 
     replay_id: int
     from_batch: int
-    fingerprint: str  # of what decides the result: engine.replay_plan.fingerprint
+    fingerprint: str  # hash of what decides the result: engine.replay_plan.fingerprint
 
 
 @dataclass(frozen=True)
 class ReplayLedger:
-    """Questions about the replays of one pipeline, in the database at `url`.
+    """Queries about the replays of one pipeline, in the database at `url`.
 
-    Each method raises LedgerMissing where there is no ledger yet, LedgerOutdated or LedgerTooNew where it is another
+    Each method raises LedgerMissing if there is no ledger yet, LedgerOutdated or LedgerTooNew if it is another
     version's, and LedgerAway.
     """
 
-    url: str = field(repr=False)  # it holds the password
+    url: str = field(repr=False)  # contains the password
     contract: Contract
 
     def first_batch(self) -> int | None:
-        """The pipeline's first batch that no replay has replaced; None where it has published nothing."""
+        """Return the pipeline's first batch that no replay has replaced; None if it has published nothing."""
         return self._one("replay_bounds")["first_batch"]
 
     def batch_at_or_after(self, batch_id: int) -> int | None:
-        """This batch, or the first one after it that no replay has replaced."""
+        """Return this batch, or the first one after it that no replay has replaced."""
         return self._one("next_batch", batch_id=batch_id)["batch_id"]
 
     def batch_of_offsets(self, offsets: Mapping[int, int]) -> int | None:
-        """The first batch that read any of `offsets` (by partition) or a later offset of their partitions."""
+        """Return the first batch that read any of `offsets` (by partition) or a later offset of their partitions."""
         asked = {"partitions": list(offsets), "offsets": list(offsets.values())}
         return self._one("batch_of_offsets", **asked)["batch_id"]
 
     def replaced_by(self, batch_id: int) -> int | None:
-        """The replay that replaced a batch of the pipeline, if one did."""
+        """Return the replay that replaced a batch of the pipeline; None if none did."""
         found = self._rows("replaced_by", batch_id=batch_id)
         return found[0]["replaced_by"] if found else None
 
     def history(self, from_batch: int) -> History:
-        """What the batches from `from_batch` on read, by partition, and of which logs."""
+        """Return what the batches from `from_batch` on read, by partition, and from which logs."""
         bounds = self._one("replay_bounds")
         partitions = self._rows("partition_histories", from_batch=from_batch)
         others = [f"{row['topic']} ({row['topic_id']})" for row in self._rows("other_logs", from_batch=from_batch)]
@@ -64,12 +64,12 @@ class ReplayLedger:
         )
 
     def building(self) -> BuildingReplay | None:
-        """The replay of the pipeline that is being built, if there is one."""
+        """Return the replay of the pipeline that is being built; None if there is none."""
         found = self._rows("replay_of")
         return BuildingReplay(**found[0]) if found else None
 
     def decided_batches(self) -> list[DecidedBatch]:
-        """Batches that a person decided about although they fail blocking checks, by id."""
+        """Return the batches that a user accepted or dead-lettered although they fail blocking checks, by id."""
         found = dict[int, DecidedBatch]()
         for row in self._rows("decided_batches"):
             decided = {name: value for name in ("checks_accepted", "set_aside") if (value := row[name])}
@@ -81,7 +81,7 @@ class ReplayLedger:
         return [*found.values()]
 
     def messages_read(self, builder: str) -> dict[int, int]:
-        """Messages by partition that the pipeline `builder`, which builds the replay, got from the broker."""
+        """Return, by partition, the messages that the pipeline `builder`, which builds the replay, read."""
         return {row["partition"]: row["messages"] for row in self._rows("messages_read", beside=builder)}
 
     def _one(self, query: LiteralString, **parameters: Any) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Rebuilt rows against the live ones: what differs, and the statements that make the live table the same.
+"""Rebuilt rows against the live ones: their differences, and the statements that make the live table the same.
 
-A row that is the same stays: only the batch that it belongs to changes. So what refers to it stays as well, and so do
-values in columns that the contract does not know, except those of an upsert that earlier contracts left.
+An equal row stays: only its batch changes. So what refers to it stays as well, and so do values in columns that the
+contract does not know, except an upsert's columns that earlier contracts left.
 """
 
 import json
@@ -25,8 +25,8 @@ MAX_INT = 1_000  # digits; sys.get_int_max_str_digits() is 4,300 unless it is lo
 
 @dataclass(frozen=True)
 class Difference:
-    """What would become of a table, or of the dead letters: how many rows are live, how many were rebuilt, and how many
-    are only in one of the two.
+    """The change to a table, or to the dead letters: how many rows are live, how many were rebuilt, and how many are
+    only in one of the two.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Pair:
     old: Table
     new: Table
     from_batch: int  # 0: everything
-    reshaping: tuple[Statement, ...] = ()  # what changes the live table's columns, once it is empty
+    reshaping: tuple[Statement, ...] = ()  # changes to the live table's columns, executed when it is empty
     left: Sequence[str] = ()  # columns of an upsert that earlier contracts left: empty in the rebuilt rows
-    hidden: Classified = NOTHING  # what of the samples is not shown
+    hidden: Classified = NOTHING  # fields that samples do not show
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ class Pair:
         return {"append": (), "upsert": ("_key",), "accumulate": self.old.group_by}[self.old.disposition]
 
     def difference(self, connection: Connection) -> Difference:
-        """By everything but the batch that wrote a row. Where columns change, every row is another one."""
+        """Return the difference by everything but the batch that wrote a row. If columns change, every row differs."""
         if self.reshaping:
             counted = self._sql("SELECT (SELECT count(*) FROM {old}), (SELECT count(*) FROM {new})")
             live, rebuilt = connection.execute(counted).fetchone() or (0, 0)
@@ -93,7 +93,7 @@ class Pair:
         return {name: HIDDEN if self.hidden.hides(self.old.name, name) else value for name, value in row.items()}
 
     def orphans(self, connection: Connection, built: str) -> int:
-        """Keys that only the live table has, and whose message compaction removed: they cannot be rebuilt."""
+        """Return how many keys only the live table has whose message compaction removed: they cannot be rebuilt."""
         query = self._sql(
             "SELECT count(*) FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE n._key = o._key) AND"
             " EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)  WHERE"
@@ -133,8 +133,8 @@ class Pair:
         )
 
 
-# An append table may hold the same row several times: the first of them here is the first of them there.
-# Names that begin with an underscore: no column of a contract has one.
+# An append table may have the same row several times: the first copies are matched, then the second ones. Names begin
+# with an underscore: no column of a contract does.
 _NUMBERED = """
 WITH o AS (SELECT ctid AS _place, {values}, row_number() OVER (PARTITION BY {values}) AS _nth FROM {old} WHERE {scope}),
      n AS (SELECT ctid AS _place, {values}, _batch_id, row_number() OVER (PARTITION BY {values}) AS _nth FROM {new}),
@@ -145,11 +145,11 @@ WITH o AS (SELECT ctid AS _place, {values}, row_number() OVER (PARTITION BY {val
 _APPENDED = (
     _NUMBERED + "DELETE FROM {old} WHERE ctid IN (SELECT _place FROM o EXCEPT SELECT _place FROM kept)",
     _NUMBERED + "UPDATE {old} AS t SET _batch_id = kept._batch_id FROM kept WHERE t.ctid = kept._place",
-    # What is left are rows of the batches that were built, so these are not taken for old ones.
+    # The rows that remain are from the rebuilt batches, so these are not taken for old ones.
     _NUMBERED + "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE ctid NOT IN (SELECT _of FROM kept)",
 )
 # One statement: Postgres checks foreign keys at its end, so rows may reference each other. Reading `gone` makes the
-# DELETE run first: a row may take a unique value of one that is deleted.
+# DELETE run first: a row may take a deleted row's unique value.
 _KEYED = (
     "WITH gone AS (DELETE FROM {old} AS o WHERE NOT EXISTS (SELECT 1 FROM {new} AS n WHERE {same}) RETURNING 1) "
     "INSERT INTO {old} ({names}) SELECT {names} FROM {new} WHERE (SELECT count(*) FROM gone) >= 0 ORDER BY {keys} "
@@ -162,5 +162,5 @@ def _list(names: Any, alias: str | None = None) -> sql.Composable:
 
 
 def _sample(text: str) -> dict[str, Any]:
-    """A row as JSON. A number of thousands of digits, which jsonb takes and Python's int does not, stays text."""
+    """Return a row as JSON. A number of thousands of digits, which jsonb takes but Python's int does not, is text."""
     return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < MAX_INT else digits)

@@ -1,5 +1,5 @@
-"""What a replay is built in: tables like the live ones, in schemas of their own, and the pipeline in the ledger that
-fills them. What puts it in place is in replacement.py.
+"""A replay's shadow tables: like the live ones, in their own schemas, with the pipeline in the ledger that fills them.
+replacement.py swaps them in.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class BuiltBeside:
         return {"pipeline": self.live.name, "beside": self.built.name, "topic": self.live.contract.topic}
 
     def shapes(self, connection: Connection) -> list[str]:
-        """What each live table is like now."""
+        """Return the current shape of each live table."""
         asked = [
             connection.execute(queries()["shape_of"], {"table": table.name}) for table in self.live.contract.tables
         ]
@@ -48,8 +48,8 @@ class BuiltBeside:
     def begin(
         self, connection: Connection, history: History, fingerprint: str, decided_again: Sequence[int] = ()
     ) -> int:
-        """Record the replay, and create its tables like the live ones, with all that they refuse and the columns that
-        the contract has now; its id.
+        """Record the replay, and create its tables like the live ones, with their constraints and the contract's
+        current columns. Return its id.
         """
         self.forget(connection)
         self._refuse_uncreated(connection)
@@ -72,7 +72,7 @@ class BuiltBeside:
         return replay_id
 
     def forget(self, connection: Connection) -> bool:
-        """Drop what was built and not put in place, ending the session that builds it. False where there is nothing."""
+        """Drop what was built and not swapped in, ending the session that builds it. Return False if there is none."""
         connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
         row = connection.execute(queries()["lock_pipeline"], {"pipeline": self.built.name}).fetchone()
         if row is not None and row[1] is not None:
@@ -87,27 +87,27 @@ class BuiltBeside:
         return self.drop_tables(connection) or row is not None
 
     def drop_tables(self, connection: Connection) -> bool:
-        """Drop the schemas that were built in, with everything in them. False where there are none."""
+        """Drop the shadow schemas, with everything in them. Return False if there are none."""
         found = [schema for schema in self._schemas if self._is_ours(connection, schema)]
         for schema in found:
             connection.execute(sql.SQL("DROP SCHEMA {} CASCADE").format(sql.Identifier(schema)))
         return bool(found)
 
     def reshaping(self, connection: Connection) -> tuple[Statement, ...]:
-        """What changes the live tables to what the contract says now, once they are empty."""
+        """Return the statements that change the empty live tables to match the contract."""
         ledger, contract = ContractLedger(connection, self.live.name), self.live.contract
         applied = ledger.applied()
         before = applied.contract(self.live.name) if applied else contract
         return plan(before, contract, ledger.shapes(contract), Given(emptied=True)).statements
 
     def refuse_declassified(self, connection: Connection) -> None:
-        """Raise BadInput where the contract no longer classifies what the one in force does: differences show rows."""
+        """Raise BadInput if the contract no longer classifies what the one in force does: differences show rows."""
         ledger, contract = ContractLedger(connection, self.live.name), self.live.contract
         if (applied := ledger.applied()) is not None:
             refuse_declassified(plan(applied.contract(self.live.name), contract, ledger.shapes(contract)))
 
     def _refuse_uncreated(self, connection: Connection) -> None:
-        """Raise BadInput for an accumulate that the contract has got since, and that is not there yet."""
+        """Raise BadInput for an accumulate that is new in the contract and not created yet."""
         for table in self.live.contract.accumulates:
             asked = {"table": table.name, "pipeline": self.live.name}
             if connection.execute(queries()["output_owner"], asked).fetchone() is None:
@@ -118,7 +118,7 @@ class BuiltBeside:
                 )
 
     def _refuse_partial_reshaping(self, connection: Connection, history: History) -> None:
-        """Raise BadInput where columns change, and not every row would be made again, or others refer to the rows."""
+        """Raise BadInput if columns change and not every row would be rebuilt, or others refer to the rows."""
         for item in self.reshaping(connection):
             if not history.whole:
                 raise BadInput(

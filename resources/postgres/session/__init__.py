@@ -1,1 +1,1 @@
-"""Connections to Postgres and what every session is set to."""
+"""Connections to Postgres and the settings of every session."""

@@ -1,4 +1,4 @@
-"""Postgres connections: UTC, named after their owner, and their errors in the project's own words."""
+"""Postgres connections: UTC, named after their owner, and their errors as the project's own."""
 
 import logging
 import re
@@ -22,33 +22,33 @@ from resources.postgres.session.pooling import PROTOCOL, require_session_mode
 from resources.postgres.session.session import session_settings, statement
 from resources.process.tls import tls_remedy
 
-logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs what else Postgres refused: a row, maybe
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # below, it logs Postgres' refusals: possibly with a row
 Connection = psycopg.Connection[tuple[Any, ...]]
 QUERIES = Path(__file__).parents[1] / "sql" / "queries"
-LOCK_WAIT = "30s"  # longer than a publication takes; a session that holds a pipeline's row for longer is ended
+LOCK_WAIT = "30s"  # longer than a publication takes; a session that locks a pipeline's row for longer is ended
 # Milliseconds for which a connection may deliver nothing and acknowledge nothing before both its ends give it up.
 SILENCE = 30_000
-# Once COMMIT is answered, the batch has happened: a role or server that answers before the disk does is overruled.
+# A batch has happened when COMMIT is answered: a role or server that answers before the disk does is overruled.
 DURABLE = "SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'"
 
 
 def lock_timeout(wait: str) -> sql.Composed:
-    """The statement that limits how long any one lock is waited for (`wait`, such as 2s) in this transaction."""
+    """Return the statement that limits the wait for any one lock (`wait`, such as 2s) in this transaction."""
     return sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(wait))
 
 
 def application_name(pipeline: str, owner: UUID) -> str:
-    """What a run's sessions are called, so that a later run and the sensor can find them (63 bytes at most)."""
+    """Return the name of a run's sessions, by which a later run and the sensor find them (63 bytes at most)."""
     return f"tidegate/{pipeline[:20]}/{owner.hex}"
 
 
 def connect(
     url: str, name: str = "tidegate", settings: Mapping[str, str] | None = None
 ) -> psycopg.Connection[tuple[Any, ...]]:
-    """An autocommit connection in UTC; a transaction is opened where one is meant. Raises LedgerAway, and BadInput
-    behind a pooler that is not in session mode (pooling.py).
+    """Open an autocommit connection in UTC; transactions are opened explicitly. Raises LedgerAway, and BadInput behind
+    a pooler that is not in session mode (pooling.py).
 
-    `settings` are Postgres' own, for this session; those that it has without them are in session.py.
+    `settings` are Postgres' own, for this session; the default ones are in session.py.
     """
     with database_errors():
         address = session_url(url, name)
@@ -62,7 +62,7 @@ def connect(
 
 
 def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
-    """One statement, and another behind a pooler, which tells its clients of a server process that does not exist."""
+    """Execute one statement, and a second one behind a pooler, which reports a server process that does not exist."""
     told = connection.info.backend_pid
     if connection.execute(statement(settings, pid=told).encode()).fetchone() is None:
         require_session_mode(session_url(url, "tidegate/pooler"))
@@ -70,36 +70,36 @@ def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> N
 
 
 def session_url(url: str, name: str) -> str:
-    """`url` with what a connection of ours is asked for: its name, a server that can be written to, and time limits
-    (`limited`). What it is set to once it is open: `session_statement`.
+    """Return `url` with our connection options: its name, a server that can be written to, and time limits (`limited`).
+    The settings after it is open: `session_statement`.
     """
     given = conninfo_to_dict(limited(url))
     return make_conninfo("", **{"target_session_attrs": "read-write", **given, "application_name": name})
 
 
 def session_statement(url: str, name: str, settings: Mapping[str, str] | None = None) -> str:
-    """What a session of ours is set to, as a statement for a library that opens its connections itself; its name as
-    well, for one that uses a connection again. `settings`: as for `connect`.
+    """Return the statement with our session settings, for a library that opens its connections itself; it sets the name
+    as well, for one that reuses a connection. `settings`: as for `connect`.
     """
     return statement(session_settings(session_url(url, name), {"application_name": name, **(settings or {})}))
 
 
 def session_uri(url: str, name: str) -> str:
-    """What `session_url` gives as a URI, for a library that takes nothing else."""
+    """Return `session_url` as a URI, for a library that takes nothing else."""
     given = conninfo_to_dict(session_url(url, name))
     return f"postgresql:///?{urlencode(given, quote_via=quote)}"
 
 
 def show_alive(connection: Connection, name: str) -> None:
-    """Let the session be seen as `name`, for as long as it lasts: by a lock, which every role may see, and which goes
-    with the session. Several sessions may show the same name. Raises LedgerAway.
+    """Show the session as `name`, for as long as it lasts: by a lock, which every role may see, and which ends with the
+    session. Several sessions may show the same name. Raises LedgerAway.
     """
     with database_errors():
         connection.execute(queries()["show_alive"], {"name": name})
 
 
 def limited(url: str) -> str:
-    """`url` (a URI) with a time limit to connect and one for a dead connection, where it has none of its own.
+    """Return `url` (a URI) with a time limit to connect and one for a dead connection, unless it has its own.
 
     The latter is libpq's `tcp_user_timeout` (ms); keepalives detect an idle connection that is dead in that time.
     """
@@ -118,10 +118,9 @@ def limited(url: str) -> str:
 
 @contextmanager
 def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generator[None]:
-    """What Postgres refuses becomes the error that platform_defs/errors/error_policy.py says, for statements of this
-    `place`.
+    """Raise Postgres' refusals as the errors of platform_defs/errors/error_policy.py, for statements of this `place`.
 
-    With `hides` it quotes no value (`refusal`).
+    With `hides` they quote no value (`refusal`).
     """
     try:
         yield
@@ -130,7 +129,7 @@ def database_errors(place: Place = "ledger", *, hides: bool = False) -> Generato
 
 
 def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = False) -> TidegateError:
-    """The error of ours that `error` means."""
+    """Return the project's error for `error`."""
     if _ended(error):
         return judged(None, f"the connection has ended ({error})", place)
     state = state_of(error)
@@ -141,20 +140,20 @@ def as_ours(error: psycopg.Error, place: Place = "ledger", *, hides: bool = Fals
 
 def _ended(error: psycopg.Error) -> bool:
     """Return True if the connection ended with two errors, Postgres' and the pooler's before it. psycopg, which expects
-    one, says then that it "received 2 results from command 'BEGIN'".
+    one, then reports that it "received 2 results from command 'BEGIN'".
     """
     return isinstance(error, psycopg.InternalError) and " results from command " in str(error)
 
 
 # The first line of an error of these classes is Postgres' own and quotes no value; a function's RAISE may take any.
 _PLAIN = ("08", "25", "28", "3D", "40", "53", "55", "57", "58", "72")
-_RAISED_IN = "pl_exec.c"  # Postgres' file that raises what a function in PL/pgSQL does
+_RAISED_IN = "pl_exec.c"  # Postgres' file that raises the errors of PL/pgSQL functions
 _NAMED = {"constraint": "constraint_name", "column": "column_name", "table": "table_name", "type": "datatype_name"}
 
 
 def refusal(error: psycopg.Error, *, hides: bool) -> str:
-    """What Postgres says. With `hides` by the names in it alone: what else it says may quote the row (Failing row
-    contains ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
+    """Return Postgres' message. With `hides` only the names in it: the rest may quote the row (Failing row contains
+    ..., Key (email)=(...) already exists, invalid input syntax for ..., whatever a trigger raises).
     """
     diag, state = error.diag, error.sqlstate
     if not hides or state is None:
@@ -165,15 +164,15 @@ def refusal(error: psycopg.Error, *, hides: bool) -> str:
 
 
 def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
-    """What stands in the place of Postgres' words, where these may quote classified values."""
+    """Return the replacement for Postgres' message if that may quote classified values."""
     named = "".join(f", {word} {name}" for word, name in names.items())
     refused = _error_class(state) if state else "a value"
     return f"{refused}{named}; what else Postgres says of it {NOT_SHOWN}"
 
 
 def state_of(error: BaseException) -> str | None:
-    """The SQLSTATE; None where there was no connection, or none any more. A pooler says so with the code of a violated
-    protocol, whatever has happened (Postgres is away, the pool is full): Postgres itself names a place in its source.
+    """Return the SQLSTATE; None if there was no connection, or none any more. A pooler reports that as a protocol
+    violation, whatever has happened (Postgres is away, the pool is full): Postgres itself names a place in its source.
     """
     state: str | None = getattr(error, "sqlstate", None)
     by_pooler = state == PROTOCOL and isinstance(error, psycopg.Error) and error.diag.source_function is None
@@ -181,7 +180,7 @@ def state_of(error: BaseException) -> str | None:
 
 
 def judged(state: str | None, said: str, place: Place) -> TidegateError:
-    """The error of ours for this SQLSTATE. Postgres `said` it to a statement of `place`."""
+    """Return the project's error for this SQLSTATE. `said`: Postgres' message for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:
             return RowRefused(said, sqlstate=state, error_class=_error_class(state))
@@ -215,7 +214,7 @@ def _error_class(state: str | None) -> str:
 
 @cache
 def queries() -> Mapping[str, LiteralString]:
-    """The statements of sql/queries/*.sql by name. Each begins with `-- name: its purpose`."""
+    """Return the statements of sql/queries/*.sql by name. Each begins with `-- name: its purpose`."""
     text = "\n".join(path.read_text() for path in sorted(QUERIES.glob("*.sql")))
     parts = re.split(r"^-- (\w+): ", text, flags=re.MULTILINE)
     return {

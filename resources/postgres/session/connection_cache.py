@@ -1,4 +1,4 @@
-"""Connections that are used again, for a process that asks every few seconds."""
+"""Connections that are reused, for a process that queries every few seconds."""
 
 from collections import deque
 from collections.abc import Generator
@@ -9,14 +9,14 @@ import psycopg
 from resources.postgres.session.connection import Connection, connect
 
 NAME = "tidegate/kept"  # of their sessions
-MOST = 1  # kept while they are not in use
+MOST = 1  # maximum kept while not in use
 
 
 class ConnectionCache:
     """Connections to the database at `url` (a libpq URI): as many as are used at the same time, and a spare one.
 
-    psycopg_pool would do the same, but where Postgres says why it refuses connections, it says
-    "no connection after 30 s".
+    psycopg_pool would do the same, but if Postgres gives a reason for refusing connections, it reports "no connection
+    after 30 s".
     """
 
     def __init__(self, url: str) -> None:
@@ -24,7 +24,7 @@ class ConnectionCache:
 
     @contextmanager
     def one(self) -> Generator[Connection]:
-        """A connection for as long as the block runs; it is kept if the block ends well. Raises LedgerAway."""
+        """Yield a connection while the block runs; it is kept if the block ends well. Raises LedgerAway."""
         connection = self._alive() or connect(self._url, NAME)
         try:
             yield connection
@@ -35,7 +35,7 @@ class ConnectionCache:
         self._end_all_but(MOST)
 
     def close(self) -> None:
-        """End those that are not in use."""
+        """End the connections that are not in use."""
         self._end_all_but(0)
 
     def _end_all_but(self, most: int) -> None:
@@ -43,7 +43,7 @@ class ConnectionCache:
             connection.close()
 
     def _alive(self) -> Connection | None:
-        """One that still answers: its server may have restarted, or have ended it for sitting idle."""
+        """Return one that still answers, or None: its server may have restarted, or have ended it for being idle."""
         while (connection := self._popped()) is not None:
             try:
                 connection.execute("SELECT 1")

@@ -1,7 +1,7 @@
-"""Whether a pooler keeps a server process for each of our sessions (session mode), as Tidegate needs it.
+"""The check that a pooler keeps a server process for each of our sessions (session mode), as Tidegate needs it.
 
 A session of ours has settings, locks that show that a run is alive, and a name by which it can be ended. In transaction
-or statement mode a pooler hands its server process to somebody else after each transaction, with all of that on it.
+or statement mode a pooler gives its server process to another client after each transaction, with all of that on it.
 """
 
 from contextlib import closing
@@ -13,11 +13,11 @@ import psycopg
 
 from platform_defs.errors import BadInput
 
-PROTOCOL = "08P01"  # the SQLSTATE of all that a pooler says itself, also where it ends a connection
-# What PgBouncer says, under it, where statement mode refuses a transaction:
+PROTOCOL = "08P01"  # the SQLSTATE of every pooler error, also when it ends a connection
+# PgBouncer's message, under it, if statement mode refuses a transaction:
 # https://github.com/pgbouncer/pgbouncer/blob/master/src/server.c
 STATEMENT_MODE = "statement pooling mode"
-LOOKS = 10  # at two sessions, in case others take what the pooler has free
+LOOKS = 10  # attempts with two sessions, in case others take what the pooler has free
 PATIENCE = 10.0  # seconds for a notification, which takes milliseconds
 _PID: LiteralString = "SELECT pg_backend_pid()"
 
@@ -25,15 +25,15 @@ _PID: LiteralString = "SELECT pg_backend_pid()"
 @cache
 def require_session_mode(address: str) -> None:
     """Raise BadInput unless sessions at `address` (a connection string), behind a pooler, are Postgres' own sessions;
-    psycopg.Error, which says what happened, where a connection ends before that is known.
+    psycopg.Error, with what happened, if a connection ends before that is known.
 
-    Asked once in a process, and only where the server process is not the one that the connection was told. Changes
+    Asked once in a process, and only if the server process differs from the one that the connection reports. Changes
     nothing in other clients' sessions. A server process that two sessions share while one of them is inside a
-    transaction, or that changes under a session, proves transaction mode. That a session hears what another notifies it
-    of while it is idle proves session mode: nothing reaches it otherwise.
+    transaction, or that changes under a session, proves transaction mode. A notification that reaches an idle session
+    proves session mode: nothing reaches it otherwise.
     """
     with closing(_opened(address)) as one, closing(_opened(address)) as other:
-        mine, _ = _asked(one, _PID), _asked(other, _PID)  # a pool that is full says so here
+        mine, _ = _asked(one, _PID), _asked(other, _PID)  # a full pool raises here
         if any(_share(one, other, mine) for _ in range(LOOKS)):
             raise _refused("two sessions were given the same server process of Postgres")
         if not _hears(one, other):

@@ -1,6 +1,6 @@
-"""What every session of ours is set to, by one statement after it was opened.
+"""The settings of every session, set by one statement after it was opened.
 
-Not by the startup parameter `options`: poolers refuse it, or drop it without a word.
+Not by the startup parameter `options`: poolers refuse it, or drop it silently.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-# Postgres' own limits of time, which a role, a database or a server may set (ALTER ROLE ... SET statement_timeout):
-# the same fixed batch would fail by them again and again. 0: none. A server may not know the newer ones.
+# Postgres' own time limits, which a role, a database or a server may set (ALTER ROLE ... SET statement_timeout): the
+# same fixed batch would fail by them again and again. 0: none. A server may not know the newer ones.
 TIME_LIMITS = (
     "statement_timeout",
     "lock_timeout",
@@ -23,9 +23,9 @@ _IN_OPTIONS = re.compile(r"(?:-c\s*|--)([\w.-]+)\s*=")
 
 
 def session_settings(address: str, settings: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The settings of a session at `address` (a connection string with libpq's own limits): UTC, UTF-8 (in which COPY
-    is given texts, whatever PGCLIENTENCODING or the role says), no limit of time but those that `settings` or the
-    address' `options` name, and the server's patience with a client that is gone.
+    """Return the settings of a session at `address` (a connection string with libpq's own limits): UTC, UTF-8 (for the
+    texts in COPY, whatever PGCLIENTENCODING or the role sets), no time limits except in `settings` or the address'
+    `options`, and the server's patience with a client that is gone.
     """
     given = conninfo_to_dict(address)
     silence = {f"tcp_{key}": str(value) for key, value in given.items() if key.startswith("keepalives_")}
@@ -35,8 +35,8 @@ def session_settings(address: str, settings: Mapping[str, str] | None = None) ->
 
 
 def statement(settings: Mapping[str, str], *, pid: int | None = None) -> str:
-    """The statement that sets them, and returns a row. With `pid`: it sets nothing and returns none in another server
-    process than this, to which a pooler may have led it.
+    """Return the statement that sets them and returns a row. With `pid`: in another server process, to which a pooler
+    may have led it, it sets nothing and returns no row.
     """
     each = sql.SQL(", ").join(_set(name, value) for name, value in settings.items())
     condition = sql.SQL("" if pid is None else " WHERE pg_backend_pid() = {}").format(sql.Literal(pid))
@@ -45,7 +45,7 @@ def statement(settings: Mapping[str, str], *, pid: int | None = None) -> str:
 
 def _set(name: str, value: str) -> sql.Composed:
     given = {"name": sql.Literal(name), "value": sql.Literal(value)}
-    # Asked for first: an older server does not know each of them.
+    # Checked first: an older server does not know each of them.
     return sql.SQL(
         "CASE WHEN current_setting({name}, true) IS NOT NULL THEN set_config({name}, {value}, false) END"
     ).format(**given)

@@ -1,6 +1,6 @@
-"""The sessions of SQLAlchemy's engines, of Great Expectations and of Dagster, set to what every session of ours is.
+"""The session settings for SQLAlchemy's engines, in Great Expectations and Dagster: the same as for every session.
 
-By a plugin that the URL names, since neither hands out all the engines that it makes:
+By a plugin that the URL names, since neither exposes all the engines that it makes:
 https://docs.sqlalchemy.org/en/20/core/connections.html#sqlalchemy.engine.CreateEnginePlugin
 """
 
@@ -16,11 +16,11 @@ from resources.postgres.session.pooling import require_session_mode
 from resources.postgres.session.session import session_settings, statement
 
 NAME = "tidegate"
-SEARCH_PATH = "tidegate_search_path"  # in the URL; no parameter of libpq's
+SEARCH_PATH = "tidegate_search_path"  # in the URL; not a libpq parameter
 
 
 def with_sessions(url: str, *, search_path: str | None = None) -> str:
-    """`url` (of SQLAlchemy, with the limits of `connection.limited`), by which engines have such sessions.
+    """Return `url` (SQLAlchemy's, with the limits of `connection.limited`) so that engines have such sessions.
 
     They raise BadInput behind a pooler that is not in session mode, when they connect.
     """
@@ -29,7 +29,7 @@ def with_sessions(url: str, *, search_path: str | None = None) -> str:
 
 
 class Sessions(CreateEnginePlugin):
-    """Makes an engine with such a URL prepare each connection as it is opened."""
+    """Makes an engine with such a URL prepare each connection when it is opened."""
 
     def __init__(self, url: URL, kwargs: dict[str, Any]) -> None:
         super().__init__(url, kwargs)
@@ -52,13 +52,13 @@ class Sessions(CreateEnginePlugin):
 
 
 def libpq_uri(url: URL) -> str:
-    """An engine's URL as libpq reads it: SQLAlchemy writes a space among the parameters as +, which libpq keeps."""
+    """Return an engine's URL for libpq: SQLAlchemy writes a space among the parameters as +, which libpq keeps."""
     address, mark, parameters = url.set(drivername="postgresql").render_as_string(hide_password=False).partition("?")
     return f"{address}{mark}{parameters.replace('+', '%20')}"
 
 
 def _prepare(connection: Any, address: str, more: dict[str, str]) -> None:
-    """`connection` is of psycopg, 2 or 3. As `connection.connect` does."""
+    """Prepare `connection` (psycopg 2 or 3) as `connection.connect` does."""
     settings, transactional = session_settings(address, more), not connection.autocommit
     connection.autocommit = True
     with closing(connection.cursor()) as cursor:

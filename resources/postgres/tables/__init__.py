@@ -1,1 +1,1 @@
-"""Tables in Postgres: their DDL, what they really are, and who may use them."""
+"""Tables in Postgres: their DDL, their live definition, and their rights."""

@@ -1,4 +1,4 @@
-"""What `tidegate demo` reports of its tables, from one snapshot, and the tables of `tidegate demo delivery`."""
+"""The table totals of `tidegate demo`, from one snapshot, and the tables of `tidegate demo delivery`."""
 
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
@@ -16,14 +16,14 @@ _MADE = "made by tidegate demo delivery"  # the comment on it
 
 @dataclass(frozen=True)
 class DemoTotals:
-    """All that was ever read by bank_transfers, whichever run sent it."""
+    """The totals of all that bank_transfers has ever read, whichever run sent it."""
 
     messages: int
     postings: int
     dead_letters: int
     accounts: int
-    balances_sum: Decimal | None  # None where there is no account
-    messages_per_second: int | None  # in the last batch; None where there is none
+    balances_sum: Decimal | None  # None if there is no account
+    messages_per_second: int | None  # in the last batch; None if there is none
 
     @property
     def exact(self) -> bool:
@@ -32,7 +32,7 @@ class DemoTotals:
 
 
 def read_totals(url: str) -> tuple[DemoTotals, Mapping[str, int]]:
-    """The totals, and the dead letters by reason, most first. Raises LedgerAway."""
+    """Return the totals, and the dead letters by reason, most first. Raises LedgerAway."""
     with database_errors(), closing(connect(url, "tidegate demo")) as connection, connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         with connection.cursor(row_factory=args_row(DemoTotals)) as cursor:
@@ -63,7 +63,7 @@ class DemoSchema:
         return row[0] if row else None
 
     def make(self) -> None:
-        """Make it, in place of that of an earlier run. Raises BadInput where the user may not create schemas."""
+        """Create the schema, in place of an earlier run's. Raises BadInput if the user may not create schemas."""
         may, database, user = self.connection.execute(queries()["demo_delivery_right"]).fetchall()[0]
         if not may:
             raise BadInput(
@@ -79,13 +79,13 @@ class DemoSchema:
         self.connection.execute(queries()["demo_delivery_keep_topic"], {"topic_id": topic_id})
 
     def counts(self, semantics: str) -> tuple[int, int, Decimal]:
-        """Of a consumer: transfers with both postings, transfers with a posting that was written more than once, and
-        the sum of the balances.
+        """Return a consumer's transfers with both postings, its transfers with a posting that was written more than
+        once, and the sum of the balances.
         """
         return self.connection.execute(queries()["demo_delivery_counts"], {"semantics": semantics}).fetchall()[0]
 
     def drop(self) -> None:
-        """Drop it, if a run has made it. Raises LedgerAway where a session of another program locks a table of it."""
+        """Drop the schema, if a run has made it. Raises LedgerAway if another program locks one of its tables."""
         with database_errors(), self.connection.transaction():
             self.connection.execute(lock_timeout("10s"))
             if self.connection.execute(queries()["demo_delivery_schema"]).fetchone() == (_MADE,):
@@ -96,7 +96,7 @@ class DemoSchema:
 def demo_schema(url: str) -> Generator[DemoSchema]:
     """Yield the schema, which need not exist yet. No other run uses this database's meanwhile.
 
-    Raises BadInput where one does, LedgerAway.
+    Raises BadInput if one does, LedgerAway.
     """
     with database_errors(), closing(connect(url, "tidegate demo delivery")) as connection:
         if connection.execute(queries()["demo_delivery_lock"]).fetchone() != (True,):

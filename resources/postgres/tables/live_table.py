@@ -1,8 +1,8 @@
-"""A table as Postgres has it, and whether publish can fill it exactly: each row as it was written, committed and
+"""A table's live definition, and whether publish can fill it exactly: each row as it was written, committed and
 recovered together with the offsets.
 
-`read_live` asks Postgres once; the rules are pure functions over its answer. A run asks when it begins and, with the
-table locked against ALTER, CREATE TRIGGER and CREATE RULE, in the publishing transaction.
+`read_live` queries Postgres once; the rules are pure functions over its answer. A run queries when it begins and, with
+the table locked against ALTER, CREATE TRIGGER and CREATE RULE, in the publishing transaction.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +27,7 @@ RIGHTS: Mapping[Disposition, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class LiveColumn:
-    """A column, with its type as format_type prints it and the rights (SELECT, INSERT, UPDATE) that we have on it."""
+    """A column, with its type as format_type prints it and our rights (SELECT, INSERT, UPDATE) on it."""
 
     name: str
     type: str
@@ -40,11 +40,11 @@ class LiveColumn:
 
 @dataclass(frozen=True)
 class LiveTable:
-    """A table, its partitions included. Lists name what they are about as Postgres spells it."""
+    """A table, with its partitions. Lists name their objects as Postgres formats them."""
 
-    role: str  # who asks
+    role: str  # the current role
     kind: str  # pg_class.relkind
-    bound: bool | None  # the table that its pipeline filled; None where the ledger has no such output
+    bound: bool | None  # the table that its pipeline filled; None if the ledger has no such output
     row_security: bool  # policies apply to us
     may_delete: bool
     foreign_parts: tuple[str, ...]
@@ -56,17 +56,17 @@ class LiveTable:
 
 
 def rights_on(table: Table) -> tuple[str, ...]:
-    """The rights that publish needs on the table."""
+    """Return the rights that publish needs on the table."""
     return (*RIGHTS[table.disposition], *(["DELETE"] if table.disposition == "upsert" else []))
 
 
 def key_columns(table: Table) -> tuple[str, ...]:
-    """The columns by which publish finds a row of the table; none for an append table."""
+    """Return the columns by which publish finds a row of the table; none for an append table."""
     return {"append": (), "upsert": ("_key",), "accumulate": table.group_by}[table.disposition]
 
 
 def read_live(connection: Connection, pipeline: str, table: Table) -> LiveTable | None:
-    """The table as it is now; None where there is none of this name."""
+    """Return the table's current definition; None if there is none of this name."""
     with connection.cursor(row_factory=dict_row) as cursor:
         asked = cursor.execute(queries()["live_table"], {"pipeline": pipeline, "table": table.name})
         row = asked.fetchone()
@@ -86,7 +86,7 @@ def _column(found: dict[str, Any]) -> LiveColumn:
 def refuse_unfit(table: Table, live: LiveTable, *, columns: bool = True) -> None:
     """Raise BadInput, with the statement that fixes it, for the first reason why the table cannot be filled exactly.
 
-    Without `columns`, whatever columns it has: a replay changes them.
+    Without `columns`, any columns are accepted: a replay changes them.
     """
     for rule in (_kind_mistakes, *([_column_mistakes] if columns else []), _writing_mistakes, _interference):
         for field, problem in rule(table, live):
@@ -97,7 +97,7 @@ Mistakes = Iterator[tuple[str, str]]  # the table or column, and what is wrong w
 
 
 def _kind_mistakes(table: Table, live: LiveTable) -> Mistakes:
-    """What does not commit and recover together with the ledger."""
+    """Yield the parts that do not commit and recover together with the ledger."""
     name = table.name
     if live.kind not in ("r", "p"):
         kind = KINDS.get(live.kind, f"a relation of kind {live.kind}")
@@ -117,7 +117,7 @@ def _kind_mistakes(table: Table, live: LiveTable) -> Mistakes:
 
 
 def _column_mistakes(table: Table, live: LiveTable) -> Mistakes:
-    """Where COPY or publish would write the wrong bits, or nothing could be written."""
+    """Yield the columns for which COPY or publish would write the wrong bits, or nothing could be written."""
     columns = {column.name: column for column in live.columns}
     wanted = {c.name: c.type.postgres for c in table.columns} | {n: t.postgres for n, t in target_columns(table)}
     for name, kind in wanted.items():
@@ -146,7 +146,7 @@ def _column_mistakes(table: Table, live: LiveTable) -> Mistakes:
 
 
 def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
-    """Rights and the unique index, without which publish fails after everything has been read."""
+    """Yield missing rights and a missing unique index, without which publish fails after everything has been read."""
     names = {column.name for column in table.columns} | {name for name, _ in target_columns(table)}
     columns = [column for column in live.columns if column.name in names]
     lacking = [right for right in RIGHTS[table.disposition] if not all(right in c.rights for c in columns)]
@@ -171,7 +171,7 @@ def _writing_mistakes(table: Table, live: LiveTable) -> Mistakes:
 
 
 def _interference(table: Table, live: LiveTable) -> Mistakes:
-    """What may swallow or change a row while offsets move on."""
+    """Yield what may swallow or change a row while offsets move on."""
     for found in (*live.rules, *live.triggers):
         what = "an expression as the column's default does the same" if found.startswith("trigger") else ""
         yield (

@@ -1,6 +1,6 @@
-"""What three roles may do: an owner creates and migrates, a publisher runs, a reader looks (docs/how-to/rights.md).
+"""The rights of three roles: an owner creates and migrates, a publisher runs, a reader reads (docs/how-to/rights.md).
 
-The statements are printed, and never executed here: who grants what is a decision of the database's owner.
+The statements are printed, and never executed here: granting is a decision of the database's owner.
 """
 
 from collections.abc import Iterable
@@ -23,8 +23,8 @@ class Roles:
     reader: str
 
     def grants(self, contracts: Iterable[Contract], *, dagster: bool) -> list[str]:
-        """The statements for the owner to execute, each group with a comment that says what it is for. Executed again,
-        they change nothing. With `dagster`, for Dagster's storage in the same database, too.
+        """Return the statements for the owner to execute, each group with a comment on its purpose. Repeating them
+        changes nothing. `dagster` includes Dagster's storage in the same database.
         """
         tables = sorted((table for contract in contracts for table in contract.tables), key=lambda table: table.name)
         schemas = dict.fromkeys(table.name.partition(".")[0] for table in tables)
@@ -47,5 +47,5 @@ class Roles:
 
 
 def _said_once(statements: Iterable[str]) -> list[str]:
-    """Statements of one purpose, with the comment that says it before the first."""
+    """Return statements of one purpose, with the comment only before the first."""
     return [item if number == 0 else item.partition("\n")[2] for number, item in enumerate(statements)]

@@ -1,4 +1,4 @@
-"""The tables that a pipeline writes: their DDL, and whether the live ones are still what the contract says."""
+"""The tables that a pipeline writes: their DDL, and whether the live ones still match the contract."""
 
 from typing import Any, LiteralString, cast
 
@@ -14,11 +14,11 @@ from resources.postgres.tables.live_table import key_columns, read_live, refuse_
 
 
 def closed_list(text: str) -> sql.SQL:
-    """`text` as SQL. Only for what this project wrote: types and operators from a closed list, never a user's text."""
+    """Return `text` as SQL. Only for our own text: types and operators from a closed list, never a user's."""
     return sql.SQL(cast("LiteralString", text))
 
 
-# A batch updates many rows of an accumulate. With room beside them most need no new entry in the index:
+# A batch updates many rows of an accumulate. With free space on their pages most need no new index entry:
 # https://www.postgresql.org/docs/18/storage-hot.html
 ROOM_TO_UPDATE = " WITH (fillfactor = 70)"
 
@@ -28,9 +28,9 @@ def identifier(table: str) -> sql.Identifier:
 
 
 def create_target(connection: Connection, table: Table) -> bool:
-    """Create `table` where it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its
-    primary key, and for an append an index by which verify finds the rows of new batches (a few pages in all). What is
-    there already needs no right to create it. Whether it was missing.
+    """Create `table` if it is missing: NOT NULL as the contract says, the key of an upsert or accumulate as its primary
+    key, and for an append an index by which verify finds the rows of new batches (a few pages in all). If it exists, no
+    right to create it is needed. Return True if it was missing.
     """
     if connection.execute("SELECT to_regclass(%s)", [table.name]).fetchone() != (None,):
         return False
@@ -56,7 +56,7 @@ def create_target(connection: Connection, table: Table) -> bool:
 def check_target(connection: Connection, pipeline: str, table: Table, *, columns: bool = True) -> None:
     """Refuse a table that publish could not fill exactly, or that is not the one that the pipeline has filled.
 
-    Raises BadInput naming table, column, and what to do. Without `columns`, those may be others than the contract's.
+    Raises BadInput naming table, column, and what to do. Without `columns`, those may differ from the contract's.
     """
     live = read_live(connection, pipeline, table)
     if live is None:
@@ -75,15 +75,15 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
 
 
 def _rebind(pipeline: str) -> str:
-    """How to go on with tables that have other OIDs than the ledger says."""
+    """Return the remedy for tables whose OIDs differ from the ledger's."""
     if pipeline.endswith(REPLAY):
         return f"Drop what that replay built: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
     return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise restore that first"
 
 
 def lock_target(connection: Connection, table: Table) -> None:
-    """Prevent that `table` or a trigger or rule of it is altered until the transaction ends; others may write to it.
-    Raises BadInput where it is gone.
+    """Lock `table`, its triggers and rules against changes until the transaction ends; others may write to it. Raises
+    BadInput if the table does not exist.
     """
     try:
         connection.execute(sql.SQL("LOCK TABLE {} IN ROW EXCLUSIVE MODE").format(identifier(table.name)))

@@ -1,4 +1,4 @@
--- applied_contract: the contract in force; nothing where no run or command has recorded one.
+-- applied_contract: the contract in force; no row if no run or command has recorded one.
 SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command, c.schema_text, c.unnumbered
   FROM tidegate.pipeline AS p JOIN tidegate.contract AS c ON (c.pipeline, c.digest) = (p.name, p.contract_digest)
  WHERE p.name = %(pipeline)s;
@@ -7,8 +7,8 @@ SELECT c.digest, c.version, c.document, c.applied_at, c.applied_by, c.by_command
 SELECT digest, version, document, applied_at, applied_by, by_command, schema_text, unnumbered
   FROM tidegate.contract WHERE pipeline = %(pipeline)s ORDER BY applied_at, digest;
 
--- applications_of: each time that one of them came into force, the first one first: the columns that the row table lost
--- then, and the contract as it was then.
+-- applications_of: each time that a contract came into force, the first one first: the columns that the row table lost,
+-- and the contract of that time.
 SELECT a.number, a.digest, a.dropped, c.version, a.document, c.schema_text
   FROM tidegate.contract_application AS a JOIN tidegate.contract AS c USING (pipeline, digest)
  WHERE a.pipeline = %(pipeline)s ORDER BY a.number;
@@ -19,13 +19,13 @@ SELECT contract_digest FROM tidegate.pipeline WHERE name = %(pipeline)s;
 -- lock_contract: no run takes the pipeline over, and no other session changes its contract, while its row is locked.
 SELECT FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- newest_batch: the newest one that the pipeline has published; NULL where it has published nothing.
+-- newest_batch: the newest batch that the pipeline has published; NULL if it has published nothing.
 SELECT max(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
--- record_contract: from now on it judges. One that was in force before keeps when it was applied first. Where a person
+-- record_contract: puts the contract in force. One that was in force before keeps its first application time. If a user
 -- has applied the one before, this one's version has to fit as well. Two deployments that take turns would add an
--- application with each run: of those that changed no column, the last one is enough. Batches keep the numbers of those
--- that are deleted: the next application of their contract has the same columns.
+-- application with each run: among those that changed no column, the last one is enough. Batches keep the numbers of
+-- deleted applications: the next application of their contract has the same columns.
 WITH pinned AS (UPDATE tidegate.pipeline SET contract_digest = %(digest)s WHERE name = %(pipeline)s),
      applied AS (INSERT INTO tidegate.contract_application (pipeline, digest, document, dropped, applied_by)
                  VALUES (%(pipeline)s, %(digest)s, %(document)s, %(dropped)s, %(applied_by)s)),
@@ -39,12 +39,12 @@ VALUES (%(pipeline)s, %(digest)s, %(version)s, %(document)s, %(schema_text)s, %(
            WHERE p.name = %(pipeline)s AND was.by_command))
     ON CONFLICT (pipeline, digest) DO UPDATE
     SET by_command = c.by_command OR excluded.by_command,
-        document = excluded.document;  -- two of one digest can differ in classification and renames
+        document = excluded.document;  -- two with one digest can differ in classification and renames
 
--- fence_for_contract: a run from before publishes nothing more; what it had planned is read again.
+-- fence_for_contract: an earlier run publishes nothing more; what it had planned is read again.
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL, updated_at = now() WHERE name = %(pipeline)s;
 
--- table_shape: the columns of a table; none where there is no such table, or it is not the pipeline's. `checked`: in a
+-- table_shape: the columns of a table; none if there is no such table, or it is not the pipeline's. `checked`: in a
 -- CHECK of this name, as contract apply --not-null adds it.
 SELECT attname AS name, format_type(atttypid, atttypmod) AS type, attnotnull AS not_null,
        atthasdef OR attidentity <> '' AS has_default,
@@ -71,11 +71,11 @@ SELECT coalesce(sum(unknown_fields), 0)::bigint
   FROM (SELECT unknown_fields FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL
          ORDER BY batch_id DESC LIMIT 100) AS newest;
 
--- open_dead_letters: how many of the pipeline's broke each of these rules.
+-- open_dead_letters: the number of the pipeline's open dead letters for each of these rules.
 SELECT error_class, count(*) AS messages FROM tidegate.dead_letter
  WHERE pipeline = %(pipeline)s AND status = 'open' AND error_class = ANY(%(rules)s) GROUP BY error_class;
 
--- table_holders: who has locked a table, the longest transaction first.
+-- table_holders: the session that has locked a table, the longest transaction first.
 SELECT a.pid, a.usename, a.application_name, extract(epoch FROM now() - a.xact_start)::int AS seconds,
        left(regexp_replace(a.query, '\s+', ' ', 'g'), 80) AS query
   FROM pg_locks AS l JOIN pg_stat_activity AS a USING (pid)

@@ -1,5 +1,5 @@
--- dagster_old_runs: runs after the `last` one that ended so long ago, but those in which an asset was last materialized
--- or observed, or a check last evaluated: the UI shows these.
+-- dagster_old_runs: runs after the `last` one that ended so long ago, except those with an asset's last materialization
+-- or observation, or a check's last evaluation: the UI shows these.
 WITH latest AS MATERIALIZED (
   SELECT e.run_id
     FROM dagster.asset_keys AS a
@@ -16,8 +16,8 @@ SELECT id, run_id FROM dagster.runs AS r
    AND NOT EXISTS (SELECT FROM latest WHERE latest.run_id = r.run_id)
  ORDER BY id LIMIT %(most)s;
 
--- dagster_forget_checks: at most so many evaluations of checks from before then, but the latest of each check; one
--- that a run in progress has planned is not the latest.
+-- dagster_forget_checks: deletes at most so many old evaluations of checks, except the latest of each check; a run in
+-- progress may have planned one, which is not the latest.
 DELETE FROM dagster.asset_check_executions WHERE id IN (
   SELECT id FROM dagster.asset_check_executions
    WHERE coalesce(evaluation_event_timestamp, create_timestamp)
@@ -26,8 +26,8 @@ DELETE FROM dagster.asset_check_executions WHERE id IN (
                     GROUP BY asset_key, check_name, execution_status = 'PLANNED')
    ORDER BY id LIMIT %(most)s);
 
--- dagster_forget_events: at most so many events of no run (sensors write them) from before then, but the latest of each
--- asset and kind, and those of the latest evaluation of each check.
+-- dagster_forget_events: deletes at most so many old events outside runs (sensors write them), except the latest of
+-- each asset and kind, and those of the latest evaluation of each check.
 WITH old AS (
   SELECT id FROM dagster.event_logs AS e
    WHERE run_id = '' AND "timestamp" < (now() AT TIME ZONE 'UTC') - make_interval(secs => %(seconds)s)

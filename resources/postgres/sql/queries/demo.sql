@@ -1,4 +1,5 @@
--- demo_totals: what `tidegate demo` reports of the pipeline bank_transfers: its batches, its tables, its dead letters.
+-- demo_totals: the totals of the pipeline bank_transfers for `tidegate demo`: its batches, its tables, its dead
+-- letters.
 SELECT coalesce((SELECT messages_total FROM tidegate.pipeline WHERE name = 'bank_transfers'), 0) AS messages,
        (SELECT count(*) FROM bank.postings) AS postings,
        (SELECT count(*) FROM tidegate.dead_letter WHERE pipeline = 'bank_transfers') AS dead_letters,
@@ -11,17 +12,18 @@ SELECT coalesce((SELECT messages_total FROM tidegate.pipeline WHERE name = 'bank
 SELECT stage || ': ' || error_class, count(*) FROM tidegate.dead_letter
  WHERE pipeline = 'bank_transfers' GROUP BY 1 ORDER BY 2 DESC, 1;
 
--- demo_delivery_lock: whether no other `tidegate demo delivery` is running in this database; then none can start while
+-- demo_delivery_lock: true if no other `tidegate demo delivery` is running in this database; then none can start while
 -- this session lasts.
 SELECT pg_try_advisory_lock(hashtextextended('tidegate demo delivery', 0));
 
 -- demo_delivery_schema: the comment on the schema of `tidegate demo delivery`; no row if there is no such schema.
 SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = 'tidegate_demo';
 
--- demo_delivery_right: whether this user may create a schema, with the names that a GRANT takes.
+-- demo_delivery_right: true if this user may create a schema, with the names that a GRANT takes.
 SELECT has_database_privilege(current_database(), 'CREATE'), quote_ident(current_database()), quote_ident(current_user);
 
--- demo_delivery_make: the schema, with the comment by which a later run knows it. Positions are those of exactly_once.
+-- demo_delivery_make: the schema, with the comment by which a later run recognizes it. Positions belong to
+-- exactly_once.
 CREATE SCHEMA tidegate_demo;
 COMMENT ON SCHEMA tidegate_demo IS 'made by tidegate demo delivery';
 CREATE TABLE tidegate_demo.topic (topic_id text NOT NULL);
@@ -37,10 +39,10 @@ INSERT INTO tidegate_demo.positions VALUES (0, 0);
 -- demo_delivery_topic: the topic that an earlier run has made, and has not deleted.
 SELECT topic_id FROM tidegate_demo.topic;
 
--- demo_delivery_keep_topic: before a message is sent.
+-- demo_delivery_keep_topic: recorded before a message is sent.
 INSERT INTO tidegate_demo.topic VALUES (%(topic_id)s);
 
--- demo_delivery_counts: of a consumer: transfers with both postings, transfers with a posting that was written more
+-- demo_delivery_counts: a consumer's transfers with both postings, its transfers with a posting that was written more
 -- than once, and the sum of the balances.
 SELECT count(*) FILTER (WHERE debits > 0 AND credits > 0) AS whole,
        count(*) FILTER (WHERE debits > 1 OR credits > 1) AS duplicated,
@@ -49,5 +51,5 @@ SELECT count(*) FILTER (WHERE debits > 0 AND credits > 0) AS whole,
                sum(amount) AS balance
           FROM tidegate_demo.postings WHERE semantics = %(semantics)s GROUP BY transfer) AS each_transfer;
 
--- demo_delivery_drop: after a run, or before the next where one was kept or killed.
+-- demo_delivery_drop: after a run, or before the next if one was kept or killed.
 DROP SCHEMA tidegate_demo CASCADE;

@@ -1,13 +1,14 @@
 -- next_batch_ids: an id for each range of a plan that is published directly.
 SELECT nextval('tidegate.batch_id') FROM generate_series(1, %(ranges)s);
 
--- range_state: whether a range's batch has committed, and whether the run that reads it still is the owner. Without a lock.
+-- range_state: whether a range's batch has committed, and whether the run that reads it is still the owner. Without a
+-- lock.
 SELECT EXISTS (SELECT FROM tidegate.batch WHERE batch_id = %(batch_id)s),
        EXISTS (SELECT FROM tidegate.pipeline
                 WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active');
 
--- clear_range: a range of the plan has committed as a batch of its own, is not read again, and counts. Touches the
--- pipeline's row, or the range is not planned any more.
+-- clear_range: a range of the plan has committed as its own batch, is not read again, and counts. Touches the
+-- pipeline's row, or the range is no longer planned.
 UPDATE tidegate.pipeline
    SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
        pending = CASE WHEN jsonb_array_length(pending -> 'ranges') > 1

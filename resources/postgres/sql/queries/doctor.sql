@@ -1,4 +1,4 @@
--- server_vitals: what decides whether a commit lasts, and how many more sessions may come.
+-- server_vitals: the settings that decide whether a commit is durable, and the number of sessions left.
 SELECT current_setting('server_version') AS version,
        current_setting('fsync') AS fsync,
        current_setting('full_page_writes') AS full_page_writes,
@@ -18,8 +18,8 @@ SELECT current_setting('server_version') AS version,
          OR coalesce(has_schema_privilege(to_regnamespace('tidegate'), 'CREATE')
                      AND has_schema_privilege(to_regnamespace('tidegate_staging'), 'CREATE'), false) AS may_create;
 
--- ledger_rights: the ledger's tables that this role may not read, and those it may not write to; and what it may not
--- make a table in.
+-- ledger_rights: the ledger's tables that this role may not read, those it may not write to, and whether it may create
+-- staging tables.
 SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname) FILTER (WHERE NOT readable), '{}') AS unreadable,
        coalesce(array_agg(c.relname::text ORDER BY c.relname)
                   FILTER (WHERE NOT writable AND c.relname <> 'migration'), '{}') AS unwritable,
@@ -27,18 +27,18 @@ SELECT coalesce(array_agg(c.relname::text ORDER BY c.relname) FILTER (WHERE NOT 
   FROM (SELECT relname, has_table_privilege(oid, 'SELECT') AS readable, has_table_privilege(oid, 'INSERT') AS writable
           FROM pg_class WHERE relnamespace = to_regnamespace('tidegate') AND relkind IN ('r', 'p')) AS c;
 
--- may_read_heartbeats: whether this role may read Dagster's table; no row where there is none. By the catalogue:
--- to_regclass is an error where the schema may not be used.
+-- may_read_heartbeats: true if this role may read Dagster's table; no row if there is none. Uses the catalogue:
+-- to_regclass is an error if the schema may not be used.
 SELECT has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AS readable
   FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
  WHERE n.nspname = 'dagster' AND c.relname = 'daemon_heartbeats';
 
--- may_create_in: whether a schema is there, and whether this role may create it or tables in it.
+-- may_create_in: whether a schema exists, and whether this role may create it or tables in it.
 SELECT current_user::text, n.oid IS NOT NULL,
        coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'),
                 has_database_privilege(current_database(), 'CREATE'))
   FROM (SELECT) AS one LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
 
--- daemon_heartbeats: the seconds since each of Dagster's daemons was last heard of.
+-- daemon_heartbeats: the seconds since the last heartbeat of each of Dagster's daemons.
 SELECT daemon_type, extract(epoch FROM (now() AT TIME ZONE 'UTC') - "timestamp")::float8 AS seconds
   FROM dagster.daemon_heartbeats ORDER BY daemon_type;

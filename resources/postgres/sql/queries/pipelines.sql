@@ -1,20 +1,20 @@
--- register_pipeline: a pipeline's row, made when it is first seen. Where the row exists, ON CONFLICT alone would wait for
--- a publication in flight, and nothing would end that.
+-- register_pipeline: a pipeline's row, created at its first use. If the row exists, ON CONFLICT alone would wait for a
+-- publication in flight, and nothing would end that.
 INSERT INTO tidegate.pipeline (name)
 SELECT %(pipeline)s WHERE NOT EXISTS (SELECT 1 FROM tidegate.pipeline WHERE name = %(pipeline)s)
     ON CONFLICT DO NOTHING;
 
--- current_owner: whose sessions to end when the pipeline's row cannot be locked.
+-- current_owner: the owner whose sessions are to end if the pipeline's row cannot be locked.
 SELECT owner FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- lock_pipeline: step 0; waits for a publication in flight, up to lock_timeout.
 SELECT epoch, owner, state, halt_code, halt_detail, batch_failures, run_id
   FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner that is still there did not end
--- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets it.
--- Its pending batch has failed, unless the owner is `alive`, or it or its run has a session (what it lost was its way to
--- Postgres), or Postgres was started again since.
+-- take_over: from here on a run with an older (epoch, owner) changes nothing. An owner still recorded did not end
+-- by itself: should this run die as well, the next one waits, and works on other pipelines first. A commit forgets
+-- it. Its pending batch has failed, unless the owner is `alive`, or it or its run has a session (then it lost only
+-- its connection to Postgres), or Postgres has restarted since.
 WITH held AS (INSERT INTO tidegate_staging.holder (pipeline, owner) VALUES (%(pipeline)s, %(owner)s)
                   ON CONFLICT (pipeline) DO UPDATE SET owner = excluded.owner)
 UPDATE tidegate.pipeline
@@ -35,12 +35,13 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING epoch, batch_failures;
 
--- fence_all: in a migration. Runs of the version before know nothing of what it added; none takes a pipeline over unseen.
+-- fence_all: for a migration. Runs of the version before do not know what it added; none takes a pipeline over
+-- meanwhile.
 LOCK TABLE tidegate.pipeline IN SHARE ROW EXCLUSIVE MODE;
 UPDATE tidegate.pipeline SET epoch = epoch + 1, owner = NULL WHERE owner IS NOT NULL;
 
--- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less. Those of a role
--- that may be seen (pg_monitor) and not ended stay: they publish nothing.
+-- end_sessions: ends the sessions that a fenced owner still has; a stopped COPY reacts to nothing less. Sessions of a
+-- role that may be seen (pg_monitor) but not ended stay: they publish nothing.
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity AS s LEFT JOIN pg_roles AS r ON r.oid = s.usesysid
  WHERE application_name = %(application_name)s AND pid <> pg_backend_pid()
    AND CASE WHEN r.rolsuper THEN current_setting('is_superuser')::bool
@@ -51,15 +52,15 @@ SELECT 1 FROM tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND state = 'active'
    FOR UPDATE;
 
--- positions: where these pipelines are, by partition, and in which topic: the one that was read, whatever the contract
--- names.
+-- positions: the position of these pipelines, by partition, with the topic that was read, whatever the contract names.
 SELECT pipeline, partition, cluster_id, topic_id, next_offset, leader_epoch, seen_end, topic
   FROM tidegate.source_position WHERE pipeline = ANY(%(pipelines)s) ORDER BY pipeline, partition;
 
--- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead letters.
+-- pending: the batch whose offsets are fixed, if there is one, and how many of the messages before it were dead
+-- letters.
 SELECT pending, recent_messages FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- add_position: a partition seen for the first time. Only beside siblings of the same log, or as the first of all.
+-- add_position: a partition seen for the first time. Only beside siblings in the same log, or as the first of all.
 INSERT INTO tidegate.source_position
        (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
 SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(next_offset)s, %(next_offset)s, %(seen_end)s,
@@ -68,7 +69,7 @@ SELECT %(pipeline)s, %(topic)s, %(partition)s, %(cluster_id)s, %(topic_id)s, %(n
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
--- add_positions: the same for several of one log, which a pipeline's first batch may have thousands of.
+-- add_positions: the same for several in one log: a pipeline's first batch may have thousands.
 INSERT INTO tidegate.source_position
        (pipeline, topic, partition, cluster_id, topic_id, start_offset, next_offset, seen_end, added_late)
 SELECT %(pipeline)s, %(topic)s, a.partition, %(cluster_id)s, %(topic_id)s, a.next_offset, a.next_offset, a.seen_end, %(late)s
@@ -78,18 +79,19 @@ SELECT %(pipeline)s, %(topic)s, a.partition, %(cluster_id)s, %(topic_id)s, a.nex
                     WHERE pipeline = %(pipeline)s
                       AND (topic, topic_id, cluster_id) <> (%(topic)s, %(topic_id)s, %(cluster_id)s));
 
--- note_ends: before partitions are added, the ends up to which an upsert reads the others first (engine.added_partitions).
+-- note_ends: before partitions are added, the ends up to which an upsert reads the others first
+-- (engine.added_partitions).
 UPDATE tidegate.source_position AS p SET seen_end = e.seen_end
   FROM unnest(%(partitions)s::int[], %(seen_ends)s::bigint[]) AS e (partition, seen_end)
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = e.partition;
 
--- has_failed: whether the pipeline's last try failed or died, and nothing was planned or published since.
+-- has_failed: true if the pipeline's last try failed or died, and nothing was planned or published since.
 SELECT failed_tries > 0 FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- row_local: under which contract, transform and Spark the transform was compared last.
+-- row_local: the contract, transform and Spark under which the transform was compared last.
 SELECT row_local FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- note_row_local: it was compared without a difference. Other runs of the same code need not compare it again.
+-- note_row_local: the comparison found no difference. Other runs of the same code need not compare it again.
 UPDATE tidegate.pipeline SET row_local = %(key)s WHERE name = %(pipeline)s;
 
 -- next_batch_id: ids grow; a batch that was dropped leaves a hole.
@@ -101,15 +103,15 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s
 RETURNING recent_messages;
 
--- open_staging: one try at a batch, by one contract; the tries of a fenced run have its epoch.
+-- open_staging: one try at a batch, with one contract; the tries of a fenced run have its epoch.
 INSERT INTO tidegate.staging (staging_id, table_id, pipeline, batch_id, epoch, contract_digest, transform_digest)
 VALUES (%(staging_id)s, %(table_id)s, %(pipeline)s, %(batch_id)s, %(epoch)s, %(contract_digest)s, %(transform_digest)s);
 
--- stale_staging: tries that will not be published any more; beside them, one that is staged ahead (engine/prefetch.py).
+-- stale_staging: tries that will not be published any more, and one that was prefetched (engine/prefetch.py).
 SELECT staging_id, table_id FROM tidegate.staging WHERE pipeline = %(pipeline)s AND epoch <= %(epoch)s;
 
--- forget_staging: the coverage, dead letters and winners of such a try, and the try itself; and what tasks have written
--- for tries that had been forgotten by then.
+-- forget_staging: deletes the coverage, dead letters and winners of such a try, and the try itself; and what tasks have
+-- written for tries that were forgotten before.
 WITH alive AS (SELECT min(staging_id) AS first FROM tidegate.staging),
      a AS (DELETE FROM tidegate_staging.coverage
             WHERE staging_id = %(staging_id)s OR staging_id < (SELECT first FROM alive)),
@@ -127,7 +129,7 @@ VALUES (%(staging_id)s, %(attempt)s, %(partition)s, %(from_offset)s, %(until_off
         %(dead_letters)s, %(unknown_fields)s, %(gaps)s::int8multirange, %(gap_digest)s, %(leader_epoch)s, %(schemas)s,
         %(skipped_records)s);
 
--- coverage: every complete attempt of a try. Its gaps, of which there may be as many as messages, stay here.
+-- coverage: every complete attempt of a try. Its gaps, possibly as many as messages, stay here.
 SELECT attempt, partition, from_offset, until_offset, messages, rows, dead_letters, unknown_fields, gap_digest,
        leader_epoch, schemas, skipped_records
   FROM tidegate_staging.coverage WHERE staging_id = %(staging_id)s ORDER BY partition, from_offset, attempt;
@@ -151,9 +153,9 @@ UPDATE tidegate.source_position AS p
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s AND p.partition = r.partition
    AND p.next_offset = r.from_offset AND p.topic_id = %(topic_id)s AND p.cluster_id = %(cluster_id)s;
 
--- write_batch: after COMMIT this row says that the batch happened, and its absence says that it did not. Each table that the
--- contract names is now at this batch, or at a later one that committed before: one that it leaves out falls behind.
--- What judged its messages is the contract of the try that is published, by its newest application: no other one comes
+-- write_batch: after COMMIT this row proves that the batch happened, and its absence that it did not. Each table that
+-- the contract names is now at this batch, or at a later one that committed before: a table that it does not name falls
+-- behind. The contract for its messages is that of the published try, by its newest application: no other one comes
 -- into force while the pipeline's row is locked.
 WITH written AS (UPDATE tidegate.output SET batch_id = greatest(batch_id, %(batch_id)s)
                   WHERE pipeline = %(pipeline)s AND table_name = ANY(%(tables)s)),
@@ -170,7 +172,7 @@ VALUES (%(batch_id)s, %(pipeline)s, %(epoch)s, %(owner)s, %(run_id)s, %(messages
           WHERE a.pipeline = %(pipeline)s),
         (SELECT transform_digest FROM pinned), %(timings)s);
 
--- write_batch_ranges: which offsets the batch read, and which of them never arrived, from one attempt a range.
+-- write_batch_ranges: the offsets that the batch read, and those that never arrived, from one attempt a range.
 INSERT INTO tidegate.batch_range (batch_id, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                   leader_epoch, skipped_records)
 SELECT %(batch_id)s, %(topic)s, %(topic_id)s, c.partition, c.from_offset, c.until_offset, c.messages, c.gaps,
@@ -179,7 +181,7 @@ SELECT %(batch_id)s, %(topic)s, %(topic_id)s, c.partition, c.from_offset, c.unti
   JOIN tidegate_staging.coverage AS c USING (attempt)
  WHERE c.staging_id = %(staging_id)s;
 
--- write_check: what a check found in it.
+-- write_check: a check's result for the batch.
 INSERT INTO tidegate.check_result (batch_id, check_name, table_name, severity, passed, observed)
 VALUES (%(batch_id)s, %(check_name)s, %(table_name)s, %(severity)s, %(passed)s, %(observed)s);
 
@@ -193,10 +195,10 @@ SELECT %(pipeline)s, %(batch_id)s, %(topic)s, %(topic_id)s, partition, "offset",
        stage, error_class, error_message, field
   FROM tidegate_staging.dead_letter WHERE staging_id = %(staging_id)s AND attempt = ANY(%(attempts)s);
 
--- write_lineage: the event waits in this outbox, from which it is sent once the batch has committed.
+-- write_lineage: the event waits in this outbox, and is sent after the batch has committed.
 INSERT INTO tidegate.lineage_event (batch_id, pipeline, event) VALUES (%(batch_id)s, %(pipeline)s, %(event)s);
 
--- clear_pending: the batch has committed, is not read again, and counts. Of one that was cut, the next part follows.
+-- clear_pending: the batch has committed, is not read again, and counts. If it was split, the next part follows.
 UPDATE tidegate.pipeline
    SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
        pending = CASE WHEN %(following)s::jsonb IS NOT NULL
@@ -205,18 +207,18 @@ UPDATE tidegate.pipeline
        updated_at = now()
  WHERE name = %(pipeline)s;
 
--- find_batch: whether a batch whose COMMIT was not answered happened, and which run committed it.
+-- find_batch: the run that committed a batch whose COMMIT was not answered; no row if it did not commit.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
 
--- note_red_gate: the blocking checks that the pending batch failed; how often it has failed them.
+-- note_red_gate: the blocking checks that the pending batch failed, and how often it has failed them.
 UPDATE tidegate.pipeline
    SET red_gate = %(gate)s::jsonb || jsonb_build_object('tries',
          CASE WHEN red_gate -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (red_gate ->> 'tries')::int ELSE 0 END + 1)
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING (red_gate ->> 'tries')::int;
 
--- note_suspects: the messages that seem to make the pending batch fail; those that were noted before have their time
--- with them. For how many seconds the latest of them has been suspected.
+-- note_suspects: the messages that seem to make the pending batch fail; earlier ones keep their time. Returns for how
+-- many seconds the latest of them has been suspected.
 UPDATE tidegate.pipeline
    SET pending = jsonb_set(pending, '{suspects}',
          (SELECT jsonb_agg(jsonb_build_object('since', extract(epoch FROM now())) || jsonb_strip_nulls(s))
@@ -226,7 +228,7 @@ RETURNING (SELECT extract(epoch FROM now()) - max((s ->> 'since')::numeric)
              FROM jsonb_array_elements(pending -> 'suspects') AS s)::float8;
 
 -- back_off: a run failed; the sensor waits for the first pause, then twice as long each time, up to the longest one.
--- What a lost session counts for, Postgres knows: whether it is the same server, and has recovered from a crash since.
+-- Postgres decides how a lost session counts: whether it is the same server, and has recovered from a crash since.
 UPDATE tidegate.pipeline
    SET failed_tries = failed_tries + 1, batch_failures = batch_failures + (
          pending IS NOT NULL AND CASE %(counts)s
@@ -240,15 +242,15 @@ UPDATE tidegate.pipeline
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING batch_failures;
 
--- halt: the pipeline waits for a person.
+-- halt: the pipeline waits for a user.
 UPDATE tidegate.pipeline SET state = 'halted', halt_code = %(code)s, halt_detail = %(detail)s, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- release: the run is over; its session is about to go.
+-- release: the run is over; its session is about to end.
 UPDATE tidegate.pipeline SET owner = NULL, updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s;
 
--- batch_failures: how often in a row the pending batch has failed; a run tries it alone after some.
+-- batch_failures: how often in a row the pending batch has failed; after some failures a run tries it in isolation.
 SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
 -- unreported: committed batches that have not been reported to Dagster.
@@ -257,7 +259,7 @@ SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, 
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
--- untold: which of these pipelines have such batches that are to be reported now, and which runs committed them. A pause
+-- untold: the pipelines among these with unreported batches that are due, and the runs that committed them. A pause
 -- lasts an hour at most: a longer one comes from a clock that was set back.
 SELECT DISTINCT pipeline, run_id FROM tidegate.batch
  WHERE pipeline = ANY(%(pipelines)s) AND told_at IS NULL AND replaced_by IS NULL
@@ -268,14 +270,14 @@ UPDATE tidegate.batch
    SET report_tries = report_tries + 1, report_after = now() + least(2 ^ least(report_tries, 6), 60) * interval '1 minute'
  WHERE batch_id = ANY(%(batch_ids)s) AND told_at IS NULL;
 
--- committed: those of these batches that have committed.
+-- committed: the committed batches among these.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
        (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
          WHERE r.batch_id = b.batch_id) AS skipped_records
   FROM tidegate.batch AS b WHERE batch_id = ANY(%(batch_ids)s) ORDER BY batch_id;
 
 -- newest_transform: the pipeline's newest batch, and the digest of the transform that made its rows: empty without one,
--- NULL where it is not known.
+-- NULL if unknown.
 SELECT batch_id, transform_digest FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND replaced_by IS NULL ORDER BY batch_id DESC LIMIT 1;
 
@@ -312,7 +314,7 @@ SELECT indexrelid::regclass::text FROM pg_index
  ORDER BY 1;
 
 -- other_keys: unique indexes and exclusion constraints, by which an upsert of two keys can collide. A unique index is
--- left out if it has _key or a GENERATED ALWAYS identity column among its columns: two keys cannot collide in it.
+-- excluded if it has _key or a GENERATED ALWAYS identity column among its columns: two keys cannot collide in it.
 SELECT i.indexrelid::regclass::text AS name
   FROM pg_index AS i
  WHERE i.indrelid = ANY (ARRAY(SELECT relid::oid FROM pg_partition_tree(to_regclass(%(table)s)))
@@ -323,18 +325,18 @@ SELECT i.indexrelid::regclass::text AS name
           AND attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])))
  ORDER BY 1;
 
--- show_alive: the lock by which a session is known to be there (tidegate.alive), for as long as it lasts.
+-- show_alive: the lock that shows that a session is open (tidegate.alive), for as long as it lasts.
 SELECT pg_try_advisory_lock_shared(hashtextextended(%(name)s, 0));
 
--- runs_alive: those of these sessions that are there. As tidegate.alive says, which may not be there yet.
+-- runs_alive: the open sessions among these. As tidegate.alive, which may not exist yet.
 SELECT name FROM unnest(%(names)s::text[]) AS n (name)
  WHERE hashtextextended(name, 0) IN (
        SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted
           AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
         UNION SELECT hashtextextended(application_name, 0) FROM pg_stat_activity WHERE application_name IS NOT NULL);
 
--- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch: all,
--- less those of later batches, of which there are few where a batch is reported.
+-- rows_so_far: how many rows the batches of a pipeline have written to its row table, up to and including one batch:
+-- all, less those of later batches, which are few when a batch is reported.
 SELECT rows_total - (SELECT coalesce(sum(rows), 0) FROM tidegate.batch
                       WHERE pipeline = name AND batch_id > %(batch_id)s AND replaced_by IS NULL)::bigint AS rows
   FROM tidegate.pipeline WHERE name = %(pipeline)s;

@@ -1,16 +1,17 @@
--- prune_lock: the pipeline's row, before any other, as a publication locks it; its log, as the positions have it.
+-- prune_lock: the pipeline's row, before any other, as a publication locks it; with the log in its positions.
 SELECT (SELECT min(p.topic_id) FROM tidegate.source_position AS p WHERE p.pipeline = name) AS topic_id
   FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- prune_log: which log the pipeline reads; nothing where it has read nothing.
+-- prune_log: the log that the pipeline reads; no row if it has read nothing.
 SELECT min(topic) AS topic, min(topic_id) AS topic_id, min(cluster_id) AS cluster_id
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s HAVING count(*) > 0;
 
--- lost_boundaries: batches up to each of these may have read a log that is gone: later ones may have read its offsets again.
+-- lost_boundaries: batches up to each of these may have read a log that is gone: later ones may have read its offsets
+-- again.
 SELECT DISTINCT until_batch FROM tidegate.lost_history WHERE pipeline = %(pipeline)s ORDER BY until_batch;
 
--- judged_batches: the next batches that are older than the retention, each with what keeps it; NULL: nothing does.
--- A batch without ranges of the log that is read now is of a log that is gone.
+-- judged_batches: the next batches that are older than the retention, each with what keeps it; NULL: nothing does. A
+-- batch without ranges in the current log is from a log that is gone.
 WITH old AS (
   SELECT * FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s
@@ -36,21 +37,21 @@ SELECT b.batch_id, b.messages, b.replaced_by IS NOT NULL AS replaced,
             THEN CASE WHEN %(known)s THEN 'held' ELSE 'unknown' END END AS kept_by
   FROM old AS b ORDER BY b.batch_id;
 
--- ranges_to_prune: what these batches read, as far as they count.
+-- ranges_to_prune: the ranges that these batches read, as far as they count.
 SELECT r.topic, r.topic_id, r.partition, r.from_offset, r.until_offset, r.messages,
        (SELECT count(*) FROM unnest(r.gaps)) AS spans, r.batch_id AS first_batch, r.batch_id AS last_batch,
        r.batch_id - 1 AS added_after
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE r.batch_id = ANY(%(batches)s) AND b.replaced_by IS NULL ORDER BY r.batch_id, r.partition, r.from_offset;
 
--- newest_pruned: of each partition of each log, what was pruned last: what is next to it can be added.
+-- newest_pruned: for each partition of each log, the last pruned range: the adjacent one can be added to it.
 SELECT DISTINCT ON (topic, topic_id, partition)
        topic, topic_id, partition, from_offset, until_offset, messages,
        (SELECT count(*) FROM unnest(gaps)) AS spans, first_batch, last_batch, last_batch AS added_after
   FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s
  ORDER BY topic, topic_id, partition, last_batch DESC, from_offset DESC;
 
--- write_pruned_range: what is left of batches, added to what there is, while they are still there.
+-- write_pruned_range: the summary of batches, added to what there is, while they still exist.
 INSERT INTO tidegate.pruned_range AS p (pipeline, topic, topic_id, partition, from_offset, until_offset, messages, gaps,
                                         first_batch, last_batch)
 VALUES (%(pipeline)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(messages)s,
@@ -64,7 +65,7 @@ VALUES (%(pipeline)s, %(topic)s, %(topic_id)s, %(partition)s, %(from_offset)s, %
     SET until_offset = excluded.until_offset, messages = excluded.messages, gaps = p.gaps + excluded.gaps,
         last_batch = excluded.last_batch;
 
--- prune_schemas: which schemas their messages name, summed up.
+-- prune_schemas: the schemas that their messages name, summed up.
 WITH gone AS (DELETE FROM tidegate.batch_schema WHERE batch_id = ANY(%(batches)s) RETURNING *)
 INSERT INTO tidegate.pruned_schema AS p (pipeline, registry, generation, key, part, messages, first_batch, last_batch)
 SELECT %(pipeline)s, g.registry, g.generation, g.key, g.part, sum(g.messages), min(g.batch_id), max(g.batch_id)
@@ -73,7 +74,7 @@ SELECT %(pipeline)s, g.registry, g.generation, g.key, g.part, sum(g.messages), m
     ON CONFLICT (pipeline, registry, generation, key, part) DO UPDATE
     SET messages = p.messages + excluded.messages, last_batch = excluded.last_batch;
 
--- prune_checks_of: their check results, summed up: those that failed are the last ones left.
+-- prune_checks_of: their check results, summed up: only failed ones are left by now.
 WITH gone AS (DELETE FROM tidegate.check_result WHERE batch_id = ANY(%(batches)s) RETURNING *)
 INSERT INTO tidegate.pruned_check AS p (pipeline, table_name, check_name, severity, passed, failed)
 SELECT %(pipeline)s, table_name, check_name, severity, count(*) FILTER (WHERE passed),
@@ -86,7 +87,7 @@ WITH ranges AS (DELETE FROM tidegate.batch_range WHERE batch_id = ANY(%(batches)
      events AS (DELETE FROM tidegate.lineage_event WHERE batch_id = ANY(%(batches)s))
 DELETE FROM tidegate.batch WHERE batch_id = ANY(%(batches)s);
 
--- passed_checks: of the next batches that are older than the retention, what is not kept until they go: checks that
+-- passed_checks: for the next batches that are older than the retention, what is removed before them: checks that
 -- passed, and lineage events, sent or not.
 WITH page AS (
   SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
@@ -97,11 +98,11 @@ SELECT (SELECT max(batch_id) FROM page) AS until_batch, (SELECT count(*) FROM pa
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id)) AS events,
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id) WHERE emitted_at IS NULL) AS never_sent;
 
--- checks_pruned_until: up to which batch that was done before.
+-- checks_pruned_until: the last batch for which that was done.
 SELECT checks_pruned_until FROM tidegate.pipeline WHERE name = %(pipeline)s;
 
--- prune_passed: removes them, except events that are being sent at this moment: the sender holds the ones that have
--- left, one after the other, and neither is to wait for the other. Those go with their batch.
+-- prune_passed: removes them, except events that are being sent at this moment: the sender has locked those it has sent
+-- so far, and neither must wait for the other. Those go with their batch.
 WITH page AS (
   SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND batch_id <= %(until_batch)s
@@ -116,8 +117,8 @@ INSERT INTO tidegate.pruned_check AS p (pipeline, table_name, check_name, severi
 SELECT %(pipeline)s, table_name, check_name, severity, count(*), 0 FROM gone GROUP BY table_name, check_name, severity
     ON CONFLICT (pipeline, table_name, check_name, severity) DO UPDATE SET passed = p.passed + excluded.passed;
 
--- settled_dead_letters: those that a person settled longer ago than the retention, whose messages the log no longer has:
--- verify asks for a dead letter of each message that it finds.
+-- settled_dead_letters: those that a user settled longer ago than the retention, whose messages the log no longer has:
+-- verify expects a dead letter for each message that it finds.
 WITH log AS (SELECT * FROM unnest(%(partitions)s::int[], %(lows)s::bigint[]) AS l (partition, low))
 SELECT topic_id, partition, "offset",
        topic_id IS DISTINCT FROM %(topic_id)s OR "offset" < coalesce(log.low, 0) AS gone
@@ -127,7 +128,7 @@ SELECT topic_id, partition, "offset",
    AND (topic_id, partition, "offset") > (%(topic_after)s, %(partition_after)s, %(offset_after)s)
  ORDER BY topic_id, partition, "offset" LIMIT %(most)s;
 
--- prune_dead_letters: where they were stays, and how many.
+-- prune_dead_letters: deletes them, and keeps their places and number.
 WITH gone AS (
   DELETE FROM tidegate.dead_letter AS d
    USING unnest(%(topic_ids)s::text[], %(at_partitions)s::int[], %(offsets)s::bigint[]) AS g (topic_id, partition, "offset")
@@ -141,12 +142,12 @@ SELECT %(pipeline)s, topic_id, partition, stage, error_class, status, count(*),
     ON CONFLICT (pipeline, topic_id, partition, stage, error_class, status) DO UPDATE
     SET messages = p.messages + excluded.messages, offsets = p.offsets + excluded.offsets;
 
--- settled_unsent: how many messages of producers were settled longer ago than the retention.
+-- settled_unsent: the number of producers' messages that were settled longer ago than the retention.
 SELECT count(*) AS messages FROM tidegate.unsent
  WHERE pipeline = %(pipeline)s AND settled_at < now() - make_interval(secs => %(seconds)s);
 
--- prune_unsent: at most so many of them are deleted, and counted. In order, so that two at once wait for each other
--- in one direction: no pipeline's row keeps them apart, since a producer needs none.
+-- prune_unsent: deletes and counts at most so many of them. In order, so that two at once wait for each other in
+-- one direction: no pipeline's row keeps them apart, since a producer needs none.
 WITH old AS (SELECT unsent_id FROM tidegate.unsent
               WHERE pipeline = %(pipeline)s AND settled_at < now() - make_interval(secs => %(seconds)s)
               ORDER BY settled_at LIMIT %(most)s FOR UPDATE SKIP LOCKED),

@@ -1,9 +1,10 @@
--- replay_bounds: the pipeline's first batch that counts, pruned or not, and the last one of which a log is gone for good.
+-- replay_bounds: the pipeline's first batch that counts, pruned or not, and the last one with a log that is gone for
+-- good.
 SELECT least((SELECT min(batch_id) FROM tidegate.batch WHERE pipeline = %(pipeline)s AND replaced_by IS NULL),
              (SELECT min(first_batch) FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s)) AS first_batch,
        coalesce((SELECT max(until_batch) FROM tidegate.lost_history WHERE pipeline = %(pipeline)s), 0) AS lost_until;
 
--- batch_of_offsets: the first batch that read any of these offsets or a later one of their partitions.
+-- batch_of_offsets: the first batch that read any of these offsets or a later one in their partitions.
 SELECT min(r.batch_id) AS batch_id
   FROM (SELECT b.pipeline, b.batch_id, r.topic, r.topic_id, r.partition, r.until_offset
           FROM tidegate.batch AS b JOIN tidegate.batch_range AS r USING (batch_id)
@@ -16,7 +17,7 @@ SELECT min(r.batch_id) AS batch_id
     ON (p.pipeline, p.topic, p.topic_id, p.partition) = (r.pipeline, r.topic, r.topic_id, r.partition)
  WHERE r.topic = %(topic)s AND r.until_offset > o."offset";
 
--- next_batch: this batch, or the first one after it that counts. One that is pruned is one: its messages are gone, and
+-- next_batch: this batch, or the first one after it that counts. A pruned batch is included: its messages are gone, and
 -- the replay is refused for that.
 SELECT least((SELECT min(batch_id) FROM tidegate.batch
                WHERE pipeline = %(pipeline)s AND replaced_by IS NULL AND batch_id >= %(batch_id)s),
@@ -37,8 +38,8 @@ SELECT DISTINCT r.topic, r.topic_id
                       AND p.topic = %(topic)s)
  ORDER BY r.topic, r.topic_id;
 
--- partition_histories: each partition, with where the batches to be replayed began in it and how many messages they
--- read.
+-- partition_histories: each partition, with the first offset that the batches to be replayed read in it, and their
+-- number of messages.
 SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) AS from_offset, p.added_late,
        coalesce(sum(r.messages), 0)::bigint AS messages
   FROM tidegate.source_position AS p
@@ -52,7 +53,7 @@ SELECT p.partition, p.next_offset, coalesce(min(r.from_offset), p.next_offset) A
  WHERE p.pipeline = %(pipeline)s AND p.topic = %(topic)s
  GROUP BY p.partition, p.next_offset, p.added_late ORDER BY p.partition;
 
--- shape_of: the columns, constraints and indexes of a table. Where they change, what was built like it is built again.
+-- shape_of: the columns, constraints and indexes of a table. If they change, its shadow table is built again.
 SELECT concat_ws('; ',
          (SELECT string_agg(format('%%s %%s %%s', attname, format_type(atttypid, atttypmod), attnotnull), ', '
                             ORDER BY attnum)
@@ -62,15 +63,16 @@ SELECT concat_ws('; ',
          (SELECT string_agg(pg_get_indexdef(indexrelid), ', ' ORDER BY indexrelid)
             FROM pg_index WHERE indrelid = to_regclass(%(table)s))) AS shape;
 
--- foreign_keys_of: what CREATE TABLE ... LIKE leaves out. Rows that refer to the table itself refer to the built one.
+-- foreign_keys_of: the constraints that CREATE TABLE ... LIKE omits. Rows that refer to the table itself refer to the
+-- built one.
 SELECT CASE confrelid WHEN conrelid
          THEN replace(pg_get_constraintdef(oid), format(' REFERENCES %%s(', confrelid::regclass),
                                                  format(' REFERENCES %%s(', to_regclass(%(built)s)))
          ELSE pg_get_constraintdef(oid) END
-  FROM pg_constraint  -- of a key to a partitioned table not those to its partitions
+  FROM pg_constraint  -- for a key to a partitioned table, not the keys to its partitions
  WHERE conrelid = to_regclass(%(table)s) AND contype = 'f' AND conparentid = 0 ORDER BY conname;
 
--- referenced_by: another table, whose rows refer to those of this one.
+-- referenced_by: another table, whose rows refer to this one's.
 SELECT conrelid::regclass::text FROM pg_constraint
  WHERE confrelid = to_regclass(%(table)s) AND conrelid <> confrelid AND contype = 'f' LIMIT 1;
 
@@ -82,7 +84,7 @@ INSERT INTO tidegate.replay (pipeline, from_batch, fingerprint, decided_again)
 VALUES (%(pipeline)s, %(from_batch)s, %(fingerprint)s, %(decided_again)s)
 RETURNING replay_id;
 
--- forget_replay: deletes a replay that was never put in place. Its batches never counted.
+-- forget_replay: deletes a replay that was never swapped in. Its batches never counted.
 WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      a AS (DELETE FROM tidegate.dead_letter WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.batch_range WHERE batch_id IN (SELECT batch_id FROM gone)),
@@ -92,15 +94,15 @@ WITH gone AS (SELECT batch_id FROM tidegate.batch WHERE pipeline = %(beside)s),
      e AS (DELETE FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
 DELETE FROM tidegate.batch WHERE pipeline = %(beside)s;
 
--- forget_builder: deletes the building pipeline, once nothing else is left of it. Staging tables that are
--- left of it, and are empty, are the live one's.
+-- forget_builder: deletes the building pipeline, when nothing else is left of it. Its remaining staging tables, which
+-- are empty, become the live one's.
 WITH a AS (DELETE FROM tidegate.output WHERE pipeline = %(beside)s),
      b AS (DELETE FROM tidegate.source_position WHERE pipeline = %(beside)s),
      c AS (DELETE FROM tidegate.schema_use WHERE pipeline = %(beside)s),
      d AS (UPDATE tidegate.staging_table SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 DELETE FROM tidegate.pipeline WHERE name = %(beside)s;
 
--- messages_read: by partition, what the building pipeline was given by the broker.
+-- messages_read: the messages that the building pipeline got from the broker, by partition.
 SELECT r.partition, sum(r.messages)::bigint AS messages
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(beside)s GROUP BY r.partition;
@@ -112,12 +114,13 @@ SELECT partition, l.next_offset AS live, b.next_offset AS built
        USING (partition)
  WHERE (l.next_offset, l.topic_id, l.cluster_id) IS DISTINCT FROM (b.next_offset, b.topic_id, b.cluster_id);
 
--- lock_builder: the building pipeline, once no session or task works on it any more.
+-- lock_builder: the building pipeline, when no session or task works on it any more.
 SELECT 1 FROM tidegate.pipeline
  WHERE name = %(beside)s AND state = 'active' AND owner IS NULL AND pending IS NULL
    AND NOT EXISTS (SELECT 1 FROM tidegate.staging WHERE pipeline = %(beside)s) FOR UPDATE;
 
--- dead_letter_differences: how many there are of the replayed offsets, live and built, and how many only in one.
+-- dead_letter_differences: the number of dead letters for the replayed offsets, live and built, and how many only in
+-- one.
 WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter AS d
                WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s
                  AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
@@ -128,13 +131,14 @@ SELECT (SELECT count(*) FROM live) AS live, (SELECT count(*) FROM built) AS rebu
        (SELECT count(*) FROM (SELECT * FROM live EXCEPT SELECT * FROM built) AS x) AS only_live,
        (SELECT count(*) FROM (SELECT * FROM built EXCEPT SELECT * FROM live) AS x) AS only_rebuilt;
 
--- keep_dead_letter_status: keeps what people have done about a message that is a dead letter again.
+-- keep_dead_letter_status: keeps the users' decisions about a message that is a dead letter again.
 UPDATE tidegate.dead_letter AS b SET status = l.status, status_by = l.status_by, status_at = l.status_at
   FROM tidegate.dead_letter AS l
  WHERE b.pipeline = %(beside)s AND l.pipeline = %(pipeline)s AND l.status <> 'open'
    AND (l.topic_id, l.partition, l."offset") = (b.topic_id, b.partition, b."offset");
 
--- take_dead_letters_away: deletes those of the replayed batches, except of messages that compaction has removed since.
+-- take_dead_letters_away: deletes the replayed batches' dead letters, except for messages that compaction has removed
+-- since.
 DELETE FROM tidegate.dead_letter AS d
  WHERE d.pipeline = %(pipeline)s AND d.batch_id >= %(from_batch)s
    AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
@@ -150,7 +154,7 @@ WITH checks AS (UPDATE tidegate.check_result SET table_name = %(live)s
 UPDATE tidegate.dead_letter SET error_message = replace(error_message, %(built)s, %(live)s)
  WHERE pipeline = %(beside)s AND stage = 'publish';
 
--- replace_batches: marks those whose rows are no longer there; what is counted instead is what the rebuilt ones wrote.
+-- replace_batches: marks batches whose rows no longer exist; the rebuilt ones' rows are counted instead.
 WITH replaced AS (UPDATE tidegate.batch SET replaced_by = %(replay_id)s
                    WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s AND replaced_by IS NULL
                   RETURNING messages, rows)
@@ -159,8 +163,8 @@ UPDATE tidegate.pipeline AS l
        rows_total = l.rows_total + b.rows_total - (SELECT coalesce(sum(rows), 0) FROM replaced)
   FROM tidegate.pipeline AS b WHERE l.name = %(pipeline)s AND b.name = %(beside)s;
 
--- take_batches_over: the rebuilt ones become the pipeline's own, judged by the contract that it has now; its next run
--- reports them to Dagster, and sends their lineage events.
+-- take_batches_over: the rebuilt ones become the pipeline's own, with its current contract; its next run reports them
+-- to Dagster, and sends their lineage events.
 WITH events AS (UPDATE tidegate.lineage_event SET pipeline = %(pipeline)s WHERE pipeline = %(beside)s)
 UPDATE tidegate.batch
    SET pipeline = %(pipeline)s,
@@ -180,36 +184,36 @@ UPDATE tidegate.pipeline
    SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id'))), red_gate = NULL
  WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
--- end_replay: it is in place.
+-- end_replay: the replay is swapped in.
 UPDATE tidegate.replay
    SET executed_at = now(), executed_by = %(executed_by)s, database_user = session_user,
        reason = %(reason)s, differences = %(differences)s
  WHERE replay_id = %(replay_id)s AND executed_at IS NULL;
 
--- replayed: whether a replay whose COMMIT was not answered is in place. Asked under the pipeline's row lock.
+-- replayed: true if a replay whose COMMIT was not answered is swapped in. Asked under the pipeline's row lock.
 SELECT executed_at IS NOT NULL AS executed FROM tidegate.replay WHERE replay_id = %(replay_id)s;
 
--- replay_alone: for the rest of the transaction no other session replays this pipeline.
+-- replay_alone: excludes other sessions from replaying this pipeline for the rest of the transaction.
 SELECT pg_try_advisory_xact_lock(hashtextextended('tidegate replay ' || %(pipeline)s, 0));
 
--- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows of the replay and ends no
+-- replace_now: while this transaction lasts, a run that waits for the pipeline's row knows about the replay and ends no
 -- session.
 SELECT pg_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
--- replacing: whether such a transaction is in progress.
+-- replacing: true if such a transaction is in progress.
 SELECT NOT pg_try_advisory_xact_lock(hashtextextended('tidegate replacement ' || %(pipeline)s, 0));
 
 -- plain_table: not partitioned, without child tables, so that a row's ctid identifies it.
 SELECT relkind = 'r' AND NOT EXISTS (SELECT 1 FROM pg_inherits WHERE inhparent = c.oid)
   FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s);
 
--- may_replace: whether this user has every right that putting rows in place requires.
+-- may_replace: true if this user has every right that swapping rows in requires.
 SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
 
--- decided_batches: batches that fail blocking checks and that a person let pass or set aside with tidegate ack: what was
--- decided, and what they read of the log that exists now. A later decision about the same batch comes later. Without those
+-- decided_batches: batches that fail blocking checks and that a user accepted or dead-lettered with tidegate ack: the
+-- decision, and what they read in the current log. A later decision about the same batch comes later. Without batches
 -- whose decision a replay has dropped.
 SELECT r.batch_id, s.actions -> 'checks_accepted' AS checks_accepted, s.actions ->> 'set_aside' AS set_aside,
        r.partition, r.from_offset, r.until_offset
@@ -223,10 +227,10 @@ SELECT r.batch_id, s.actions -> 'checks_accepted' AS checks_accepted, s.actions 
                       AND again.executed_at IS NOT NULL AND r.batch_id = ANY (again.decided_again))
  ORDER BY r.batch_id, s.settlement_id, r.partition, r.from_offset;
 
--- mark_pending: the building pipeline's pending batch is decided about as the live one's was.
+-- mark_pending: the building pipeline's pending batch gets the decision about the live one's.
 UPDATE tidegate.pipeline SET pending = pending || %(marks)s
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s AND (pending -> 'batch_id')::bigint = %(batch_id)s;
 
--- replaced_by: the replay that took this batch's place.
+-- replaced_by: the replay that replaced this batch.
 SELECT replaced_by FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id = %(batch_id)s AND replaced_by IS NOT NULL;

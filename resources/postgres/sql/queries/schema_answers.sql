@@ -1,5 +1,5 @@
--- named_schemas: the schemas that the values of the pipeline's messages named, the last one named first; replayed batches
--- count once.
+-- named_schemas: the schemas that the values of the pipeline's messages named, the last one named first; replayed
+-- batches count once.
 SELECT s.generation, s.key, s.format, s.document, s."references", s.encrypted, s.first_seen_at,
        sum(n.messages)::bigint, min(n.first_batch), max(n.last_batch)
   FROM (SELECT n.registry, n.generation, n.key, n.messages, batch_id AS first_batch, batch_id AS last_batch
@@ -20,6 +20,6 @@ SELECT batch_id, b.committed_at, n.part, sum(n.messages)::bigint
    AND n.generation = %(generation)s AND n.key = %(key)s
  GROUP BY batch_id, b.committed_at, n.part ORDER BY batch_id DESC, n.part DESC LIMIT %(most)s;
 
--- newest_generation: which generation of the registry the pipeline's newest messages are of.
+-- newest_generation: the registry's generation for the pipeline's newest messages; else the newest of any, or 1.
 SELECT coalesce(max(generation) FILTER (WHERE pipeline = %(pipeline)s), max(generation), 1)
   FROM tidegate.schema_generation WHERE registry = %(registry)s;

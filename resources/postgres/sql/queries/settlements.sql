@@ -10,13 +10,13 @@ SELECT batch_id, partition, "offset", timestamp_ms, stage, error_class, error_me
  WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
  ORDER BY batch_id DESC, partition, "offset" LIMIT %(limit)s;
 
--- dead_letter_examples: of each reason and status the newest.
+-- dead_letter_examples: the newest dead letter for each reason and status.
 SELECT DISTINCT ON (stage, error_class, status) batch_id, partition, "offset", timestamp_ms, stage, error_class,
        error_message, field, status, octet_length(value) AS bytes
   FROM tidegate.dead_letter WHERE pipeline = %(pipeline)s
  ORDER BY stage, error_class, status, batch_id DESC, partition, "offset";
 
--- dead_letter_counts: how many there are and were, by reason.
+-- dead_letter_counts: the number of current and pruned dead letters, by reason.
 SELECT stage, error_class, status, sum(messages)::bigint AS messages
   FROM (SELECT stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
          WHERE pipeline = %(pipeline)s GROUP BY stage, error_class, status
@@ -26,7 +26,7 @@ SELECT stage, error_class, status, sum(messages)::bigint AS messages
  WHERE %(reason)s::text IS NULL OR error_class = %(reason)s
  GROUP BY stage, error_class, status ORDER BY sum(messages) DESC, error_class;
 
--- dead_letter_at: everything about one of them (of several logs of one name, the newest first).
+-- dead_letter_at: everything about one dead letter (if several logs have its name, the newest first).
 SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
        stage, error_class, error_message, field, status, status_by, status_at,
        ARRAY(SELECT h.name FROM unnest(headers) AS h) AS header_names,
@@ -34,10 +34,10 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
   FROM tidegate.dead_letter
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
--- halted: what a settlement is about; no other session settles or runs the pipeline while its row is locked.
+-- halted: the state that a settlement is about; no other session settles or runs the pipeline while its row is locked.
 SELECT epoch, state, halt_code, halt_detail, red_gate FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
--- started_positions: where each partition was started, and where it is.
+-- started_positions: the first and the current position of each partition.
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
@@ -45,7 +45,7 @@ SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition FOR UPDATE;
 
--- read_before: up to where batches of this pipeline have read each partition of a log.
+-- read_before: the end up to which batches of this pipeline have read each partition of a log.
 SELECT r.partition, max(r.until_offset) AS until_offset
   FROM (SELECT r.partition, r.until_offset FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
          WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s
@@ -53,8 +53,8 @@ SELECT r.partition, max(r.until_offset) AS until_offset
         SELECT partition, until_offset FROM tidegate.pruned_range
          WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s) AS r GROUP BY r.partition;
 
--- epochs_read: the ends of what was read of a partition of a log, each with the epoch of a leader whose log reached
--- there, less what has been recorded as lost since.
+-- epochs_read: the ends of the ranges read in a partition of a log, each with the epoch of a leader whose log reached
+-- there, without those recorded as lost since.
 SELECT r.until_offset, r.leader_epoch
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND r.topic_id = %(topic_id)s AND r.partition = %(partition)s
@@ -64,8 +64,8 @@ SELECT r.until_offset, r.leader_epoch
                       AND r.until_offset > l.from_offset AND r.until_offset <= l.until_offset)
  ORDER BY r.until_offset;
 
--- settle_position: where reading resumes. Compare-and-swap, as a batch's. In the same log, what an upsert must read
--- before it reads partitions added later stays so.
+-- settle_position: the position at which reading resumes. Compare-and-swap, as for a batch. In the same log, what an
+-- upsert must read before partitions added later stays.
 UPDATE tidegate.source_position
    SET next_offset = %(next_offset)s, start_offset = %(start_offset)s, topic = %(topic)s, cluster_id = %(cluster_id)s,
        topic_id = %(topic_id)s, leader_epoch = NULL, updated_at = now(),
@@ -74,8 +74,8 @@ UPDATE tidegate.source_position
  WHERE pipeline = %(pipeline)s AND topic = %(was_topic)s AND partition = %(partition)s
    AND next_offset = %(was_next)s AND topic_id = %(was_topic_id)s AND cluster_id = %(was_cluster_id)s;
 
--- forget_position: deletes the position of a partition that the new log does not have. Never in the log that it is of:
--- there no partition ever goes, and the next run would read it again from 0.
+-- forget_position: deletes the position of a partition that the new log does not have. Never in its own log: there no
+-- partition ever goes, and the next run would read it again from 0.
 DELETE FROM tidegate.source_position
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND next_offset = %(was_next)s
    AND (cluster_id, topic_id) <> (%(cluster_id)s, %(topic_id)s);
@@ -84,13 +84,13 @@ DELETE FROM tidegate.source_position
 INSERT INTO tidegate.declared_skip (pipeline, topic_id, partition, from_offset, until_offset, reason, declared_by)
 VALUES (%(pipeline)s, %(topic_id)s, %(partition)s, %(from_offset)s, %(until_offset)s, %(reason)s, %(settled_by)s);
 
--- declare_lost: committed offsets that no log holds any more, up to the newest batch there is.
+-- declare_lost: committed offsets that no log has any more, up to the newest batch there is.
 INSERT INTO tidegate.lost_history (settlement_id, pipeline, partition, from_offset, until_offset, until_batch)
 SELECT %(settlement_id)s, %(pipeline)s, %(partition)s, %(from_offset)s, %(until_offset)s, coalesce(max(batch_id), 0)
   FROM tidegate.batch WHERE pipeline = %(pipeline)s;
 
 -- set_aside: renames the log of dead letters and skips whose offsets come again with other messages, or are read after
--- all. Of a skip that begins before them, the rest.
+-- all. For a skip that begins before them, only the rest.
 WITH skips AS (UPDATE tidegate.declared_skip SET topic_id = topic_id || '~' || %(settlement_id)s::text
                 WHERE pipeline = %(pipeline)s AND topic_id = %(topic_id)s AND partition = %(partition)s
                   AND from_offset >= %(from_offset)s AND from_offset < %(until_offset)s),

@@ -1,12 +1,11 @@
--- output_owner: which pipeline owns a table; the owner's own idea of it first.
+-- output_owner: the pipeline that owns a table; the pipeline's own row first.
 SELECT pipeline, definition, batch_id,
        (SELECT max(batch_id) FROM tidegate.batch AS b WHERE b.pipeline = o.pipeline) AS newest_batch
   FROM tidegate.output AS o
  WHERE table_oid = to_regclass(%(table)s) OR (pipeline, table_name) = (%(pipeline)s, %(table)s)
  ORDER BY (pipeline, table_name) = (%(pipeline)s, %(table)s) DESC, pipeline = %(pipeline)s DESC;
 
--- schema_rights: what we may do where a table is, or would be created. to_regclass fails in a schema that we may not
--- use.
+-- schema_rights: our rights for a table's current or future place. to_regclass fails in a schema that we may not use.
 SELECT current_user::text AS role, current_database()::text AS database, n.oid IS NOT NULL AS schema_there,
        EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = n.oid AND relname = %(name)s) AS table_there,
        coalesce(has_schema_privilege(n.oid, 'USAGE'), may_create_schemas) AS may_usage,
@@ -14,17 +13,16 @@ SELECT current_user::text AS role, current_database()::text AS database, n.oid I
   FROM has_database_privilege(current_database(), 'CREATE') AS may_create_schemas
   LEFT JOIN pg_namespace AS n ON n.nspname = %(schema)s;
 
--- own_output: from now on the table is this pipeline's.
+-- own_output: records the table as this pipeline's.
 INSERT INTO tidegate.output (table_oid, table_name, pipeline, disposition, definition)
 VALUES (to_regclass(%(table)s), %(table)s, %(pipeline)s, %(disposition)s, %(definition)s);
 
--- name_output: the table as the contract calls it now, and how it is filled where no earlier version kept that.
+-- name_output: the contract's current name for the table, and how it is filled if no earlier version recorded that.
 UPDATE tidegate.output SET table_name = %(table)s, definition = coalesce(definition, %(definition)s)
  WHERE table_oid = to_regclass(%(table)s) AND pipeline = %(pipeline)s
    AND (table_name <> %(table)s OR definition IS NULL);
 
--- live_table: a table as Postgres has it now, its partitions, and all that could keep a row from arriving as it was
--- written.
+-- live_table: a table's live definition, its partitions, and all that could keep a row from arriving as it was written.
 WITH here AS (SELECT c.* FROM pg_class AS c WHERE c.oid = to_regclass(%(table)s)),
      parts AS (SELECT oid FROM here UNION SELECT relid FROM here, pg_partition_tree(here.oid)),
      keys AS (SELECT i.indexrelid, array_agg(a.attname::text ORDER BY a.attname) AS names
@@ -63,7 +61,7 @@ SELECT current_user::text AS role, here.relkind::text AS kind,
           FROM pg_attribute WHERE attrelid = here.oid AND attnum > 0 AND NOT attisdropped) AS columns
   FROM here;
 
--- take_output_over: the live table is now filled as the rebuilt one is, up to the same batch.
+-- take_output_over: the live table is now filled like the rebuilt one, up to the same batch.
 UPDATE tidegate.output AS l SET definition = b.definition, batch_id = b.batch_id
   FROM tidegate.output AS b
  WHERE (l.pipeline, l.table_name) = (%(pipeline)s, %(live)s) AND (b.pipeline, b.table_name) = (%(beside)s, %(built)s);

@@ -1,7 +1,8 @@
 -- topics_cluster: the cluster of the first apply; no row before it.
 SELECT cluster_id FROM tidegate.topics_cluster;
 
--- known_cluster: that of the first apply; before it %(cluster_id)s if a pipeline has a position there, else any of them.
+-- known_cluster: the cluster of the first apply; before it the given one if a pipeline has a position there, else any
+-- with one.
 SELECT coalesce((SELECT cluster_id FROM tidegate.topics_cluster),
                 (SELECT cluster_id FROM tidegate.source_position WHERE cluster_id = %(cluster_id)s LIMIT 1),
                 (SELECT cluster_id FROM tidegate.source_position LIMIT 1));
@@ -13,10 +14,10 @@ SELECT p.topic, p.pipeline, CASE WHEN o.upserts THEN 'upsert' ELSE 'append' END
        USING (pipeline)
  ORDER BY p.topic, p.pipeline;
 
--- keep_topics_cluster: of two first applies at once, one is the first.
+-- keep_topics_cluster: if two first applies run at once, one is the first.
 INSERT INTO tidegate.topics_cluster (cluster_id, applied_by) VALUES (%(cluster_id)s, %(who)s) ON CONFLICT DO NOTHING;
 
--- replace_topics_cluster: a person has said that this cluster takes the other's place.
+-- replace_topics_cluster: a user has decided that this cluster replaces the other.
 INSERT INTO tidegate.topics_cluster (cluster_id, applied_by) VALUES (%(cluster_id)s, %(who)s)
     ON CONFLICT (only_row) DO UPDATE
     SET cluster_id = excluded.cluster_id, applied_at = now(), applied_by = excluded.applied_by,
@@ -25,7 +26,7 @@ INSERT INTO tidegate.topics_cluster (cluster_id, applied_by) VALUES (%(cluster_i
 -- reassignment_of: the reassignment that was applied last to a cluster.
 SELECT plan, throttle, state, changed_at FROM tidegate.reassignment WHERE cluster_id = %(cluster_id)s;
 
--- keep_reassignment: no row where another plan is under way.
+-- keep_reassignment: no row if another plan is in progress.
 INSERT INTO tidegate.reassignment AS kept (cluster_id, plan, throttle, state, changed_by)
 VALUES (%(cluster_id)s, %(plan)s, %(throttle)s, %(state)s, %(who)s)
     ON CONFLICT (cluster_id) DO UPDATE

@@ -1,10 +1,10 @@
--- verify_positions: from where to where each partition was read, and of which topic.
+-- verify_positions: the first and the next offset of each partition, with its topic.
 SELECT partition, topic, topic_id, start_offset, next_offset
   FROM tidegate.source_position WHERE pipeline = %(pipeline)s ORDER BY partition;
 
--- verify_ranges: what the committed batches say they read, whether some of it never came, and by which contract,
--- transform and application of the contract; of the batches after one, up to another. Of pruned batches, which no log
--- holds, only where they were.
+-- verify_ranges: the ranges that the committed batches recorded, whether some of it never came, and the contract,
+-- transform and application of the contract; for the batches after one, up to another. For pruned batches, which no log
+-- has any more, only their places.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, NOT isempty(r.gaps) AS has_gaps,
        false AS pruned, b.contract_digest, b.transform_digest, b.contract_application
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
@@ -29,22 +29,22 @@ SELECT d.partition, lower(g), upper(g)
        unnest(d.offsets) AS g
  WHERE d.pipeline = %(pipeline)s ORDER BY 1, 2;
 
--- verify_skipped_records: how many messages of each committed range are of records that the contract skips.
+-- verify_skipped_records: how many messages of each committed range have records that the contract skips.
 SELECT r.partition, r.from_offset, r.until_offset, r.batch_id, r.messages, r.skipped_records
   FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
  WHERE b.pipeline = %(pipeline)s AND b.replaced_by IS NULL AND b.batch_id > %(after)s AND b.batch_id <= %(until)s
  ORDER BY r.partition, r.from_offset;
 
--- verify_skips: offsets that a person gave up.
+-- verify_skips: offsets that a user skipped.
 SELECT s.partition, s.from_offset, s.until_offset
   FROM tidegate.declared_skip AS s JOIN tidegate.source_position AS p USING (pipeline, topic_id, partition)
  WHERE s.pipeline = %(pipeline)s AND p.topic = %(topic)s ORDER BY s.partition, s.from_offset;
 
--- verify_lost_history: offsets of batches whose messages no log holds any more.
+-- verify_lost_history: offsets of batches whose messages no log has any more.
 SELECT partition, from_offset, until_offset, until_batch
   FROM tidegate.lost_history WHERE pipeline = %(pipeline)s ORDER BY partition, from_offset;
 
--- verify_named_schemas: which schemas messages of each range name, of those that were known when it was read.
+-- verify_named_schemas: the schemas that messages of each range name, among those known when it was read.
 SELECT s.partition, s.from_offset, r.until_offset, s.registry, s.generation, s.key
   FROM tidegate.batch_schema AS s
   JOIN tidegate.batch_range AS r USING (batch_id, partition, from_offset)
@@ -59,19 +59,19 @@ SELECT registry, generation, key, format, document, "references", encrypted FROM
          SELECT registry, generation, key FROM tidegate.batch_schema JOIN tidegate.batch USING (batch_id)
           WHERE pipeline = %(pipeline)s);
 
--- verify_batches: the next committed batches after one, with how many messages each has read.
+-- verify_batches: the next committed batches after one, with their number of messages.
 SELECT batch_id, messages FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL ORDER BY batch_id LIMIT %(most)s;
 
--- verify_pruned: the last batch that is pruned. What is put together of it and those before cannot be told apart by batch.
+-- verify_pruned: the last pruned batch. The summary of it and those before cannot be told apart by batch.
 SELECT coalesce(max(last_batch), 0) FROM tidegate.pruned_range WHERE pipeline = %(pipeline)s;
 
--- verify_left: how many messages the batches after one have read.
+-- verify_left: the number of messages that the batches after one have read.
 SELECT coalesce(sum(messages), 0)::bigint FROM tidegate.batch
  WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND replaced_by IS NULL;
 
--- verify_basis: what else than a new batch may change what was compared. Settlements count that moved a position, or
--- gave offsets up; a batch that was cut has read the same ones.
+-- verify_basis: what else than a new batch may change the compared data. Settlements count if they moved a position, or
+-- skipped offsets; a split batch has read the same ones.
 SELECT (SELECT max(replay_id)::text FROM tidegate.replay
          WHERE pipeline = %(pipeline)s AND executed_at IS NOT NULL) AS replay,
        (SELECT max(adoption_id)::text FROM tidegate.adoption WHERE pipeline = %(pipeline)s) AS adoption,
@@ -86,12 +86,12 @@ SELECT (SELECT max(replay_id)::text FROM tidegate.replay
        (SELECT string_agg(DISTINCT topic || ' ' || topic_id, ', ')
           FROM tidegate.source_position WHERE pipeline = %(pipeline)s) AS log;
 
--- verified: up to where the pipeline was compared, and what the last check of what was new has said.
+-- verified: the point up to which the pipeline was compared, and the last result of checking new batches.
 SELECT moves, batch_id, offsets, sums, basis, moved_at, checked_at, passed, explanation
   FROM tidegate.verified WHERE pipeline = %(pipeline)s;
 
--- verify_open_plan: the batch that is pending, if there is one. Of ranges that are published one by one as parts of it, all
--- ids are higher, and the ones that are to come may be lower than those that have committed.
+-- verify_open_plan: the pending batch, if there is one. Ranges that are published one by one as its parts all have
+-- higher ids, and those still to come may have lower ids than committed ones.
 SELECT (pending ->> 'batch_id')::bigint FROM tidegate.pipeline WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
 -- move_verified: a compare-and-swap; touches one row, or another check has moved it.
@@ -102,12 +102,12 @@ VALUES (%(pipeline)s, %(moves)s + 1, %(batch_id)s, %(offsets)s, %(sums)s, %(basi
         basis = excluded.basis, moved_at = now()
   WHERE v.moves = %(moves)s;
 
--- record_check: what a check of what was new has said.
+-- record_check: the result of checking new batches.
 INSERT INTO tidegate.verified AS v (pipeline, batch_id, offsets, sums, basis, checked_at, passed, explanation)
 VALUES (%(pipeline)s, 0, '{}', '{}', '{}', now(), %(passed)s, %(explanation)s)
     ON CONFLICT (pipeline) DO UPDATE
     SET checked_at = now(), passed = excluded.passed, explanation = excluded.explanation;
 
--- indexed_by_batch: whether an index begins with _batch_id.
+-- indexed_by_batch: true if an index begins with _batch_id.
 SELECT EXISTS (SELECT FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
                 WHERE i.indrelid = to_regclass(%(table)s) AND i.indisvalid AND a.attname = '_batch_id') AS indexed;
