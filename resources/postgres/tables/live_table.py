@@ -176,8 +176,8 @@ def _interference(table: Table, live: LiveTable) -> Mistakes:
         what = "an expression as the column's default does the same" if found.startswith("trigger") else ""
         yield (
             table.name,
-            f"{found} may swallow or change rows while the offsets move on: drop {found}. "
-            + (f"A trigger after each row or for each statement may stay; for a value, {what}" if what else ""),
+            f"{found} may swallow or change rows while the offsets move on: drop {found}"
+            + (f". A trigger after each row or for each statement may stay; for a value, {what}" if what else ""),
         )
     if live.row_security:
         yield (
