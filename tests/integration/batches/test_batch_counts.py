@@ -70,7 +70,7 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
     assert "2 messages, 0 rows upserted, 1 deleted, 0 dead letters in " in said[1]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_is_reported_late_shows_no_counts_that_the_ledger_does_not_have(world: World) -> None:
     pipeline = world.new_pipeline(transform=large)
     world.send(pipeline, transfers(4))

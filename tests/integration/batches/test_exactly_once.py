@@ -84,7 +84,7 @@ def test_a_staged_row_from_outside_the_planned_ranges_is_not_published(world: Wo
     assert [batch.rows for batch in world.drain(pipeline)] == [8]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_task_with_another_installation_than_the_run_reads_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +243,7 @@ def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> No
     assert [row["tier"] for row in world.rows(f"select tier from {tables[0].name}")] == ["gold"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_check_results_lineage_and_dead_letters_exist_if_and_only_if_their_batch_committed(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [*transfers(8), b"not json"])

@@ -179,7 +179,7 @@ def test_after_dead_letters_were_accepted_counting_begins_again(world: World) ->
     assert len(world.dead_letters(pipeline)) == 120
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: World) -> None:
     pipeline = with_impossible_sum(world.new_pipeline())
     world.send(pipeline, transfers(40))
@@ -203,7 +203,7 @@ def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: Wo
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_gate_that_stays_red_halts_its_pipeline_and_the_halt_is_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ def test_rows_that_a_table_swallows_without_an_error_are_counted(
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_table_that_is_swapped_under_a_run_is_refused_before_anything_is_written(world: World) -> None:
     pipeline = bank(world, batches=1)
     table, before = pipeline.contract.row_table.name, world.table(pipeline)

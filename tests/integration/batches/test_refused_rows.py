@@ -167,7 +167,7 @@ def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_s
     assert (published.rows, counting.readings, counting.found) == (80, 2, [23])
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("altered", [DEFERRED, DEFERRED_AFTER_A_TRIGGER], ids=["constraint", "trigger too"])
 @pytest.mark.parametrize("batch_messages", [1, 2, 100])
 def test_an_orphan_takes_no_message_that_collides_with_it_wherever_the_batch_is_cut(

@@ -74,7 +74,7 @@ def test_a_backlog_becomes_the_same_tables_and_each_batch_but_the_first_is_stage
     assert len(tables) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_trickle_is_cut_into_no_more_batches(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 1)
     world.send(pipeline, transfers(SIZE // 2 - 10, start=SIZE))
@@ -86,7 +86,7 @@ def test_a_trickle_is_cut_into_no_more_batches(world: World, adopted: Callable[[
     assert adopted() == 0
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_budget_that_is_spent_has_nothing_staged_in_vain(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 4)
     assert len(world.drain(pipeline, Budget(batches=2))) == 2
@@ -95,7 +95,7 @@ def test_a_budget_that_is_spent_has_nothing_staged_in_vain(world: World, adopted
     assert adopted() == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_is_staged_belongs_to_no_batch_until_the_one_before_has_committed(world: World) -> None:
     pipeline = backlog(world, 2)
     seen: list[Any] = []
@@ -113,7 +113,7 @@ def test_what_is_staged_belongs_to_no_batch_until_the_one_before_has_committed(w
     assert world.position(pipeline) == dict.fromkeys(range(4), SIZE // 4)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_position_that_moved_in_between_is_read_from_where_it_is(world: World, adopted: Callable[[], int]) -> None:
     pipeline = backlog(world, 3)
     with batch_by_batch(world, pipeline) as batches:
@@ -260,7 +260,7 @@ def test_a_job_of_the_transform_itself_cannot_hold_the_batch_before_longer_than_
     assert nothing_is_left(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_that_is_overtaken_publishes_nothing_of_what_it_staged_ahead(world: World) -> None:
     pipeline, second = backlog(world, 3), list[Published]()
     with batch_by_batch(world, pipeline) as batches:

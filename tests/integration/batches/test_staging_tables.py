@@ -18,7 +18,7 @@ from tests.support.fault_wrappers import Meddled, kept_alive
 from tests.support.world import World, transfers
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_batches_are_staged_in_one_table_which_is_empty_between_them(world: World) -> None:
     pipeline = world.new_pipeline(batch_messages=10)
     world.send(pipeline, transfers(40))
@@ -117,7 +117,7 @@ def test_a_fenced_run_empties_no_table_that_its_successor_has_taken(world: World
             assert len(world.rows(f"select * from {table}")) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_changed_contract_is_staged_in_another_table_and_the_old_one_is_dropped(world: World) -> None:
     pipeline = world.caught_up()
     (old,) = world.rows("select table_id from tidegate.staging_table where pipeline = %s", pipeline.name)

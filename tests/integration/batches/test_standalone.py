@@ -59,6 +59,7 @@ def test_ranges_are_published_directly_exactly_once_though_an_executor_is_killed
     _is_exact(world, pipeline)
 
 
+@pytest.mark.longest
 def test_an_executor_with_another_installation_is_refused_and_no_message_is_blamed(
     world: World, cluster: Standalone, tmp_path: Path
 ) -> None:

@@ -117,7 +117,7 @@ def pending(world: World) -> Pipeline:
     return pipeline
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
     pipeline = pending(world)
     world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 2, pipeline.name)

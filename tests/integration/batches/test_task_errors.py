@@ -109,6 +109,7 @@ def _ends_by(number: int, _work: TaskWork, batches: Iterator[pa.RecordBatch]) ->
     yield from batches
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(
     ("number", "said"),
     [

@@ -195,6 +195,7 @@ PLANTED: dict[str, tuple[Callable[[RunContext], RunContext], type[TidegateError]
 OFTEN = {"COPY: a deadlock"}
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "all_of_them", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.longest)]
 )
@@ -226,7 +227,7 @@ NOT_THE_ROWS: dict[str, tuple[type[TidegateError], tuple[int, int]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("code", [*REFUSED_WHILE_WRITING, *NOT_THE_ROWS, "XX001"])
 def test_what_a_table_raises_for_one_row_is_that_messages_fault_or_no_messages(world: World, code: str) -> None:
     pipeline = single_entry(world, plain)

@@ -114,7 +114,7 @@ def test_a_batch_of_an_unknown_application_is_not_certified_in_columns_that_chan
         assert report.wrong == 14, "every other column is compared"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_column_of_an_upsert_whose_contract_came_again_is_compared(world: World) -> None:
     pipeline = upsert_again(world)
     for report in checked(world, pipeline):
@@ -128,7 +128,7 @@ def test_a_column_of_an_upsert_whose_contract_came_again_is_compared(world: Worl
         assert "3 messages were not compared in column tier" in report.explanation
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_column_that_is_dropped_voids_what_was_compared_before(world: World) -> None:
     first = changed(with_field(views(world)), "r1")
     apply(world, first)
@@ -221,7 +221,7 @@ MUTANTS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
 def test_a_batch_that_names_another_application_is_certified_in_no_more_columns(
     world: World, mutant: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch

@@ -259,7 +259,7 @@ def test_a_session_that_is_lost_leaves_nothing_or_all_of_it(world: World, monkey
     exact(world, after)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_depends_on_a_column_is_named(world: World) -> None:
     before = views(world)
     table = before.contract.row_table
@@ -343,7 +343,7 @@ def test_a_run_refuses_to_show_what_was_classified_though_the_version_is_the_sam
     exact(world, newer)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_ledger_restored_from_before_a_change_asks_for_the_change_again(world: World) -> None:
     before = views(world)
     after = with_field(before)
@@ -357,7 +357,7 @@ def test_a_ledger_restored_from_before_a_change_asks_for_the_change_again(world:
         exact(other, after)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_more_digits_a_new_name_and_no_demand_in_one(world: World) -> None:
     before = views(world)
     table = before.contract.row_table

@@ -59,7 +59,7 @@ def upserted(world: World, pipeline: Pipeline, *messages: tuple[str, bytes]) -> 
     return [(row["_key"], row["tier"]) for row in found]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_an_upsert_no_longer_has_is_empty_in_the_rows_that_it_writes(world: World) -> None:
     first = optional_tier(world.new_pipeline("upsert"), "1.0.0")
     table = first.contract.row_table.name
@@ -80,7 +80,7 @@ def test_what_an_upsert_no_longer_has_is_empty_in_the_rows_that_it_writes(world:
     assert (report.ok, report.wrong) == (False, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_replay_empties_what_an_upsert_no_longer_has(world: World) -> None:
     first = world.new_pipeline("upsert")
     upserted(world, first, ("C1", customer(1)), ("C2", customer(2)))
@@ -181,7 +181,7 @@ def test_an_upsert_empties_a_column_that_an_older_contract_had_brought_back(worl
     exact(world, second)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_rename_that_comes_again_says_what_to_do_with_the_two_columns(world: World) -> None:
     first = changed(with_field(views(world)), "r1")
     second = changed(renamed(first, "channel", "medium"), "r2")
@@ -203,7 +203,7 @@ def test_a_rename_that_comes_again_says_what_to_do_with_the_two_columns(world: W
     exact(world, second)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_an_append_table_no_longer_demands_is_empty_in_new_rows(world: World) -> None:
     first = views(world)
     second = without(first, "visitor")
@@ -263,7 +263,7 @@ def test_a_new_column_gets_the_name_in_the_version_that_renames_the_one_that_had
     exact(world, second)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_column_that_was_dropped_comes_back_empty_and_is_not_missed(world: World) -> None:
     before = views(world)
     first = with_field(before)

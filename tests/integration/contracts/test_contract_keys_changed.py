@@ -31,7 +31,7 @@ def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]
 
 
 @pytest.mark.parametrize("evolution", ["manual", "additive"])
-@pytest.mark.slow
+@pytest.mark.longest
 def test_only_a_replay_takes_another_key_format(registered: World, evolution: str) -> None:
     world, pipeline = registered, registered.new_pipeline("upsert")
     wire = WireFormat("prefix", f"{pipeline.contract.topic}-value")

@@ -97,7 +97,7 @@ def test_where_columns_change_only_everything_is_replayed_and_nothing_may_refer_
         shown(world, after)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_accumulate_that_is_added_is_created_empty_and_then_filled(world: World) -> None:
     before = views(world)
     made = (Column("visitor", STRING, True), Column("seen", INTEGER, True))

@@ -89,7 +89,7 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(
     assert check(instance, pipeline, "currency_enum").passed
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_selecting_one_table_runs_the_pipeline_as_a_whole(
     world: World, new_pipeline: Any, instance: DagsterInstance
 ) -> None:

@@ -202,7 +202,7 @@ def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: Wo
     assert "was not looked at" in (found.description or "")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
     registered: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,7 +77,7 @@ with DagsterInstance.ephemeral() as instance:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_run_that_a_library_crashes_leaves_on_stderr_what_it_was_reading(world: World) -> None:
     done = subprocess.run([sys.executable, "-c", CRASHES], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGSEGV, done.stderr

@@ -193,7 +193,7 @@ def tags(definitions: str) -> dict[str, str]:
     return {STARTED_FOR: "something due", DEFINITIONS: definitions}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_ledger_knows_how_long_ago_one_of_these_pipelines_committed_last(world: World) -> None:
     early, late = world.caught_up().name, world.caught_up().name
     world.rows("UPDATE tidegate.batch SET committed_at = committed_at - interval '1 day' WHERE pipeline = %s", early)
@@ -214,7 +214,7 @@ def test_the_topics_that_can_be_seen_are_recorded_beside_one_that_cannot(world: 
     assert isinstance(found.unseen["no name of a topic!"], BadInput)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     world: World, instance: DagsterInstance
 ) -> None:

@@ -58,7 +58,7 @@ def test_the_sensor_reports_what_differs_from_the_contract_once(world: World, in
     assert tick(instance, pipeline) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("given", ["127.0.0.1:1", None], ids=["no answer", "the embedded Kafka is down"])
 def test_while_kafka_is_away_ticks_and_checks_fail_and_then_they_pass_by_themselves(
     world: World, instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None

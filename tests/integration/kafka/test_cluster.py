@@ -215,7 +215,7 @@ def test_an_empty_plan_leaves_the_record_of_the_last_one(look: Look, tmp_path: P
     assert reassigning.kept() is None
 
 
-@pytest.mark.slow  # it takes as long as a broker may
+@pytest.mark.longest  # it takes as long as a broker may
 def test_where_no_broker_answers_nothing_is_said_of_the_cluster() -> None:
     with pytest.raises(BrokerAway, match=r"127\.0\.0\.1:1 did not answer"):
         Look({"bootstrap.servers": "127.0.0.1:1"}).partitions.topics()

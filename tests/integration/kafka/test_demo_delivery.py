@@ -64,7 +64,7 @@ def shows_each_semantics(consumers: list[dict[str, Any]]) -> None:
     assert exactly["balances_sum"] == "0.00"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_nothing_is_left_of_a_demo_that_was_interrupted(world: World) -> None:
     with subprocess.Popen([*TIDEGATE, "demo", "delivery"], stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None

@@ -33,7 +33,7 @@ def left(world: World) -> list[str]:
     return [*({TOPIC} & {*admin.list_topics(timeout=20).topics}), *({BILLING, AUDIT} & groups)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_partitions_are_shared_in_a_group_and_every_group_receives_every_message(world: World) -> None:
     ended = demo("-o", "json")
     assert ended.returncode == 0, ended.stderr

@@ -83,6 +83,7 @@ def test_the_rights_that_are_listed_are_enough(place: Place, secured: SecuredKaf
             deed(place)
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(("heading", "right"), GRANTED, ids=lambda text: re.sub(r".*User:\S+ ", "", text))
 def test_without_a_right_that_is_listed_the_error_says_what_to_grant(
     place: Place, secured: SecuredKafka, heading: str, right: str
@@ -143,6 +144,7 @@ def test_a_run_goes_on_once_the_right_is_granted(place: Place, secured: SecuredK
     assert place.admin.dead_letters(place.pipeline) == []
 
 
+@pytest.mark.longest
 def test_send_needs_to_write_the_topic_and_nothing_else(place: Place, secured: SecuredKafka, tmp_path: Path) -> None:
     desk = Desk(tmp_path, place.admin, place.topic, suffix="")
     desk.declare()

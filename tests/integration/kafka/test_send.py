@@ -177,7 +177,7 @@ def test_a_topic_that_is_missing_is_not_created(desk: Desk) -> None:
     assert desk.topic not in desk.world.admin().list_topics(timeout=10).topics
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_topic_is_not_created_where_brokers_create_them(
     desk: Desk, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -125,6 +125,7 @@ def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> Non
     wait_for(lambda: in_sync(running, "one.killed") == {1, 2, 3}, "all three have the message")
 
 
+@pytest.mark.longest
 def test_a_topic_is_described_while_a_broker_is_down(running: StackStatus) -> None:
     """One topic has its only replica on the dead broker, the other has three replicas."""
     new_topic(running, "described.of.three")
@@ -201,6 +202,7 @@ def test_a_lost_state_file_loses_no_broker(running: StackStatus, home: Path) -> 
     wait_for(lambda: in_sync(again, "state.lost") == {1, 2, 3}, "all three have the message")
 
 
+@pytest.mark.longest
 def test_a_port_that_the_others_look_at_is_given_to_no_other_program(running: StackStatus, home: Path) -> None:
     taken = state.load(home).kafka[2].controller_port
     kill(running.kafka.brokers[2].pid)

@@ -31,7 +31,7 @@ def state(site: Site) -> list[tuple[int, dict[str, str]]]:
     return [(len(found[name(site, n)].partitions), dict(found[name(site, n)].overrides)) for n in (*OLD, *NEW)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("lines", [0, 1, 9, 13, 21, 29])
 def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
     """`lines` is the number of steps reported before the kill, out of 30."""

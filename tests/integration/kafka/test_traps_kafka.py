@@ -136,7 +136,7 @@ def test_a_topic_id_is_text_that_can_be_compared_and_sent_to_tasks(world: World)
     assert first.topic_id != broker.describe(world.new_pipeline().contract.topic).topic_id
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_compaction_removed_is_a_gap_and_the_newest_of_each_key_is_there(
     compacted: tuple[World, Pipeline],
 ) -> None:

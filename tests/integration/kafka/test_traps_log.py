@@ -27,7 +27,7 @@ def test_a_position_beyond_the_end_halts_as_a_log_that_was_cut(world: World) -> 
     assert halt.detail.to_json() == {"ranges": [{"partition": 1, "from_offset": 2, "until_offset": 5}]}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_answer_without_a_partition_that_was_read_is_not_believed(world: World) -> None:
     pipeline = world.caught_up()
     world.rows(
@@ -59,7 +59,7 @@ def test_the_leaders_epoch_is_kept_behind_a_control_record_too(world: World) -> 
     assert (position.next_offset, position.leader_epoch) == (4, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) -> None:
     pipeline = world.caught_up()
     positions = world.ledger.positions(pipeline.name)
@@ -72,7 +72,7 @@ def test_the_leaders_epoch_is_kept_and_goes_with_the_next_range(world: World) ->
     assert [batch.messages for batch in world.drain(pipeline)] == [4]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_log_that_was_cut_and_written_on_is_known_by_its_epochs_and_halts(world: World) -> None:
     pipeline = world.caught_up()
     world.send(pipeline, transfers(8, start=8))

@@ -110,7 +110,7 @@ def test_avro_fills_columns_of_arrays(world: World) -> None:
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_sees_arrays_and_may_make_others(world: World) -> None:
     def transform(messages: DataFrame) -> DataFrame:
         more = F.concat("of_string", F.array(F.lit(None).cast("string"), F.lit("z")))

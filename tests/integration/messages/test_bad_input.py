@@ -111,7 +111,7 @@ def test_each_rule_counts_what_it_turned_away_with_samples(world: World) -> None
     assert [name for name, check in checks.items() if not check.passed] == ["message_decodes", "amount_minimum"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_dead_letter_keeps_key_headers_and_time_as_they_came(world: World) -> None:
     pipeline = world.new_pipeline()
     headers = [
@@ -230,7 +230,7 @@ def test_poison_at_the_limit_is_let_through_and_above_it_is_not(world: World) ->
         world.drain(pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_slow_poison_is_read_in_reasonable_time(world: World) -> None:
     pipeline = world.new_pipeline()
     world.send(pipeline, [b"[" * 100_000, b"{" * 100_000, b'{"a":' * 100_000, b'"' + b"\\" * 900_000, *transfers(4)])

@@ -241,7 +241,7 @@ def from_metadata(messages: DataFrame) -> DataFrame:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_gets_the_key_the_timestamp_and_the_headers(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", transform=from_metadata)
     headers = [("tenant", b"a"), ("trace", b"1"), ("trace", b"123")]

@@ -40,7 +40,7 @@ def read(world: World, pipeline: Pipeline) -> list[tuple[int, int]]:
     return [(batch.rows, batch.dead_letters) for batch in world.drain(pipeline)]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_new_topic_is_read_behind_the_old_one_and_nothing_is_lost_or_doubled(registered: World) -> None:
     before = registered.new_pipeline()
     after = in_avro(before, topic=f"{before.contract.topic}.v2")

@@ -146,7 +146,7 @@ def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world
     assert payloads(world, pipeline) == before
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_nested_fields_and_json_columns_are_upserted_and_replayed_the_same(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "upsert")
     sent = [(b"a", event(1, '{"n":1.0}')), (b"b", event(2, "[1]")), (b"c", event(3)), (b"b", None)]
@@ -168,7 +168,7 @@ def spoilt(messages: DataFrame) -> DataFrame:
     return messages.withColumn("payload", spelt.otherwise(F.concat(F.lit("["), F.col("payload"), F.lit("]"))))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_a_transform_returns_in_a_json_column_is_json_or_a_dead_letter(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", spoilt)
     payload = ['{"a":1.10}', '"spoil"', "2", '"nul"', "3", '"deep"']

@@ -211,7 +211,7 @@ def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(regis
     assert verify(other, registered.endpoints, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_registry_with_other_schemas_under_known_ids_halts_until_it_is_acknowledged(registered: World) -> None:
     pipeline = framed(registered)
     first = serialized(registered, pipeline, documents(4))
@@ -240,7 +240,7 @@ def test_a_registry_with_other_schemas_under_known_ids_halts_until_it_is_acknowl
     assert verify(pipeline, registered.endpoints, registered.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_header_names_the_schema(registered: World) -> None:
     pipeline = framed(registered, framing="both")
     prefixed = serialized(registered, pipeline, documents(8))

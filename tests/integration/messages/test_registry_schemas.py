@@ -114,7 +114,7 @@ def test_a_slow_registry_that_has_all_schemas_is_asked_to_the_end(
     assert all(schemas(ledger, server, most_seconds=0.2).find(1, keys).values())
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "answer",
     [

@@ -70,7 +70,7 @@ def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
     world.drain(pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_numbers_that_two_pipelines_tables_have_exchanged_are_put_right(world: World) -> None:
     """After a restore, a table may well have the OID that another one had."""
     one, other = views(world, batches=1), views(world, batches=1)
@@ -137,7 +137,7 @@ def test_a_sum_that_was_left_out_is_bound_and_then_has_to_be_rebuilt(world: Worl
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_command_shows_first_and_does_just_what_it_showed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline = views(world, batches=1)
     monkeypatch.setattr("assets.find_pipeline", lambda _: pipeline)

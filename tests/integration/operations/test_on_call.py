@@ -84,7 +84,7 @@ def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_comman
     assert [one.severity for one in examined(world, failing)] == [Severity.OK]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_error_from_before_a_field_was_classified_is_not_shown(world: World) -> None:
     pipeline = views(world)
     one, two, *_ = (column.name for column in pipeline.contract.row_table.columns if column.name != "visitor")

@@ -88,6 +88,7 @@ def ranges_read(world: World, pipeline: Pipeline) -> list[Place]:
     return [(item.partition, item.from_offset, item.until_offset) for item in batch.ranges]
 
 
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "disposition", [pytest.param("append", marks=pytest.mark.longest), pytest.param("upsert", marks=pytest.mark.slow)]
 )

@@ -218,7 +218,7 @@ def test_a_prune_that_is_ended_halfway_has_done_whole_pages_and_the_next_one_doe
     assert judged(world, pipeline) == before
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_sender_of_lineage_events_and_a_prune_wait_for_each_other_neither_way(world: World) -> None:
     """The sender may take long, and the prune locks the pipeline's row."""
     pipeline = eight_batches(world)

@@ -80,7 +80,7 @@ def test_another_contract_makes_rows_of_dead_letters_and_dead_letters_of_rows(wo
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "start", ["batch", *(pytest.param(start, marks=pytest.mark.slow) for start in ("offsets", "time"))]
 )
@@ -105,7 +105,7 @@ def test_an_append_table_is_replayed_from_a_batch_on(world: World, start: str) -
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_upserts_are_replayed_whole(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
     world.send(pipeline, [customer(n) for n in range(8)], keys=[b"%d" % n for n in range(8)])
@@ -122,7 +122,7 @@ def test_upserts_are_replayed_whole(world: World) -> None:
     assert world.rows(f"select customer from {pipeline.name}.notes") == [{"customer": "6"}]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_replay_removes_duplicated_rows(world: World) -> None:
     pipeline = bank(world, batches=1)
     table = pipeline.contract.row_table.name
@@ -190,7 +190,7 @@ def test_a_connection_cut_in_commit_is_decided_by_the_ledger(world: World, when:
     assert nothing_left(world, changed)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_reader_in_a_snapshot_sees_the_old_rows_to_its_end_and_others_the_new_ones_at_once(world: World) -> None:
     pipeline = bank(world)
     count = f"select count(*) from {pipeline.contract.row_table.name}"
@@ -206,7 +206,7 @@ def test_a_reader_in_a_snapshot_sees_the_old_rows_to_its_end_and_others_the_new_
         committed.execute("rollback")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_was_built_is_dropped_without_a_trace(world: World) -> None:
     pipeline = bank(world)
     shown(world, pipeline)
@@ -217,7 +217,7 @@ def test_what_was_built_is_dropped_without_a_trace(world: World) -> None:
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     pipeline = bank(world)
     waiting = (
@@ -239,7 +239,7 @@ def test_lineage_of_a_replay_leaves_when_it_is_in_place(world: World) -> None:
     assert world.rows(waiting, pipeline.name)[0]["n"] == before + len(built)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_row_that_is_the_same_stays_with_all_that_hangs_on_it(world: World) -> None:
     pipeline = views(world)
     table = pipeline.contract.row_table.name
@@ -304,7 +304,7 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_rows_that_refer_to_each_other_are_built_from_nothing_beside_the_live_ones(world: World) -> None:
     """C2 and C3 belong to C1, until they move and C1 is deleted. `strict` refuses C4, and then no longer."""
     pipeline = world.new_pipeline("upsert", partitions=1)
@@ -342,7 +342,7 @@ def test_rows_that_refer_to_each_other_are_built_from_nothing_beside_the_live_on
     exact(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_dagster_hears_of_a_replay_under_the_names_of_the_live_tables(world: World) -> None:
     pipeline = bank(world)
     execute(world, pipeline)

@@ -29,7 +29,7 @@ def decided(world: World) -> Pipeline:
     return pipeline
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("batch_messages", [pytest.param(1_000_000, marks=pytest.mark.longest), 15])
 def test_what_was_set_aside_or_published_with_ack_is_made_again_so(world: World, batch_messages: int) -> None:
     pipeline = decided(world)
@@ -66,7 +66,7 @@ def test_a_batch_that_is_decided_about_again_becomes_rows_for_good(world: World)
         execute(world, pipeline, decide_again=again)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_decision_about_one_batch_lets_no_other_pass(world: World) -> None:
     strict = with_impossible_sum(decided(world))
     with pytest.raises(BadInput) as refused:  # the first batch was published by another rule

@@ -17,7 +17,7 @@ from tests.support.replays import bank, counts, execute, nothing_left, shown, vi
 from tests.support.world import World, transfers
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
     pipeline = bank(world)
     last = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
@@ -83,7 +83,7 @@ def test_anything_else_is_refused(text: str) -> None:
         ReplayStart.parse(text)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
     world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
@@ -98,7 +98,7 @@ def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: W
         found.show(first, print)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     pipeline = views(world, batches=1)
     other = world.new_pipeline("append", transform=None)
@@ -113,7 +113,7 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     assert counts(execute(world, moved, str(last)))["page_views"] == (8, 8, 0, 0)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
     pipeline = bank(world)
     found = Replay(pipeline, world.endpoints, world.spark)
@@ -122,7 +122,7 @@ def test_two_replays_of_one_pipeline_do_not_meet(world: World) -> None:
         found.discard()
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_somebody_elses_schema_of_that_name_is_left_alone(world: World) -> None:
     pipeline = bank(world)
     world.rows(f"create schema {pipeline.name}__replay")
@@ -144,7 +144,7 @@ def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -
     assert nothing_left(world, pipeline)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_table_that_takes_deleted_rows_back_is_noticed_and_nothing_is_changed(world: World) -> None:
     pipeline = views(world, batches=1)
     table, name = pipeline.contract.row_table.name, pipeline.name
@@ -158,7 +158,7 @@ def test_a_table_that_takes_deleted_rows_back_is_noticed_and_nothing_is_changed(
     assert world.table(pipeline) == before
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -> None:
     pipeline = views(world, batches=2)
     first = world.rows("select min(batch_id) as id from tidegate.batch where pipeline = %s", pipeline.name)[0]["id"]
@@ -167,7 +167,7 @@ def test_a_batch_that_a_replay_has_replaced_is_no_place_to_begin(world: World) -
         shown(world, pipeline, str(first))
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(world: World) -> None:
     pipeline = views(world, batches=1)
     table = pipeline.contract.row_table.name
@@ -180,7 +180,7 @@ def test_an_append_table_that_is_replicated_and_cannot_be_deleted_from_is_named(
     world.rows(f"drop publication {pipeline.name}")
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_rows_that_exchange_a_unique_value_need_a_constraint_that_can_be_deferred(world: World) -> None:
     """After a constraint is dropped, its dead letters become rows, and two rows swap their unique values."""
     pipeline = world.new_pipeline("upsert", partitions=1)

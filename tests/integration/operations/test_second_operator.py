@@ -41,7 +41,7 @@ def read(world: World) -> Pipeline:
     return world.caught_up()
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_topic_with_messages_that_a_pipeline_has_not_read_is_deleted_only_as_it_was_shown(
     world: World, read: Pipeline, site: Site
 ) -> None:

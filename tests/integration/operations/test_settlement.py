@@ -55,7 +55,7 @@ def recreate(world: World, pipeline: Pipeline) -> None:
     world.create_topic(pipeline.contract.topic)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(("start", "rows"), [("beginning", 60), pytest.param("end", 0, marks=pytest.mark.slow)])
 def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt, rows: int) -> None:
     pipeline = filled(world)
@@ -76,7 +76,7 @@ def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt
     assert again.rows == rows + 16
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> None:
     pipeline = filled(world)
     # The broker cannot be made to lose its tail here: the ledger records ten more messages as read than there are.
@@ -98,7 +98,7 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
 
 
 @pytest.mark.parametrize(("start", "read", "skipped"), [("cut", 15, 0), ("position", 5, 10)])
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     world: World, start: ResumeAt, read: int, skipped: int
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_log_of_which_nothing_that_was_read_is_missing_goes_on_where_it_was(wo
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(world: World) -> None:
     pipeline = filled(world)
     world.rows(
@@ -154,7 +154,7 @@ def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(worl
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_topic_that_was_read_before_goes_on_where_that_ended(world: World) -> None:
     """Renamed, and renamed back: from its beginning, it would be in the tables twice."""
     first = filled(world)

@@ -161,6 +161,7 @@ def test_what_a_killed_measurement_leaves_running_is_stopped_with_the_stack(home
     assert not (home / three_brokers.FOLDER).exists()
 
 
+@pytest.mark.longest
 def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
     listens = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "  # even if its parent ignores it

@@ -24,7 +24,7 @@ PIPELINE = "web_page_views"
 CALL = "from platform_defs.cli.main import main; main()"
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_is_sent_while_all_brokers_are_away_is_kept_to_the_message_and_comes_into_the_log_once(
     world: World,
 ) -> None:

@@ -136,7 +136,7 @@ def test_ack_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
     assert answer("ack", PIPELINE) == {"pipeline": PIPELINE, "state": "active", "settled": False}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_produce_keeps_a_rate_and_stops_in_time() -> None:
     said = answer("produce", "crm_customers", "--rate", "200", "--seconds", "2", "--bad-share", "0.1")
     assert said["produced"] == 400
@@ -145,7 +145,7 @@ def test_produce_keeps_a_rate_and_stops_in_time() -> None:
     assert answer("lag", "crm_customers")["lag"] >= 400
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [

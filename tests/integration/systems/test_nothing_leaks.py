@@ -236,7 +236,7 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
         assert found or name in SAYS_NO_VALUE  # so the same pipeline reports it if nothing is classified
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

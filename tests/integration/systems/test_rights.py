@@ -89,7 +89,7 @@ def _messages(disposition: str) -> tuple[list[bytes | None], list[bytes | None] 
 slow = pytest.mark.slow
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "disposition", [pytest.param("append", marks=slow), pytest.param("upsert", marks=slow), "accumulate"]
 )
@@ -300,6 +300,7 @@ end $$
 """
 
 
+@pytest.mark.longest
 @slow
 def test_an_owner_fires_no_trigger_that_a_publisher_has_planted_on_a_staging_table(company: Company) -> None:
     """The trigger would run with the owner's rights. One is on a table that a run has left, one on one for a replay."""

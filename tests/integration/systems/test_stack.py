@@ -165,7 +165,7 @@ def test_a_killed_server_is_not_a_running_one(running: StackStatus) -> None:
     assert stack.status().as_json()["postgres"] == {"url": None, "pid": None, "embedded": True}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_lost_state_file_loses_no_data_and_leaves_no_second_server(running: StackStatus, home: Path) -> None:
     insert_row("survives_lost_state")
     (home / "stack.json").unlink()
@@ -273,7 +273,7 @@ def test_given_endpoints_start_nothing(elsewhere: Path, monkeypatch: pytest.Monk
     assert not elsewhere.exists()
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_home_that_an_older_version_formatted_is_started(elsewhere: Path) -> None:
     """The older version formatted its controller as `--standalone`, and recorded one server and no voters."""
     node, program = Node(elsewhere, 1, (state.Server(1, 2, 3),)), Program(find_java(), broker_classpath(stack.silent))

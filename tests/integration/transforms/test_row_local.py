@@ -132,7 +132,7 @@ def compared(sent: tuple[World, Pipeline], transform: Transform) -> int:
     return row_local.compare(world.spark(), replace(pipeline, transform=transform), work)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("name", ACROSS)
 def test_a_transform_that_looks_across_messages_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
     said = refused(sent, ACROSS[name])
@@ -141,7 +141,7 @@ def test_a_transform_that_looks_across_messages_is_refused(sent: tuple[World, Pi
     assert "accumulate table" in said
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_a_transform_whose_result_differs_each_time_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
     said = refused(sent, EACH_TIME[name])
@@ -157,7 +157,7 @@ def test_nothing_is_published_of_a_transform_that_is_refused(sent: tuple[World, 
     assert not any(world.position(pipeline).values())
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("name", ROW_LOCAL)
 def test_a_row_local_transform_is_compared_once(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     compared = counting(monkeypatch)
@@ -182,7 +182,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return compared
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_changed_transform_is_compared_with_its_first_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ROW_LOCAL["a UDF"])
@@ -196,7 +196,7 @@ def test_a_changed_transform_is_compared_with_its_first_batch(world: World, monk
     assert len(world.table(pipeline)) == 12
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_the_first_batch_with_two_messages_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ACROSS["less the mean"])
@@ -209,7 +209,7 @@ def test_the_first_batch_with_two_messages_is_compared(world: World, monkeypatch
     assert len(world.table(pipeline)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_nothing_is_proven_by_offsets_without_rows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def ranked(messages: DataFrame) -> DataFrame:
         return ACROSS["rank"](messages.where("debit_account <> 'A00009'"))
@@ -233,7 +233,7 @@ def test_nothing_is_proven_by_offsets_without_rows(world: World, monkeypatch: py
     assert world.table(pipeline) == []
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_of_floats_that_differ_in_the_last_digits_the_error_says_to_round(sent: tuple[World, Pipeline]) -> None:
     said = refused(sent, of_series(lambda s: (s + 1) * (1 + 1e-13 * len(s)), returns="double"))
     assert "Round the result in the transform" in said
@@ -242,7 +242,7 @@ def test_of_floats_that_differ_in_the_last_digits_the_error_says_to_round(sent: 
     assert "accumulate" in said
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_of_large_messages_fewer_are_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ROW_LOCAL["a UDF"])
@@ -254,7 +254,7 @@ def test_of_large_messages_fewer_are_compared(world: World, monkeypatch: pytest.
     assert len(compared) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_rows_of_more_than_spark_may_collect_are_compared(sent: tuple[World, Pipeline]) -> None:
     """40 messages give 2.4 GB of rows; spark.driver.maxResultSize is 1 GB."""
 
@@ -265,7 +265,7 @@ def test_rows_of_more_than_spark_may_collect_are_compared(sent: tuple[World, Pip
     assert compared(sent, exploding) == 40
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_bytes_that_differ_each_time_are_shown_in_hexadecimal(world: World) -> None:
     def random_bytes(messages: DataFrame) -> DataFrame:
         return messages.select(F.udf(lambda _: uuid4().bytes, "binary")("_offset").alias("account"), *OWN)
@@ -311,7 +311,7 @@ def test_a_message_before_the_batch_on_which_the_transform_fails_is_not_read_aga
     assert world.rows("select row_local from tidegate.pipeline where name = %s", pipeline.name)[0]["row_local"]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_function_that_fails_on_a_message_alone_is_refused(world: World) -> None:
     pipeline = single_entry(world, of_series(lambda s: s.map(lambda _: str(s.iloc[1])), "debit_account"))
     world.send(pipeline, transfers(8), partition=0)

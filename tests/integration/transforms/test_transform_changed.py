@@ -71,7 +71,7 @@ def made_by(world: World, pipeline: Pipeline) -> list[tuple[str, str]]:
     return sorted((row["account"], row["transform_digest"]) for row in found)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_batch_is_recorded_with_the_digest_of_the_code_that_made_its_rows(world: World, project: Project) -> None:
     running = project.imported()
     project.write("new")
@@ -85,7 +85,7 @@ def test_a_batch_is_recorded_with_the_digest_of_the_code_that_made_its_rows(worl
     assert made_by(world, running) == sorted([("old", transform_digest(running)), ("new", transform_digest(next_run))])
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_replay_is_put_in_place_as_what_it_was_built_by(world: World, project: Project) -> None:
     live = project.imported()
     world.send(live, transfers(4))

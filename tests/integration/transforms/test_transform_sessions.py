@@ -129,7 +129,7 @@ class Meeting:
         self._met.clear()
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "parties", [pytest.param(2, id="at once"), pytest.param(1, id="one after another", marks=pytest.mark.longest)]
 )

@@ -233,7 +233,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_a_transform_that_returns_or_does_the_wrong_thing_is_refused_and_told_which(world: World) -> None:
     pipeline = _single_entry(world)
     world.send(pipeline, transfers(4))

@@ -131,7 +131,7 @@ def hostile(mutations: int) -> list[bytes]:
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     "mutations", [4_000, pytest.param(1_000_000, marks=[pytest.mark.longest, pytest.mark.timeout(3600)])]
 )

@@ -176,7 +176,7 @@ def test_a_pipeline_that_never_ran_is_told_so(world: World) -> None:
     assert "no message has been read yet" in report.explanation
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     ("statement", "expected"),
     [

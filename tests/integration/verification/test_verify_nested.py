@@ -128,7 +128,7 @@ def test_an_upsert_too(world: World) -> None:
     assert 0 < assert_exact(produced_and_drained(world, "upsert")).rows <= 1_900
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize(
     ("statement", "expected", "what"),
     [

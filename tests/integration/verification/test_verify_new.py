@@ -164,7 +164,7 @@ def test_a_row_that_a_later_window_deletes_is_waited_for_and_one_that_nothing_de
     assert found(verify_new(pipeline, world.endpoints, window=1)) == {"lost": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 def test_each_window_has_a_snapshot_of_its_own_and_what_there_is_no_time_for_is_left_to_the_next_check(
     world: World,
 ) -> None:

@@ -39,7 +39,7 @@ def _read(change: Change, values: Sequence[bytes]) -> Decoded:
     return check_rows(change.contract.fields, found.decoded)
 
 
-@pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.name)
 def test_a_message_of_the_new_schema_becomes_the_same_row_or_a_dead_letter(change: Change) -> None:
     values = _framed(change)
