@@ -318,7 +318,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# Mutants found within seconds: `make test` runs them, the others are `slow`.
+# Mutants found within seconds: `make test` runs them, the others are `longest`.
 SOON = {
     "positions are moved from wherever they are",
     "the pending batch is not cleared",
@@ -329,20 +329,4 @@ SOON = {
     "a batch names an application of another contract",
     "what was staged ahead is read from where positions were",
     "a sweep takes what is staged ahead",
-}
-
-# No path leads straight to them, and an example that does is drawn late: they are `longest`.
-SELDOM = {
-    "a system that is away counts against a batch",
-    "a crash of Postgres counts for nothing",
-    "a session that was ended counts for nothing",
-    "a stopped server counts against a batch",
-    "what ends with its server has died",
-    "rows of offsets that were not planned are published",
-    "coverage is not proven",
-    "what a person set aside is published",
-    "what was read must still be there",
-    "added partitions overtake those that wait",
-    "a version need not fit where a run took the one before",
-    "a commit is not counted",
 }

@@ -79,11 +79,7 @@ MUTANTS: dict[str, Mutate] = {
     ),
     "a try that was forgotten goes on": _instead(DirectPublication, "table_id", 0),
 }
-SOON = {"a range stays planned"}  # found within seconds; `make test` runs it, the others are `slow`
-SELDOM = {  # an example that reveals them is drawn late: they are `longest`
-    "positions move in another transaction than the rows",
-    "it does not matter whether a range is planned still",
-}
+SOON = {"a range stays planned"}  # found within seconds; `make test` runs it, the others are `longest`
 
 
 @pytest.fixture
@@ -104,13 +100,9 @@ def test_whatever_happens_to_tasks_the_invariants_hold(machine: type[DirectMachi
         assert set(machine.fired) >= {*(f"{moment}: {end}" for moment, end in ends.items()), "the rest"}
 
 
-def _marks(mutant: str) -> list[pytest.MarkDecorator]:
-    if mutant in SELDOM:
-        return [pytest.mark.longest]
-    return [] if mutant in SOON else [pytest.mark.slow]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in MUTANTS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SOON else pytest.mark.longest) for name in MUTANTS]
+)
 def test_a_fault_put_into_direct_publication_is_found(
     name: str, machine: type[DirectMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,7 +19,7 @@ from resources.postgres.ledger import prune_ledger
 from resources.postgres.ledger.ledger import Ledger
 from tests.model.expectations import DEATHS
 from tests.model.machine import Machine
-from tests.model.mutants import MUTANTS, PATHS, SELDOM, SOON
+from tests.model.mutants import MUTANTS, PATHS, SOON
 from tests.model.topic_events import EVENTS, messages
 
 bounded = settings(
@@ -170,13 +170,9 @@ def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str,
     go_straight(machine(), PATHS[name])
 
 
-def _marks(mutant: str) -> list[pytest.MarkDecorator]:
-    if mutant in SELDOM:
-        return [pytest.mark.longest]
-    return [] if mutant in SOON else [pytest.mark.slow]
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in MUTANTS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SOON else pytest.mark.longest) for name in MUTANTS]
+)
 def test_a_fault_put_in_on_purpose_is_found(
     name: str, machine: type[Machine], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
