@@ -119,7 +119,7 @@ class PendingBatch:
     cluster_id: str
     topic_id: str
     ranges: tuple[OffsetRange, ...]
-    dead_letters_accepted: bool = False  # by a person, with `tidegate ack`: however many there are
+    dead_letters_accepted: bool = False  # by a person, with `tidegate resolve`: however many there are
     checks_accepted: tuple[str, ...] = ()  # by a person: blocking checks that may fail, by name
     set_aside: str | None = None  # by a person: why every message of it becomes a dead letter
     suspects: tuple[Suspect, ...] = ()  # found by the last try that got so far

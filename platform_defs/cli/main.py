@@ -33,8 +33,8 @@ COMMANDS = {
     "dlq": "Dead letters: messages that could not become rows, or be sent.",
     "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
     "verify": "Read the topic again and compare every message with the tables.",
-    "ack": "Show how to settle a halted pipeline; with --execute, settle it.",
-    "recut": "Split a batch that is too large to complete.",
+    "resolve": "Show how to resolve a halted pipeline; with --execute, resolve it.",
+    "split-batch": "Split a batch that is too large to complete.",
     "replay": "Rebuild the tables beside the live ones, and put them in place.",
     "adopt": "Re-attach restored or moved tables to their pipeline.",
     "cluster": "The brokers: their health, how evenly they are loaded, and moving replicas.",
@@ -53,7 +53,9 @@ FOLDERS = {
     **dict.fromkeys(("cluster",), "cluster"),
     **dict.fromkeys(("contract", "schema"), "contracts"),
     **dict.fromkeys(("groups", "peek", "send", "topics"), "kafka"),
-    **dict.fromkeys(("ack", "adopt", "demo", "dlq", "lag", "plan", "prune", "recut", "replay", "verify"), "pipelines"),
+    **dict.fromkeys(
+        ("adopt", "demo", "dlq", "lag", "plan", "prune", "replay", "resolve", "split-batch", "verify"), "pipelines"
+    ),
     **dict.fromkeys(("presets", "produce"), "producers"),
     **dict.fromkeys(("doctor", "migrate", "psql", "rights", "stack", "ui"), "stack"),
 }
@@ -63,7 +65,7 @@ INTERRUPTED = 130  # the exit code
 
 def load(name: str) -> Any:
     """Return the command `name`, imported. Any: typer keeps its click's types private."""
-    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name}")
+    module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name.replace('-', '_')}")
     command = typer.main.get_command(module.app)
     command.name = name
     return command

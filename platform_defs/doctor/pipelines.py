@@ -37,20 +37,20 @@ def findings(states: Sequence[PipelineState], topic_ids: Mapping[str, str]) -> I
 
 
 def _of(state: PipelineState, topic_id: str | None) -> Finding | None:
-    ack = f"To see how to settle it: tidegate ack {state.name}"
+    how = f"To see how to resolve it: tidegate resolve {state.name}"
     if state.halt_code is not None:
-        return error(AREA, state.name, f"{state.name} is halted ({state.halt_code}): {state.halt_seen}", ack)
+        return error(AREA, state.name, f"{state.name} is halted ({state.halt_code}): {state.halt_seen}", how)
     if topic_id is not None and state.read_topic_id not in (None, topic_id):
         recreated = (
             f"The topic {state.topic} was created again since {state.name} read it (its id was {state.read_topic_id} "
             f"and is now {topic_id}). Its next run halts."
         )
-        return error(AREA, state.name, recreated, f"Let it run, then: tidegate ack {state.name}")
+        return error(AREA, state.name, recreated, f"Let it run, then: tidegate resolve {state.name}")
     if state.failed_checks:
         failed = (
             f"The pending batch of {state.name} fails {', '.join(state.failed_checks)}; nothing of it is published."
         )
-        return error(AREA, state.name, failed, ack)
+        return error(AREA, state.name, failed, how)
     if state.last_error is not None:
         at = f"at {state.retry_at.isoformat(' ', 'seconds')}" if state.retry_at else "as soon as a run starts"
         failed = f"The last run of {state.name} failed and is tried again {at}: {state.last_error}"

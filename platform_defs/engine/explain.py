@@ -56,9 +56,9 @@ def how(table: Table) -> str:
 def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
     """Return the condition under which dead letters halt the pipeline."""
     if pending is not None and pending.set_aside is not None:
-        return "the whole batch, set aside with tidegate ack"
+        return "the whole batch, set aside with tidegate resolve"
     if pending is not None and pending.dead_letters_accepted:
-        return "accepted for this batch with tidegate ack, however many there are"
+        return "accepted for this batch with tidegate resolve, however many there are"
     return (
         f"halts above {limits.dead_letter_share:.0%} of the batch, or of the latest {limits.judged_messages:,.0f} "
         f"messages, once there are {limits.dead_letter_minimum:,}"

@@ -155,8 +155,8 @@ class Halt(TidegateError):
     def __init__(self, pipeline: str, detail: HaltDetail, message: str) -> None:
         self.pipeline, self.detail, self.reason = pipeline, detail, message
         self.code: str = detail.code
-        self.command = f"tidegate ack {pipeline}"
-        super().__init__(f"{pipeline} is halted ({self.code}): {message} To see how to settle it: {self.command}")
+        self.command = f"tidegate resolve {pipeline}"
+        super().__init__(f"{pipeline} is halted ({self.code}): {message} To see how to resolve it: {self.command}")
 
     @classmethod
     def remembered(cls, pipeline: str, code: str, stored: Mapping[str, Any] | None) -> "Halt":

@@ -125,7 +125,7 @@ class SchemasNotGiven(BadInput):
         live = pipeline.removesuffix("~replay")
         rest = (
             "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts; then messages "
-            f"whose schema is not given can be made dead letters: tidegate ack {pipeline} --batch dead-letters"
+            f"whose schema is not given can be made dead letters: tidegate resolve {pipeline} --batch dead-letters"
         )
         if live != pipeline:
             rest = f"The live tables have not changed; correct that, then run tidegate replay {live} again"

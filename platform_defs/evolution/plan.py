@@ -178,8 +178,8 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
         yield Change("~", f"id {old.pipeline} -> {new.pipeline}", ChangeClass.NEW_PIPELINE, "it is another pipeline")
     if old.topic != new.topic:
         sentence = (
-            "the next run halts (topic_changed), and tidegate ack settles that; where it is other data, give the "
-            "contract a new id and new tables"
+            "the next run halts (topic_changed); tidegate resolve then continues in the new topic. For other data, "
+            "give the contract a new id and new tables"
         )
         yield Change("~", f"topic {old.topic} -> {new.topic}", ChangeClass.NEW_PIPELINE, sentence)
     if old.format != new.format:

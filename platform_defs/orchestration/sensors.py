@@ -182,7 +182,7 @@ def keep_one(
     if not seen:
         return None
     if all(item.status.state == "halted" for item in seen):
-        return dg.SensorResult(skip_reason=f"{len(seen)} of low latency: each is halted until a person settles it")
+        return dg.SensorResult(skip_reason=f"{len(seen)} of low latency: each is halted until a person resolves it")
     due = [item for item in seen if isinstance(_decided(item, waits, working, now), Due)]
     late = [item for item in due if working.is_stuck(_waited(item, waits, now))]
     if working.looks_itself and not (late and len(working.scheduled) < RUNS):

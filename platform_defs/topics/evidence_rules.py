@@ -119,7 +119,7 @@ def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
             f"{one.pipeline} has read {topic} (topic id {one.topic_id} in cluster {one.cluster_id}), and this cluster, "
             f"{observed.cluster_id}, has no such topic. If these are the wrong brokers, correct "
             "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. If the topic was deleted: tidegate topics apply --recreate; then "
-            f"{one.pipeline} halts until you settle it (tidegate ack {one.pipeline})",
+            f"{one.pipeline} halts until you resolve it (tidegate resolve {one.pipeline})",
         )
 
 

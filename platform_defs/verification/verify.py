@@ -239,7 +239,7 @@ def _same_name(snapshot: Snapshot) -> None:
     if was != contract.topic:
         raise BadInput(
             f"the tables were filled from topic {was}, and the contract now names {contract.topic}, so they cannot be "
-            f"compared. The next run will halt; `tidegate ack {contract.pipeline}` then shows how to settle it",
+            f"compared. The next run will halt; `tidegate resolve {contract.pipeline}` then shows how to resolve it",
             field=contract.topic,
         )
 
@@ -252,7 +252,7 @@ def same_topic(topic: Topic, snapshot: Snapshot) -> None:
             raise BadInput(
                 f"topic {topic.topic} was deleted and created again since the tables were filled (its id was "
                 f"{part.topic_id} and is now {topic_id}), so they cannot be compared. The next run will halt; "
-                f"`tidegate ack {snapshot.contract.pipeline}` then shows how to settle it"
+                f"`tidegate resolve {snapshot.contract.pipeline}` then shows how to resolve it"
             )
 
 

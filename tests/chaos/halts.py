@@ -1,4 +1,4 @@
-"""Halts in scenarios: raised, recorded, and resolved as `tidegate ack --execute` does."""
+"""Halts in scenarios: raised, recorded, and resolved as `tidegate resolve --execute` does."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,21 +23,21 @@ def halted(
     The run must write nothing, unless it `moves` on first.
     """
     before = world.position(pipeline)
-    with pytest.raises(Halt, match=f"tidegate ack {pipeline.name}") as halt:
+    with pytest.raises(Halt, match=f"tidegate resolve {pipeline.name}") as halt:
         run() if run else world.drain(pipeline)
     status: Any = world.ledger.status(pipeline.name)
     assert (halt.value.code, status.state, status.halt_code) == (code, "halted", code)
     assert status.halt_detail == halt.value.detail.to_json()
-    with pytest.raises(Halt, match="it has not been settled"):
+    with pytest.raises(Halt, match="it has not been resolved"):
         world.drain(pipeline)
     assert moves or world.position(pipeline) == before, "a halted run moved positions"
     return halt.value.detail.to_json()
 
 
-def acknowledge(
+def resolve_halt(
     world: World, pipeline: Pipeline, start: ResumeAt | None = None, batch: BatchChoice | None = None
 ) -> Settlement:
-    """Resolve the pipeline's halt, or its red gate, as `tidegate ack` does; return the decision."""
+    """Resolve the pipeline's halt, or its red gate, as `tidegate resolve` does; return the decision."""
     broker = KafkaBroker(world.endpoints.kafka_options())
     decided = settlement.propose(pipeline.contract, world.ledger, broker, start, batch)
     assert decided is not None, f"{pipeline.name} is not halted"

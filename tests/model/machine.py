@@ -19,7 +19,7 @@ from platform_defs.engine.ports.pauses import Counts
 from platform_defs.errors import BrokerAway, ChangedMeanwhile, Fenced, LedgerAway, OutcomeUnknown, Retryable
 from platform_defs.errors.halts import RetentionPassed
 from platform_defs.offsets import OffsetRange, Position
-from platform_defs.operations.runs import recut
+from platform_defs.operations.runs import split_batch
 from platform_defs.operations.runs.prune import prune
 from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.settled_gate import BatchChoice
@@ -274,7 +274,7 @@ class Machine(TopicEvents):
         if self.log.behind and self.halted not in ("too_many_dead_letters", "keeps_failing"):
             with pytest.raises(BrokerAway, match="is stale"):
                 self._unchanged(lambda: settlement.propose(self.contract, self.ledger, self.log, start))
-            self.fired["stale at ack"] += 1
+            self.fired["stale at resolve"] += 1
             return
         before = positions(self.look())
         decided = settlement.propose(self.contract, self.ledger, self.log, start)
@@ -308,10 +308,10 @@ class Machine(TopicEvents):
         """Split the offsets of the pending batch, and what it was split from, into smaller batches. A running run is
         fenced.
         """
-        decided = recut.propose(self.ledger, self.contract.pipeline, 1 + draw(some) % 3)
-        recut.cut(self.url, decided, "the model", "nobody")
+        decided = split_batch.propose(self.ledger, self.contract.pipeline, 1 + draw(some) % 3)
+        split_batch.cut(self.url, decided, "the model", "nobody")
         with pytest.raises(ChangedMeanwhile):
-            self._unchanged(lambda: recut.cut(self.url, decided, "twice", "nobody"))
+            self._unchanged(lambda: split_batch.cut(self.url, decided, "twice", "nobody"))
         self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
         self.failures.clear()
         self.fired["recut"] += 1

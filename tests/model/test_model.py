@@ -85,7 +85,7 @@ HAPPENED = {
     "contract applied",
     "older file refused",
     "stale",
-    "stale at ack",
+    "stale at resolve",
     "pruned",
     "recut",
     "staged ahead",

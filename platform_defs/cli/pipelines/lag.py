@@ -220,10 +220,10 @@ def _lineage(item: PipelineLag) -> str:
 
 
 def _sentence(item: PipelineLag) -> str:
-    halted = f"HALTED ({item.halt_code}; to see how to settle it: tidegate ack {item.pipeline})"
+    halted = f"HALTED ({item.halt_code}; to see how to resolve it: tidegate resolve {item.pipeline})"
     state = halted if item.state == "halted" else "running" if item.running else "active"
     if item.topic_recreated:
-        then = "" if item.state == "halted" else f" The next run halts; then: tidegate ack {item.pipeline}"
+        then = "" if item.state == "halted" else f" The next run halts; then: tidegate resolve {item.pipeline}"
         return f"{item.pipeline}: topic {item.topic} was created again since it was read, {state}.{then}"
     if item.lag is None:
         return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"

@@ -189,8 +189,8 @@ def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[s
 def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
     """Return the answer if the pipeline is halted, or its next run will halt it."""
     coming = (
-        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to settle it: "
-        f"{halt.command}"
+        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to "
+        f"resolve it: {halt.command}"
     )
     message = str(halt) if answer.state == "halted" else coming
     return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
@@ -229,7 +229,7 @@ def sentence(answer: PlanAnswer) -> str:
     if (halt := answer.halt) is not None:
         halted = answer.state == "halted"
         when = "halted" if halted else "will halt on its next run"
-        how = "To see how to settle it" if halted else "Once it has, to see how to settle it"
+        how = "To see how to resolve it" if halted else "Once it has, to see how to resolve it"
         return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
     if (batch := answer.batch) is None:
         return f"nothing to read: {answer.nothing}."

@@ -29,7 +29,7 @@ def replay(
         None,
         "--decide-again",
         metavar="BATCH",
-        help="Check this batch again instead of repeating what tidegate ack --batch decided. Can be repeated.",
+        help="Check this batch again instead of repeating what tidegate resolve --batch decided. Can be repeated.",
     ),
     execute: bool = typer.Option(
         False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."

@@ -29,4 +29,5 @@ def psql(context: typer.Context) -> None:
     password = options.pop("password", None)  # an argument would show it in the list of processes
     program = shutil.which("psql") or str(binaries() / "psql")
     environment = os.environ | ({"PGPASSWORD": str(password)} if password is not None else {})
-    os.execve(program, ["psql", make_conninfo("", **options), *context.args], environment)  # noqa: S606  # no shell wanted
+    arguments = [program, make_conninfo("", **options), *context.args]
+    os.execve(program, arguments, environment)  # noqa: S606  # no shell is wanted

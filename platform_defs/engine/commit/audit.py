@@ -103,7 +103,7 @@ def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> Ga
         return Halt(pipeline, gate, f"{seen} It was judged {gate.tries} times.")
     return GateFailed(
         f"{pipeline}: {seen} Correct the contract's rule or what produces the messages; the same offsets are judged "
-        f"again on the next try. To publish the batch all the same, or set it aside: tidegate ack {pipeline}",
+        f"again on the next try. To publish the batch all the same, or set it aside: tidegate resolve {pipeline}",
         checks,
     )
 

@@ -84,7 +84,7 @@ class History:
 
 @dataclass(frozen=True)
 class DecidedBatch:
-    """A batch that failed blocking checks, with a person's decision about it (`tidegate ack`)."""
+    """A batch that failed blocking checks, with a person's decision about it (`tidegate resolve`)."""
 
     batch_id: int
     marks: Mapping[str, Any]  # fields of offsets.PendingBatch
@@ -125,7 +125,8 @@ def refuse_undecided(decided: Sequence[DecidedBatch], history: History, decide_a
     if unknown := sorted({*decide_again} - there):
         known = f"Decided batches: {', '.join(map(str, sorted(there)))}" if there else "It reads no decided batch"
         raise BadInput(
-            f"tidegate ack --batch has not decided about batch {unknown[0]}, or this replay does not read it. {known}",
+            f"tidegate resolve --batch has not decided about batch {unknown[0]}, or this replay does not read it. "
+            f"{known}",
             field="--decide-again",
         )
 

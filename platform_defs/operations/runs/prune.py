@@ -121,7 +121,9 @@ def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, st
 
 def _another(log: ReadLog, view: TopicView, pipeline: str) -> str:
     what = "another topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
-    return f"{log.topic} is {what} now. The next run will halt; `tidegate ack {pipeline}` then shows how to settle it"
+    return (
+        f"{log.topic} is {what} now. The next run will halt; `tidegate resolve {pipeline}` then shows how to resolve it"
+    )
 
 
 def _details(ledger: PruneLedger, found: Pruned) -> Pruned:

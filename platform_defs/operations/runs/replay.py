@@ -70,7 +70,9 @@ class Replay:
         """Return the first batch of a replay from `start`: batches are replayed whole. Raises BadInput."""
         name, status = self.live.name, self._ledger.status(self.live.name)
         if status.state == "halted":
-            raise BadInput(f"it is halted ({status.halt_code}); settle that first: tidegate ack {name}", field=name)
+            raise BadInput(
+                f"it is halted ({status.halt_code}); resolve that first: tidegate resolve {name}", field=name
+            )
         first = self._replays.first_batch() if status.has_run else None
         if first is None:
             raise BadInput("it has published nothing yet: there is nothing to replay", field=name)
@@ -171,7 +173,7 @@ class Replay:
         except Halt as halt:
             raise BadInput(
                 f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log: let it run, "
-                "and settle the halt first",
+                "and resolve the halt first",
                 field=contract.pipeline,
             ) from halt
         replay_plan.refuse_impossible_replay(contract, history, view)

@@ -184,7 +184,8 @@ class SettledLog:
             return f"{resumed}; {old} was read to its end."
         return (
             f"{resumed}. {plural(unread, 'offset')} of {old} that were never read are given up. To read them first, "
-            f"let the contract name {old} again, run tidegate ack {self.pipeline}, and rename it once they are read."
+            f"let the contract name {old} again, run tidegate resolve {self.pipeline}, and rename it once "
+            "they are read."
         )
 
 

@@ -70,7 +70,7 @@ class Settlement:
     without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
 
     def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate ack -o json` prints and the settlement's record stores."""
+        """Return the document that `tidegate resolve -o json` prints and the settlement's record stores."""
         document = asdict(self)
         del document["positions"], document["log"]
         shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
@@ -275,6 +275,6 @@ def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> 
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
-            f"tidegate ack {decided.pipeline}",
+            f"tidegate resolve {decided.pipeline}",
             pipeline=decided.pipeline,
         )

@@ -131,12 +131,12 @@ def _remedy(contract: Contract, tally: Tally) -> dict[str, Any]:
     command, page = None, "docs/how-to/failed-check.md"
     if not tally.published:
         now = f"{batch} was not committed; its offsets are unchanged. The next run checks it again."
-        command = f"tidegate ack {contract.pipeline}"
+        command = f"tidegate resolve {contract.pipeline}"
     elif result.name in of_messages:
         now = "The messages became dead letters. The other messages of the batch were committed."
         command, page = f"tidegate dlq list {contract.pipeline}", "docs/how-to/dead-letters.md"
     elif result.severity == "blocking":
-        now = f"{batch} was committed: tidegate ack accepted it despite this check."
+        now = f"{batch} was committed: tidegate resolve accepted it despite this check."
     else:
         now = f"{batch} was committed: the check has severity warning."
     return {"limit": limit, "what_happens_now": now, "next_command": command, "page": page}

@@ -27,7 +27,7 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
         asset=table_key(contract.row_table.name),
         description=(
             f"Fails while {contract.pipeline} is halted: it stopped because reading further would lose or repeat "
-            f"messages. To see how to settle it: tidegate ack {contract.pipeline}"
+            f"messages. To see how to resolve it: tidegate resolve {contract.pipeline}"
         ),
         metadata={"evaluated": "in each run, and when the ledger changes"},
     )
@@ -53,7 +53,7 @@ def halt_metadata(halt: Halt) -> dict[str, Any]:
     """Return the facts about a halt: its code, the command that shows how to resolve it, the exact ranges."""
     detail = halt.detail.to_json()
     tables = {name: samples_table(detail[name]) for name in ("ranges", "samples") if detail.get(name)}
-    return {"halt": halt.code, "settle with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
+    return {"halt": halt.code, "resolve with": halt.command, **tables, "detail": dg.MetadataValue.json(detail)}
 
 
 def stale_halt_checks(

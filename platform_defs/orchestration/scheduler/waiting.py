@@ -130,7 +130,7 @@ def _must_wait(seen: Seen) -> str | None:
     """Return why no run may take the pipeline now, whatever its lag; None if one may."""
     name, status = seen.contract.pipeline, seen.status
     if status.state == "halted":
-        return f"{name} is halted ({status.halt_code}) until a person settles it. To see how: tidegate ack {name}"
+        return f"{name} is halted ({status.halt_code}) until a person resolves it. To see how: tidegate resolve {name}"
     if status.backed_off:
         table = seen.contract.row_table.name.replace(".", "/")
         return (

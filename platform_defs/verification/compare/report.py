@@ -46,7 +46,7 @@ class Report:
     rows: int = 0
     dead_letters: int = 0
     filtered: int = 0  # the transform made no row, or the contract skips the record
-    skipped: int = 0  # declared as skipped with `tidegate ack`
+    skipped: int = 0  # declared as skipped with `tidegate resolve`
     gaps: int = 0  # never delivered by the broker: control records, aborted transactions, compaction
     compacted: int = 0  # removed by compaction since
     lost: int = 0  # neither row nor dead letter, or too few rows

@@ -18,7 +18,7 @@ from platform_defs.engine.ports.publication_ports import RowChanges, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.errors.halts import PartitionSpan
 from platform_defs.offsets import whole_spans
-from platform_defs.recut import next_part
+from platform_defs.split_batch import next_part
 from resources.postgres.batch.row_writing import StagedRows, Written, accumulate, append, upsert, upsert_in_order
 from resources.postgres.batch.staging import coverage_of
 from resources.postgres.batch.staging_tables import rows_table

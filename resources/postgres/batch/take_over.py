@@ -87,7 +87,7 @@ def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> 
             raise Fenced(f"{name} was discarded meanwhile; nothing was changed", pipeline=name)
         _, fenced, state, code, detail, failures, run_id = row
         if state == "halted":
-            raise Halt(name, read_detail(code, detail), "an earlier run halted it, and it has not been settled.")
+            raise Halt(name, read_detail(code, detail), "an earlier run halted it, and it has not been resolved.")
         if unless_held:
             refuse_held(connection, name)  # again, now that no other run can take it
         epoch, now = connection.execute(queries()["take_over"], key).fetchone() or (0, 0)

@@ -18,7 +18,7 @@ from platform_defs.errors import BadInput, LogTruncated
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange
 from resources.kafka.data.source import KafkaSource
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.postgres.network import kafka_behind_proxies
 from tests.chaos.postgres.proxy import Fault, Link, Rule
@@ -34,7 +34,7 @@ OTHER, LEADER = 2, 3  # both are killed: until one is back, broker 1 has no cont
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
-    """The new leader's epochs reveal it: halt; `ack` finds where the log was truncated, and reads on from there."""
+    """The new leader's epochs reveal it: halt; `resolve` finds where the log was truncated, and reads on from there."""
     cluster = three_brokers()
     world = cluster.world(chaos.world)
     pipeline = _read_to_20(world, cluster)
@@ -43,8 +43,8 @@ def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
     cluster.start([LEADER])
     assert halted(world, pipeline, "log_truncated")["partitions"] == [0]
     with pytest.raises(BadInput, match="partition 0 was truncated at offset 10 and written on"):
-        acknowledge(world, pipeline)
-    (step,) = acknowledge(world, pipeline, "cut").steps
+        resolve_halt(world, pipeline)
+    (step,) = resolve_halt(world, pipeline, "cut").steps
     assert step.becomes is not None
     assert (step.lost, step.becomes.next_offset) == ((10, 20), 10)
     verdict = replace(chaos, world=world).judge(pipeline, 1, "halted; read on from where it was cut")
@@ -54,7 +54,7 @@ def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TRANSACTIONS, shares=THREE_BROKERS)
 def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
-    """The position follows a marker, which no reader sees, and the new log passes it: halt; `ack` finds the cut."""
+    """The position follows a marker, which no reader sees, and the new log passes it: halt; `resolve` finds the cut."""
     cluster = three_brokers()
     world = cluster.world(chaos.world)
     pipeline = _only_the_leader_follows(world, cluster)
@@ -67,7 +67,7 @@ def transactional_topic_cut_by_an_unclean_election(chaos: Chaos) -> Verdict:
     cluster.start([LEADER])
     assert "[0] was truncated below 21 and then written again" in halted(world, pipeline, "log_truncated")["error"]
     assert world.table(pipeline) == before
-    (step,) = acknowledge(world, pipeline, "cut").steps
+    (step,) = resolve_halt(world, pipeline, "cut").steps
     assert step.lost == (10, 21)
     return replace(chaos, world=world).judge(pipeline, 1, "halted; read on from where it was cut")
 
@@ -122,7 +122,7 @@ def log_cut_below_a_planned_batch_and_read_by_a_consumer_that_knows_the_new_lead
             _assert_publishes_nothing(world, pipeline, cut)
     assert halted(world, pipeline, "log_truncated")["partitions"] == [0]
     assert world.table(pipeline) == before
-    (step,) = acknowledge(world, pipeline, "cut").steps
+    (step,) = resolve_halt(world, pipeline, "cut").steps
     assert step.lost == (10, 20)
     return replace(chaos, world=world).judge(pipeline, 1, "not published; halted; read on from where it was cut")
 

@@ -19,7 +19,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.written import text
 from platform_defs.errors import BadInput, Halt
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfer, transfers
 
@@ -29,7 +29,7 @@ OWN = ("_partition", "_offset")
 
 @scenario(FaultClass.BAD_MESSAGES)
 def poison_above_the_limit(chaos: Chaos) -> Verdict:
-    """The circuit breaks: a halt that counts and quotes them. After `ack`, all of that batch is published, and no
+    """The circuit breaks: a halt that counts and quotes them. After `resolve`, all of that batch is published, and no
     other.
     """
     world, pipeline = chaos.world, chaos.world.new_pipeline(dead_letter_share=0.2, dead_letter_minimum=20)
@@ -41,7 +41,7 @@ def poison_above_the_limit(chaos: Chaos) -> Verdict:
         assert (detail["messages"], detail["dead_letters"]) == (100, 30)
         assert detail["by_reason"] == {"InvalidJson": 30}
         assert "poison" in detail["samples"][0]["message"]
-        acknowledge(world, pipeline)
+        resolve_halt(world, pipeline)
         (batch,) = world.drain(pipeline)
         assert (batch.batch_id, batch.rows, batch.dead_letters) == (detail["batch_id"], 140, 30)
         assert len(world.dead_letters(pipeline)) == 30 * round_
@@ -62,7 +62,7 @@ def topic_turns_to_garbage_in_batches_of_ten(chaos: Chaos) -> Verdict:
     assert 40 < detail["latest_dead_letters"] <= 50
     assert detail["latest_messages"] == 80
     while world.ledger.status(pipeline.name).state == "halted":
-        acknowledge(world, pipeline)
+        resolve_halt(world, pipeline)
         with suppress(Halt):
             world.drain(pipeline)
     return chaos.judge(pipeline, detail["latest_dead_letters"], "a halt after about as many as the contract's minimum")
@@ -148,10 +148,10 @@ def sum_that_an_accumulate_refuses(chaos: Chaos) -> Verdict:
     detail = halted(world, pipeline, "accumulate_refused")
     assert set(detail) == {"error"}
     assert 'relation "balances" violates check constraint "no_debts"' in detail["error"]
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     assert halted(world, pipeline, "accumulate_refused") == detail
     world.rows(f"ALTER TABLE {balances} DROP CONSTRAINT no_debts")
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     (batch,) = world.drain(pipeline)
     assert (batch.messages, batch.dead_letters) == (2, 0)
     return chaos.judge(pipeline, 2, "halted until fixed")

@@ -25,7 +25,7 @@ from resources.local import registry as local_registry
 from resources.local import stack
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import before_the_publication, play
 from tests.chaos.postgres.proxy import Fault, Link, Proxy
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -152,7 +152,7 @@ def registry_built_again_with_other_ids_in_mid_run(chaos: Chaos) -> Verdict:
         detail = halted(world, pipeline, "registry_switched", _built_again_in(world, pipeline, build_again))
         assert detail["keys"] == [str(number)]
         assert world.table(pipeline) == before, "no row by the wrong schema"
-        acknowledge(world, pipeline)
+        resolve_halt(world, pipeline)
         world.send(pipeline, rebuilt)
         world.drain(pipeline)
         classes = {one["error_class"] for one in world.dead_letters(pipeline)}

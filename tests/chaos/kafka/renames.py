@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import before_the_read, play
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.kafka.logs import add_partitions
@@ -15,7 +15,7 @@ from tests.support.world import World, transfers
 
 @scenario(FaultClass.TOPIC_RENAMED)
 def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
-    """Halt; after `ack` the new topic is read from its start, and the rest of the old one is a declared skip."""
+    """Halt; after `resolve` the new topic is read from its start, and the rest of the old one is a declared skip."""
     world = chaos.world
     old = world.caught_up()
     world.send(old, transfers(8, start=8))  # two in each partition: the unread tail
@@ -24,7 +24,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
     new = renamed(world, old)
     detail = halted(world, new, "topic_changed", partial(world.drain, new))
     assert detail == {"was": old.contract.topic, "is": new.contract.topic}
-    decided = acknowledge(world, new, "beginning")
+    decided = resolve_halt(world, new, "beginning")
     assert [step.skip for step in decided.steps] == [*[(2, 4)] * 4, (0, 3)]
     assert "11 offsets" in decided.explanation
     skips = "select partition, from_offset, until_offset from tidegate.declared_skip where pipeline = %s order by 1"
@@ -34,7 +34,7 @@ def topic_renamed_in_the_contract(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RENAMED, representative=True)
 def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
-    """Halt; with the old name back in the contract `ack` continues with that batch, and then the rename is resolved."""
+    """Halt; with the old name back in the contract `resolve` continues with that batch; then the rename is resolved."""
     world = chaos.world
     old = world.caught_up()
     world.send(old, transfers(8, start=8))
@@ -42,11 +42,11 @@ def topic_renamed_while_a_batch_is_planned(chaos: Chaos) -> Verdict:
         play(world, old, before_the_read(_die))
     new = renamed(world, old)
     halted(world, new, "topic_changed", partial(world.drain, new))
-    decided = acknowledge(world, old)
+    decided = resolve_halt(world, old)
     assert (decided.steps, decided.keep_pending) == ((), True)
     assert [batch.messages for batch in world.drain(old)] == [8]
     halted(world, new, "topic_changed", partial(world.drain, new))
-    assert [step.skip for step in acknowledge(world, new, "beginning").steps] == [None] * 4
+    assert [step.skip for step in resolve_halt(world, new, "beginning").steps] == [None] * 4
     return chaos.judge(new, 1, "the old topic was read to its end, then the new one from its start")
 
 

@@ -14,7 +14,7 @@ from platform_defs.errors import BrokerAway
 from platform_defs.offsets import TopicView
 from platform_defs.operations.settlements import settlement
 from resources.kafka.admin.broker import KafkaBroker
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import before_the_publication, play
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.kafka.logs import delete_records
@@ -54,7 +54,7 @@ def of_an_earlier_leader(view: TopicView) -> TopicView:
 
 
 @scenario(FaultClass.STALE_METADATA, representative=True)
-def stale_metadata_at_ack(chaos: Chaos) -> Verdict:
+def stale_metadata_at_resolve(chaos: Chaos) -> Verdict:
     """The response lacks a partition that was read: nothing is resolved, and its position is kept."""
     world = chaos.world
     pipeline = world.caught_up()
@@ -65,7 +65,7 @@ def stale_metadata_at_ack(chaos: Chaos) -> Verdict:
     with pytest.raises(BrokerAway, match=r"no partition 1 of .*, which was read"):
         settlement.propose(pipeline.contract, world.ledger, broker, None)
     assert world.position(pipeline) == dict.fromkeys(range(4), 2)
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     return chaos.judge(pipeline, len(broker.given), "nothing was settled; with a whole answer, it was")
 
 

@@ -12,7 +12,7 @@ from platform_defs.engine.batch import RunContext
 from platform_defs.errors import BrokerAway, OffsetsUnavailable, OtherCluster
 from resources.endpoints import Endpoints
 from resources.kafka.data.source import KafkaSource
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
 from tests.chaos.moments import before_the_publication, before_the_read, mark, play, within_a_range
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
@@ -25,19 +25,19 @@ from tests.support.world import World, transfer, transfers
 
 @scenario(FaultClass.RECORDS_DELETED)
 def records_deleted_past_the_position(chaos: Chaos) -> Verdict:
-    """Halt with exactly the missing offsets; `ack` records the skip, who and why, and the pipeline continues."""
+    """Halt with exactly the missing offsets; `resolve` records the skip, who and why, and the pipeline continues."""
     world = chaos.world
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
     delete_records(world, pipeline, {0: 7, 2: 12})
     detail = halted(world, pipeline, "retention_passed")
     assert detail == {"ranges": [_span(0, 2, 7), _span(2, 2, 12)]}
-    decided = acknowledge(world, pipeline)
+    decided = resolve_halt(world, pipeline)
     assert [(step.partition, step.skip) for step in decided.steps] == [(0, (2, 7)), (2, (2, 12))]
     assert _skipped(world, pipeline) == detail["ranges"]
     (kept,) = world.rows("select * from tidegate.settlement where pipeline = %s", pipeline.name)
     assert (kept["reason"], kept["settled_by"], kept["halt_code"]) == ("a scenario", "chaos", "retention_passed")
-    return chaos.judge(pipeline, 1, "halted; skipped what ack showed; continued")
+    return chaos.judge(pipeline, 1, "halted; skipped what resolve showed; continued")
 
 
 @scenario(FaultClass.RECORDS_DELETED)
@@ -50,7 +50,7 @@ def records_of_a_planned_batch_deleted_before_it_is_read(chaos: Chaos) -> Verdic
         play(world, pipeline, before_the_read(lambda: delete_records(world, pipeline, {0: 7})))
     assert halted(world, pipeline, "retention_passed") == {"ranges": [_span(0, 2, 7)]}
     assert len(world.table(pipeline)) == 16
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     assert _skipped(world, pipeline) == [_span(0, 2, 7)]
     return chaos.judge(pipeline, 1, "nothing published; halted; skipped; continued")
 
@@ -71,7 +71,7 @@ def records_deleted_between_the_last_task_and_publish(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.RECORDS_DELETED, shares=THREE_BROKERS)
 def retention_passes_the_position(chaos: Chaos) -> Verdict:
-    """Kafka itself deletes messages past retention.ms: halt, exactly those offsets; `ack` continues after them."""
+    """Kafka itself deletes messages past retention.ms: halt, exactly those offsets; `resolve` continues after them."""
     world = three_brokers().world(chaos.world)
     pipeline = world.caught_up()
     world.send(pipeline, transfers(40, start=8))
@@ -80,10 +80,10 @@ def retention_passes_the_position(chaos: Chaos) -> Verdict:
     configure(world, pipeline, "retention.ms", "-1")
     detail = halted(world, pipeline, "retention_passed")
     assert detail == {"ranges": [_span(partition, 2, 12) for partition in range(4)]}
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     assert _skipped(world, pipeline) == detail["ranges"]
     world.send(pipeline, transfers(8, start=48))
-    return replace(chaos, world=world).judge(pipeline, 1, "halted; skipped what ack showed; continued")
+    return replace(chaos, world=world).judge(pipeline, 1, "halted; skipped what resolve showed; continued")
 
 
 # ── Another log under the same name ──────────────────────────────────────────────────────────────────────────────────
@@ -91,7 +91,7 @@ def retention_passes_the_position(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.TOPIC_RECREATED)
 def topic_created_again_and_shorter(chaos: Chaos) -> Verdict:
-    """Halt; nothing of it is read until `ack` makes it a new generation."""
+    """Halt; nothing of it is read until `resolve` makes it a new generation."""
     return _created_again(chaos, transfers(2, start=100))
 
 
@@ -152,7 +152,7 @@ def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdi
 
 @scenario(FaultClass.OTHER_CLUSTER, representative=True, shares=THREE_BROKERS)
 def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
-    """The same topic name, the same offsets, another cluster: halt; `ack` begins there, at its beginning or its end."""
+    """The same topic name, the same offsets, another cluster: halt; `resolve` begins at its beginning or its end."""
     other = three_brokers().world(chaos.world)
     pipelines = [_moved(chaos.world, other) for _ in range(2)]
     for pipeline in pipelines:
@@ -160,11 +160,11 @@ def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
         assert detail == {"was": _cluster_id(chaos.world), "is": _cluster_id(other)}
         assert len(other.table(pipeline)) == 10
     beginning, end = pipelines
-    acknowledge(other, end, "end")
+    resolve_halt(other, end, "end")
     there = replace(chaos, world=other)
     there.judge(end, 1, "nothing of what was there", messages=0)
-    acknowledge(other, beginning, "beginning")
-    verdict = there.judge(beginning, 2, "halted; a new generation after ack")
+    resolve_halt(other, beginning, "beginning")
+    verdict = there.judge(beginning, 2, "halted; a new generation after resolve")
     assert len(other.table(beginning)) == 10 + 18
     return verdict
 
@@ -223,15 +223,15 @@ def _created_again(chaos: Chaos, values: Sequence[bytes]) -> Verdict:
 
 def _halts_and_begins_anew(chaos: Chaos, pipeline: Pipeline, run: Callable[[], object]) -> Verdict:
     """Assert that the run halts because the topic was created again, and changes nothing; the new log is read after
-    `ack`.
+    `resolve`.
     """
     world = chaos.world
     before, position = world.table(pipeline), world.position(pipeline)[0]
     detail = halted(world, pipeline, "topic_recreated", run)
     assert detail["was"] != detail["is"]
     assert (world.table(pipeline), world.position(pipeline)[0]) == (before, position)
-    acknowledge(world, pipeline, "beginning")
-    return chaos.judge(pipeline, 1, "halted; a new generation after ack")
+    resolve_halt(world, pipeline, "beginning")
+    return chaos.judge(pipeline, 1, "halted; a new generation after resolve")
 
 
 def _moved(world: World, other: World) -> Pipeline:

@@ -9,7 +9,7 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Fenced, GateFailed
-from tests.chaos.halts import acknowledge
+from tests.chaos.halts import resolve_halt
 from tests.chaos.moments import Intruder
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.postgres.adoptions import adopt, restored
@@ -203,14 +203,14 @@ def gate_that_a_person_overrules(chaos: Chaos) -> Verdict:
     world.send(pipeline, transfers(40))
     with pytest.raises(GateFailed):
         world.drain(pipeline)
-    intruder = Intruder("before_publish", lambda _: acknowledge(world, pipeline, batch="publish"))
+    intruder = Intruder("before_publish", lambda _: resolve_halt(world, pipeline, batch="publish"))
     with pytest.raises(Fenced):  # validated by a corrected contract, and overtaken by the decision
         intruder.drain(world, _without_rules(pipeline))
     assert [batch.rows for batch in world.drain(pipeline)] == [80]
     world.send(pipeline, [*transfers(8, start=40), b"garbage"])
     with pytest.raises(GateFailed):
         world.drain(pipeline)
-    acknowledge(world, pipeline, batch="dead-letters")
+    resolve_halt(world, pipeline, batch="dead-letters")
     assert [(batch.rows, batch.dead_letters) for batch in world.drain(pipeline)] == [(0, 9)]
     return chaos.judge(pipeline, intruder.fired, "one batch published, one set aside")
 

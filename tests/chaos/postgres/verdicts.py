@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import Halt, LedgerAway, MessagesSuspected, NotReproduced, TransformBroken
 from platform_defs.errors.error_policy import TRIES
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.scenario import Chaos, FaultClass, Verdict, scenario
 from tests.support.world import World, transfer, transfers
 
@@ -163,7 +163,7 @@ def batch_that_keeps_failing(chaos: Chaos) -> Verdict:
     assert "refused on purpose" in detail["error"]
     with pytest.raises(Halt, match="keeps_failing"):
         world.drain(pipeline)
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     assert failures(world, pipeline) == (0, 0)
     world.rows(f"alter table {pipeline.contract.row_table.name} drop constraint refused")
     return chaos.judge(pipeline, TRIES, "a halt, settled")

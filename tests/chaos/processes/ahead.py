@@ -21,7 +21,7 @@ from platform_defs.offsets import OffsetRange
 from platform_defs.operations.runs.open_run import open_run
 from resources.endpoints import connection
 from resources.local import processes, stack
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import (
     before_dead_letters_are_counted,
     before_the_publication,
@@ -82,8 +82,8 @@ def halt_with_the_next_batch_staged(chaos: Chaos) -> Verdict:
     halted(world, pipeline, "too_many_dead_letters", lambda: play(world, pipeline, seen), moves=True)
     assert staged_ahead(world, pipeline) == []
     assert world.table(pipeline) == []
-    acknowledge(world, pipeline)
-    return chaos.judge(pipeline, len(staged), "halted; both after ack")
+    resolve_halt(world, pipeline)
+    return chaos.judge(pipeline, len(staged), "halted; both after resolve")
 
 
 @scenario(FaultClass.POSTGRES_DOWN)
@@ -134,8 +134,8 @@ def topic_created_again_behind_a_batch_that_was_staged_ahead(chaos: Chaos) -> Ve
     halted(world, pipeline, "topic_recreated", run, moves=True)
     assert staged_ahead(world, pipeline) == []
     assert len(world.table(pipeline)) == 2 * SIZE
-    acknowledge(world, pipeline, "beginning")
-    return chaos.judge(pipeline, 1, "halted; a new generation after ack")
+    resolve_halt(world, pipeline, "beginning")
+    return chaos.judge(pipeline, 1, "halted; a new generation after resolve")
 
 
 @scenario(FaultClass.KEEPS_FAILING)
@@ -153,7 +153,7 @@ def batch_that_kills_its_run_when_it_is_staged_ahead(chaos: Chaos) -> Verdict:
     world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 1, pipeline.name)
     detail = halted(world, pipeline, "keeps_failing")
     assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     return chaos.judge(pipeline, 2, "a halt of the right batch, settled")
 
 

@@ -14,7 +14,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.ports.crash_points import CrashPoint
 from platform_defs.samples.samples import Samples
 from resources.postgres.batch import lease
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.kafka.topics import create_again_from_a_worker
 from tests.chaos.moments import mark, play, within_a_range
 from tests.chaos.postgres.proxy import CommitCutter
@@ -90,8 +90,8 @@ def topic_created_again_while_a_range_is_published_directly(chaos: Chaos) -> Ver
     halted(world, pipeline, "topic_recreated", partial(play, world, pipeline, within_a_range(act, happened)))
     assert happened.exists()
     assert world.table(pipeline) == []
-    acknowledge(world, pipeline, "beginning")
-    return chaos.judge(pipeline, 1, "halted; a new generation after ack")
+    resolve_halt(world, pipeline, "beginning")
+    return chaos.judge(pipeline, 1, "halted; a new generation after resolve")
 
 
 def _cut(chaos: Chaos, when: str) -> Verdict:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, BatchTooSlow, Halt, LedgerAway, OutcomeUnknown
 from platform_defs.errors.error_policy import TRIES
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.moments import play
 from tests.chaos.postgres.verdicts import failures, plain, single_entry
 from tests.chaos.runs import Run
@@ -51,7 +51,7 @@ def batch_that_kills_its_run(chaos: Chaos) -> Verdict:
                 assert failures(world, pipeline)[1] == 1
     detail = halted(world, pipeline, "keeps_failing")
     assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     return chaos.judge(pipeline, 2, "a halt, settled")
 
 
@@ -83,7 +83,7 @@ def record_batch_above_what_the_client_takes(chaos: Chaos) -> Verdict:
     world.rows("update tidegate.pipeline set batch_failures = %s where name = %s", TRIES - 1, pipeline.name)
     detail = halted(world, pipeline, "keeps_failing", lambda: narrow.drain(pipeline))
     assert "TIDEGATE_KAFKA_RECEIVE_MESSAGE_MAX_BYTES" in detail["error"]
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     return chaos.judge(pipeline, TRIES, "a halt, settled; read once the setting is larger")
 
 
@@ -104,7 +104,7 @@ def _ends_its_session(chaos: Chaos, deed: str) -> Verdict:
             with world.open_run(pipeline):  # the run itself could count it, or this one does
                 assert failures(world, pipeline)[1] == 1
     assert halt_of(world, pipeline) == ("keeps_failing", TRIES)
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     world.rows(f"drop trigger ends on {table}")
     return chaos.judge(pipeline, 2, "a halt, settled")
 

@@ -183,7 +183,7 @@ def test_after_dead_letters_were_accepted_counting_begins_again(world: World) ->
 def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: World) -> None:
     pipeline = with_impossible_sum(world.new_pipeline())
     world.send(pipeline, transfers(40))
-    with pytest.raises(GateFailed, match=f"tidegate ack {pipeline.name}"):
+    with pytest.raises(GateFailed, match=f"tidegate resolve {pipeline.name}"):
         world.drain(pipeline)
     decided = decide_and_settle(world, pipeline, "publish")
     assert (decided.state, decided.checks_accepted) == ("active", ("postings_sum_to_zero",))

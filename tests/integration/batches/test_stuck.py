@@ -22,7 +22,7 @@ from platform_defs.errors.error_policy import TRIES
 from resources.endpoints import Endpoints
 from resources.postgres.batch.lease import acquire
 from resources.process.settings import PROJECT_ROOT
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.postgres.verdicts import failures, plain, single_entry
 from tests.chaos.processes.dagster import views
 from tests.support.dagster_runs import execute, failure
@@ -128,7 +128,7 @@ def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
     detail = halted(world, pipeline, "keeps_failing")
     assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
     assert "died before it could say why" in detail["error"]
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     (batch,) = world.drain(pipeline)
     assert batch.messages == 4
     assert failures(world, pipeline) == (0, 0)

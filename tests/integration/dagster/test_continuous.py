@@ -14,7 +14,7 @@ from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.process.settings import PROJECT_ROOT
-from tests.chaos.halts import acknowledge
+from tests.chaos.halts import resolve_halt
 from tests.chaos.processes.continuous import batches_of, staying
 from tests.chaos.processes.dagster import reported, views
 from tests.chaos.processes.kills import Trickle
@@ -90,7 +90,7 @@ def test_a_pipeline_that_halts_is_shown_as_such_at_once_and_the_others_are_serve
         wait_for(lambda: halt_shown(instance, bad) is True)
         world.send(good, views(5))
         wait_for(lambda: read(world, good) == 5)
-        acknowledge(world, bad)
+        resolve_halt(world, bad)
         wait_for(lambda: halt_shown(instance, bad) is False)
         world.send(bad, transfers(6), partition=0)
         wait_for(lambda: read(world, bad) == 20)

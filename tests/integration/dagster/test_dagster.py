@@ -21,7 +21,7 @@ from platform_defs.orchestration.scheduler.waiting import Waiting, to_cursor
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
 from resources.process.settings import PROJECT_ROOT
-from tests.chaos.halts import acknowledge
+from tests.chaos.halts import resolve_halt
 from tests.chaos.processes.dagster import reported, views
 from tests.support.dagster_runs import check, execute, table_keys
 from tests.support.kafka.logs import delete_records
@@ -241,11 +241,11 @@ def test_a_halt_fails_its_runs_and_keeps_its_check_red_until_it_is_settled(
         assert failed is not None
         for metadata in (failed.metadata, red(instance, pipeline).metadata):
             assert metadata["halt"].value == "retention_passed"
-            assert metadata["settle with"].value == f"tidegate ack {pipeline.name}"
+            assert metadata["resolve with"].value == f"tidegate resolve {pipeline.name}"
             assert [record.data for record in records(metadata["ranges"])] == [UNREAD]
             assert metadata["detail"].value == {"ranges": [UNREAD]}
     assert tick(instance, pipeline, endpoints) == []  # Dagster shows it already
-    acknowledge(world, pipeline)
+    resolve_halt(world, pipeline)
     assert red(instance, pipeline)
     assert [event.passed for event in tick(instance, pipeline, endpoints)] == [True]
     assert check(instance, pipeline, NOT_HALTED).passed
@@ -264,9 +264,9 @@ def test_a_halt_that_dagster_did_not_see_is_told_by_the_sensor_and_settled_by_th
     assert [(event.passed, event.severity) for event in found] == [(False, dg.AssetCheckSeverity.ERROR)]
     description = red(instance, pipeline).description or ""
     assert "messages were deleted before they were read" in description
-    assert f"tidegate ack {pipeline.name}" in description
-    assert f"tidegate ack {pipeline.name}" in skipped(instance, pipeline.contract, endpoints)
-    acknowledge(world, pipeline)
+    assert f"tidegate resolve {pipeline.name}" in description
+    assert f"tidegate resolve {pipeline.name}" in skipped(instance, pipeline.contract, endpoints)
+    resolve_halt(world, pipeline)
     assert run(pipeline).success
     assert check(instance, pipeline, NOT_HALTED).passed
 

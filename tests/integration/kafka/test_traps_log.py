@@ -94,7 +94,7 @@ def test_a_halt_is_remembered_and_blocks_every_run_until_it_is_settled(world: Wo
         " where p.pipeline = %s and o.cluster_id <> 'another'",
         pipeline.name,
     )
-    with pytest.raises(Halt, match="it has not been settled"):  # repaired or not: a person decides
+    with pytest.raises(Halt, match="it has not been resolved"):  # repaired or not: a person decides
         world.drain(pipeline)
     assert len(world.table(pipeline)) == 16
 
@@ -108,6 +108,6 @@ def _halts(
     status: Any = world.ledger.status(pipeline.name)
     assert (halt.value.code, status.state, status.halt_code) == (code, "halted", code)
     assert status.halt_detail == halt.value.detail.to_json()
-    with pytest.raises(Halt, match="it has not been settled"):
+    with pytest.raises(Halt, match="it has not been resolved"):
         world.drain(pipeline)
     return halt.value

@@ -12,7 +12,7 @@ from platform_defs.evolution.changes import Bump, ChangeClass
 from platform_defs.verification.verify import verify
 from resources.endpoints import connection
 from resources.local import stack
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.integration.contracts.test_contract_apply import apply, versions
 from tests.integration.messages.test_registry import documents, serialized
 from tests.support.world import World, transfers
@@ -51,7 +51,7 @@ def test_a_new_topic_is_read_behind_the_old_one_and_nothing_is_lost_or_doubled(r
     registered.send(before, transfers(4, 20))  # ... the last ones have not
     assert read(registered, before) == [(8, 0)]
     halted(registered, after, "topic_changed")
-    decided = acknowledge(registered, after, "beginning")
+    decided = resolve_halt(registered, after, "beginning")
     assert [step.skip for step in decided.steps] == [None] * 4  # the old topic was read to its end
     assert read(registered, after) == [(16, 0)]
     assert versions(registered, after) == [("1.0.0", False, False), ("2.0.0", False, True)]

@@ -80,7 +80,9 @@ def test_a_task_that_asks_for_more_than_a_registry_can_have_says_so(
     monkeypatch.setattr(lookup, "MAX_UNKNOWN", 10)
     one = schemas(ledger, server, pipeline="p")
     one.find(1, [str(n) for n in range(1, 9)])
-    with pytest.raises(SchemasNotGiven, match=r"more than 10 different schemas .* tidegate ack p --batch dead-letters"):
+    with pytest.raises(
+        SchemasNotGiven, match=r"more than 10 different schemas .* tidegate resolve p --batch dead-letters"
+    ):
         one.find(1, ["9", "10", "11"])
     assert one.accepting().find(1, ["9", "10", "11"]) == dict.fromkeys(["9", "10", "11"])
 
@@ -92,7 +94,9 @@ def test_a_task_asks_a_slow_registry_no_longer_than_its_share_of_the_batch(
     server.otherwise = after(0.1, refuses(404, 40403))
     garbage = [str(n) for n in range(1, 1_001)]
     one = schemas(ledger, server, pipeline="p", most_seconds=0.5)
-    with pytest.raises(SchemasNotGiven, match=r"different schemas .* went by .* tidegate ack p --batch dead-letters"):
+    with pytest.raises(
+        SchemasNotGiven, match=r"different schemas .* went by .* tidegate resolve p --batch dead-letters"
+    ):
         one.find(1, garbage)
     assert len(server.asked) < len(garbage) / 2
     registered(server, {"5": '"string"'})
@@ -129,7 +133,7 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
 ) -> None:
     registered(server, {"5": '"string"'})
     server.answers["/schemas/ids/6"] = answer
-    with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate ack p --batch dead-letters"):
+    with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate resolve p --batch dead-letters"):
         schemas(ledger, server, pipeline="p").find(1, ["5", "6"])
     accepting = schemas(ledger, server).accepting()
     assert accepting.find(1, ["5", "6", "7"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None, "7": None}

@@ -49,12 +49,12 @@ def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_
     assert "was created again" in broken.what
     assert (fine.severity, fine.what) == (Severity.OK, "1 pipeline neither halted nor failing.")
     assert halted(world, pipeline) == "topic_recreated"
-    assert f"HALTED (topic_recreated; to see how to settle it: tidegate ack {pipeline.name})" in _sentence(
+    assert f"HALTED (topic_recreated; to see how to resolve it: tidegate resolve {pipeline.name})" in _sentence(
         lag(world, pipeline)
     )
     (broken,) = examined(world, pipeline)
     assert (broken.severity, f"{pipeline.name} is halted (topic_recreated)" in broken.what) == (Severity.ERROR, True)
-    assert broken.do == f"To see how to settle it: tidegate ack {pipeline.name}"
+    assert broken.do == f"To see how to resolve it: tidegate resolve {pipeline.name}"
 
 
 @pytest.mark.longest
@@ -75,7 +75,7 @@ def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_comman
     red, late = examined(world, gated, failing)
     assert (red.severity, late.severity) == (Severity.ERROR, Severity.WARNING)
     assert "fails postings_sum_to_zero; nothing of it is published" in red.what
-    assert red.do == f"To see how to settle it: tidegate ack {gated.name}"
+    assert red.do == f"To see how to resolve it: tidegate resolve {gated.name}"
     assert "column currency" in late.what
     world.rows(f"ALTER TABLE {table} ALTER COLUMN currency TYPE text")
     world.send(failing, transfers(4))

@@ -21,7 +21,7 @@ from platform_defs.engine.commit.publish import STEPS
 from platform_defs.engine.ports.publication_ports import Publication
 from platform_defs.errors import BadInput, Fenced, Halt
 from resources.postgres.batch.publish_statements import PostgresPublication
-from tests.chaos.halts import acknowledge
+from tests.chaos.halts import resolve_halt
 from tests.support.kafka.logs import add_partitions, delete_records
 from tests.support.world import Budget, World, transfers
 
@@ -186,7 +186,7 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     assert (answered.exit_code, halt["code"], halt["command"]) == (
         1,
         "retention_passed",
-        f"tidegate ack {pipeline.name}",
+        f"tidegate resolve {pipeline.name}",
     )
     assert halt["detail"] == {"ranges": [{"partition": 2, "from_offset": 2, "until_offset": 5}]}
     with pytest.raises(Halt) as found:
@@ -195,7 +195,7 @@ def test_a_halt_that_the_next_run_would_find_is_shown_with_its_ranges_and_its_co
     again = ask(pipeline)
     assert again.exit_code == 1
     assert f"{pipeline.name}: halted (retention_passed)" in again.stdout
-    assert f"tidegate ack {pipeline.name}" in again.stdout
+    assert f"tidegate resolve {pipeline.name}" in again.stdout
     assert "'from_offset': 2, 'until_offset': 5" in again.stdout
     kept = shown(world, pipeline)
     assert (kept["state"], kept["halt"]["detail"], kept["batch"]) == ("halted", halt["detail"], None)
@@ -212,7 +212,7 @@ def test_a_partition_added_after_its_first_messages_were_deleted_halts_as_shown_
     with pytest.raises(Halt) as found:
         world.drain(pipeline)
     assert found.value.detail.to_json() == halt["detail"]
-    decided = acknowledge(world, pipeline)
+    decided = resolve_halt(world, pipeline)
     assert [(step.partition, step.skip) for step in decided.steps] == [(4, (0, 3))]
     assert shown(world, pipeline)["halt"] is None
     assert ranges_read(world, pipeline) == [(4, 3, 6)]

@@ -10,7 +10,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.plan.replay_plan import ReplayStart
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations.runs.replay import Replay
-from tests.chaos.halts import acknowledge, halted
+from tests.chaos.halts import halted, resolve_halt
 from tests.integration.verification.test_verify import customer, send_customers, view
 from tests.support.kafka.logs import add_partitions, delete_records
 from tests.support.replays import bank, counts, execute, nothing_left, shown, views
@@ -55,7 +55,7 @@ def test_a_halted_pipeline_is_settled_before_it_is_replayed(world: World) -> Non
     world.send(pipeline, [b"not json"] * 4)
     with pytest.raises(Halt):
         world.drain(pipeline)
-    with pytest.raises(BadInput, match="settle that first: tidegate ack"):
+    with pytest.raises(BadInput, match="resolve that first: tidegate resolve"):
         shown(world, pipeline)
 
 
@@ -105,7 +105,7 @@ def test_batches_of_another_topic_cannot_be_built_again(world: World) -> None:
     moved = Pipeline(replace(pipeline.contract, topic=other.contract.topic))
     world.send(moved, [view(n) for n in range(8)])
     halted(world, moved, "topic_changed", partial(world.drain, moved))
-    acknowledge(world, moved, "beginning")
+    resolve_halt(world, moved, "beginning")
     world.drain(moved)
     with pytest.raises(BadInput, match="the log that the batches up to"):
         shown(world, moved)

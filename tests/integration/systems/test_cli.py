@@ -132,8 +132,8 @@ def test_a_dead_letter_with_classified_fields_is_shown_only_where_that_is_asked_
 
 
 @pytest.mark.slow
-def test_ack_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
-    assert answer("ack", PIPELINE) == {"pipeline": PIPELINE, "state": "active", "settled": False}
+def test_resolve_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
+    assert answer("resolve", PIPELINE) == {"pipeline": PIPELINE, "state": "active", "resolved": False}
 
 
 @pytest.mark.longest
@@ -156,7 +156,7 @@ def test_produce_keeps_a_rate_and_stops_in_time() -> None:
         (["produce", PIPELINE, "--bad", "1", "--bad-share", "0.1"], 2, "not both"),
         (["produce", PIPELINE, "--seconds", "1"], 2, "goes with --rate"),
         (["dlq", "show", PIPELINE, "0", "999999"], 1, "no dead letter at partition 0"),
-        (["ack", PIPELINE, "--execute"], 2, "needs --reason"),
+        (["resolve", PIPELINE, "--execute"], 2, "needs --reason"),
         (["verify", PIPELINE, "-o", "xml"], 2, "xml"),
         (["nothing"], 2, "No such command"),
     ],

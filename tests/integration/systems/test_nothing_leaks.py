@@ -258,7 +258,7 @@ def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
     (letter, *_) = [one for one in world.dead_letters(pipeline) if planted.secret in one["error_message"]]
     place = str(letter["partition"]), str(letter["offset"])
-    for command in (("dlq", "list"), ("dlq", "show"), ("ack",), ("plan",), ("lag",)):
+    for command in (("dlq", "list"), ("dlq", "show"), ("resolve",), ("plan",), ("lag",)):
         arguments = [*command, pipeline.name, *(place if command[-1] == "show" else ())]
         for form in ("human", "json"):
             answer = tidegate(*arguments, "-o", form)

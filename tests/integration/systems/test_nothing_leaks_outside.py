@@ -55,7 +55,7 @@ COMMANDS = [
     f"lag {NAME}",
     "lag",
     f"plan {NAME}",
-    f"ack {NAME}",
+    f"resolve {NAME}",
     f"verify {NAME}",
     f"replay {NAME} --from earliest",
     f"contract diff {NAME}",

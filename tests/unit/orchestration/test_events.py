@@ -59,11 +59,17 @@ LARGE = CheckResult("postings_of_usual_size", "bank.postings", "warning", False,
     ("failed", "published", "limit", "now", "command"),
     [
         (result(False, 3), True, "one of CHF", "The messages became dead letters.", "tidegate dlq list bank_transfers"),
-        (result(False, 3), False, "one of CHF", "Batch 7 was not committed", "tidegate ack bank_transfers"),
-        (GATE, False, "ExpectColumnSumToBeBetween(column=amount,", "its offsets are unchanged", "tidegate ack bank"),
-        (GATE, True, "min_value=0, max_value=0)", "tidegate ack accepted it despite this check", None),
+        (result(False, 3), False, "one of CHF", "Batch 7 was not committed", "tidegate resolve bank_transfers"),
+        (
+            GATE,
+            False,
+            "ExpectColumnSumToBeBetween(column=amount,",
+            "its offsets are unchanged",
+            "tidegate resolve bank",
+        ),
+        (GATE, True, "min_value=0, max_value=0)", "tidegate resolve accepted it despite this check", None),
         (LARGE, True, "ExpectColumnMaxToBeBetween", "the check has severity warning", None),
-        (LARGE, False, "ExpectColumnMaxToBeBetween", "Batch 7 was not committed", "tidegate ack bank_transfers"),
+        (LARGE, False, "ExpectColumnMaxToBeBetween", "Batch 7 was not committed", "tidegate resolve bank_transfers"),
     ],
 )
 def test_a_failed_check_shows_its_limit_the_outcome_for_the_batch_and_the_next_command(

@@ -212,7 +212,7 @@ SELECT has_table_privilege(to_regclass(%(table)s)::oid, 'INSERT')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'UPDATE')
    AND has_table_privilege(to_regclass(%(table)s)::oid, 'DELETE');
 
--- decided_batches: batches that fail blocking checks and that a user accepted or dead-lettered with tidegate ack: the
+-- decided_batches: batches that fail blocking checks and that a user accepted or dead-lettered with tidegate resolve: the
 -- decision, and what they read in the current log. A later decision about the same batch comes later. Without batches
 -- whose decision a replay has dropped.
 SELECT r.batch_id, s.actions -> 'checks_accepted' AS checks_accepted, s.actions ->> 'set_aside' AS set_aside,

@@ -1,4 +1,4 @@
-"""`tidegate recut`: split a batch whose offsets are fixed into smaller ones."""
+"""`tidegate split-batch`: split a batch whose offsets are fixed into smaller ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ app = typer.Typer(add_completion=False)
 
 
 @app.command()
-def recut(
+def split_batch(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     messages: int = typer.Option(help="About how many messages each batch is to have.", min=1, show_default=False),
     execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
@@ -33,14 +33,14 @@ def recut(
     tidegate.settlement
     """
     from assets import find_contract
-    from platform_defs.operations.runs import recut as operation
+    from platform_defs.operations.runs import split_batch as operation
     from resources.endpoints import ledger_alone
     from resources.postgres.ledger.ledger import Ledger
     from resources.process.current_user import current_user
 
     why, url = required_reason(execute, reason), ledger_alone()
     decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
-    again = f"tidegate recut {pipeline} --messages {messages}"
+    again = f"tidegate split-batch {pipeline} --messages {messages}"
     refuse_unexpected(pipeline, expect, decided.fingerprint, again)
     answer = operation.to_json(decided)
     becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."

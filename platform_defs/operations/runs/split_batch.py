@@ -9,7 +9,7 @@ from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.offsets import PendingBatch
-from platform_defs.recut import recut
+from platform_defs.split_batch import split_pending
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import require_current
@@ -59,7 +59,7 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
             "how large the next one may be (batchMessages)"
         )
     _refuse_other_halts(status)
-    becomes = recut(status.pending, messages)
+    becomes = split_pending(status.pending, messages)
     return Recut(
         pipeline=pipeline,
         epoch=status.epoch,
@@ -81,7 +81,7 @@ def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
         if (found.epoch, found.state) != (decided.epoch, decided.state) or _pending(connection, decided) != decided.was:
             raise ChangedMeanwhile(
                 f"{decided.pipeline} has changed since this was shown (a run may have published the batch). Nothing "
-                f"was changed. Look again: tidegate recut {decided.pipeline} --messages {decided.messages}",
+                f"was changed. Look again: tidegate split-batch {decided.pipeline} --messages {decided.messages}",
                 pipeline=decided.pipeline,
             )
         number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
@@ -98,12 +98,12 @@ def _refuse_other_halts(status: PipelineStatus) -> None:
     if status.state == "halted" and status.halt_code != KeepsFailing.code:
         raise BadInput(
             f"{status.pipeline} is halted ({status.halt_code}), which smaller batches do not change. Settle it first: "
-            f"tidegate ack {status.pipeline}"
+            f"tidegate resolve {status.pipeline}"
         )
 
 
 def to_json(decided: Recut) -> dict[str, Any]:
-    """Return the document that `tidegate recut -o json` prints."""
+    """Return the document that `tidegate split-batch -o json` prints."""
     return {
         "pipeline": decided.pipeline,
         "batch_id": decided.was.batch_id,

@@ -1,4 +1,4 @@
-"""`tidegate ack`: show how to resolve a halted pipeline, and do it."""
+"""`tidegate resolve`: show how to resolve a halted pipeline, and do it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Start(StrEnum):
 
 
 @app.command()
-def ack(
+def resolve(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
     reason: ReasonOption = None,
@@ -55,7 +55,7 @@ def ack(
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Show how to settle a halted pipeline; with --execute, settle it.
+    """Show how to resolve a halted pipeline; with --execute, resolve it.
 
     Nothing changes without --execute. The next run continues from where the
     settlement puts the pipeline. A batch that fails a blocking check can be
@@ -65,7 +65,7 @@ def ack(
     --batch dead-letters makes dead letters of the messages that name it.
 
     \b
-    JSON: pipeline, state (active or halted), settled; where there is something
+    JSON: pipeline, state (active or halted), resolved; where there is something
     to settle also
       code, detail   why it is halted, or which checks fail
       explanation    what settling does
@@ -92,24 +92,24 @@ def ack(
         contract, systems.ledger, systems.broker, start.value if start else None, batch.value if batch else None
     )
     if decided is None:
-        answer = {"pipeline": pipeline, "state": "active", "settled": False}
+        answer = {"pipeline": pipeline, "state": "active", "resolved": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
         return
-    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate ack {pipeline}{_choices(start, batch)}")
+    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate resolve {pipeline}{_choices(start, batch)}")
     if output is Output.human:
         _show(decided)
     if not execute:
         _propose(decided, start, batch, output)
         return
     number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, current_user())
-    done: dict[str, Any] = {**decided.to_json(), "settled": True, "settlement_id": number, "state": "active"}
-    print_answer(done, f"Settled (settlement {number}). The next run of {pipeline} continues from there.", output)
+    done: dict[str, Any] = {**decided.to_json(), "resolved": True, "settlement_id": number, "state": "active"}
+    print_answer(done, f"Resolved (settlement {number}). The next run of {pipeline} continues from there.", output)
 
 
 def _propose(decided: Settlement, start: Start | None, batch: Batch | None, output: Output) -> None:
-    command = f"tidegate ack {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
+    command = f"tidegate resolve {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
     command += _choices(start, batch)
-    print_answer({**decided.to_json(), "settled": False, "command": command}, f"To settle it: {command}", output)
+    print_answer({**decided.to_json(), "resolved": False, "command": command}, f"To resolve it: {command}", output)
 
 
 def _choices(start: Start | None, batch: Batch | None) -> str:

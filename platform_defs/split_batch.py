@@ -9,7 +9,7 @@ from platform_defs.offsets import OffsetRange, PendingBatch, Position, Rest, spl
 TASKS = 4  # a large part is split into about so many ranges, as any batch (engine/plan/planning.py)
 
 
-def recut(pending: PendingBatch, messages: int) -> PendingBatch:
+def split_pending(pending: PendingBatch, messages: int) -> PendingBatch:
     """Return `pending` with about so many offsets, and the others as its rest. A person's decision about it applies to
     each part; suspects of its last try are found again.
 
@@ -24,7 +24,7 @@ def next_part(pending: PendingBatch) -> PendingBatch | None:
     """Return the batch that is pending once `pending` has committed; the caller assigns its batch id."""
     if pending.rest is None:
         return None
-    return recut(replace(pending, ranges=()), pending.rest.messages)
+    return split_pending(replace(pending, ranges=()), pending.rest.messages)
 
 
 def from_positions(ranges: Iterable[OffsetRange], positions: Sequence[Position]) -> tuple[OffsetRange, ...]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, whole_spans
-from platform_defs.recut import from_positions, next_part, recut
+from platform_defs.split_batch import from_positions, next_part, split_pending
 
 
 @st.composite
@@ -27,7 +27,7 @@ def test_the_parts_are_the_batch(pending: PendingBatch, messages: int, later: in
     """Also if it is cut again after some of them."""
     partitions = len({item.partition for item in pending.ranges})
     cut: list[PendingBatch] = []
-    part: PendingBatch | None = recut(pending, messages)
+    part: PendingBatch | None = split_pending(pending, messages)
     while part is not None:
         assert sum(map(len, part.ranges)) <= messages + partitions
         assert part.dead_letters_accepted == pending.dead_letters_accepted
@@ -37,7 +37,7 @@ def test_the_parts_are_the_batch(pending: PendingBatch, messages: int, later: in
         part = next_part(part)
     again = next_part(cut[-1])
     while again is not None:
-        again = recut(again, later)
+        again = split_pending(again, later)
         cut.append(again)
         again = next_part(again)
     assert whole_spans([item for part in cut for item in part.ranges]) == whole_spans(pending.ranges)
@@ -49,7 +49,7 @@ def test_the_parts_are_the_batch(pending: PendingBatch, messages: int, later: in
 
 def test_a_part_begins_with_the_leader_epoch_of_the_position() -> None:
     pending = PendingBatch(1, "cluster", "topic", (OffsetRange("t", 0, 5, 25, 3),))
-    first = recut(pending, 10)
+    first = split_pending(pending, 10)
     assert [(str(item), item.leader_epoch) for item in first.ranges] == [("partition 0 [5, 15)", 3)]
     following = next_part(first)
     assert following is not None

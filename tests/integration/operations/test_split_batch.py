@@ -7,7 +7,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import plan_batch
 from platform_defs.errors import BadInput, ChangedMeanwhile, Fenced
 from platform_defs.errors.halts import KeepsFailing
-from platform_defs.operations.runs import recut
+from platform_defs.operations.runs import split_batch
 from platform_defs.verification.verify import verify
 from resources.postgres.ledger.verified import read_basis
 from tests.chaos.processes.dagster import views
@@ -26,9 +26,9 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
         pending = plan_batch(pipeline.contract, outside)
         assert pending is not None
         outside.ledger.halt(KeepsFailing(10, "LedgerAway", "canceling statement due to statement timeout"))
-        decided = recut.propose(world.ledger, pipeline.name, MESSAGES)
+        decided = split_batch.propose(world.ledger, pipeline.name, MESSAGES)
         assert decided.offsets == 801
-        recut.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
+        split_batch.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
         with pytest.raises(Fenced):
             outside.ledger.open_staging(pending)
     world.send(pipeline, transfers(50, start=800))
@@ -49,19 +49,21 @@ def test_what_is_cut_is_what_was_shown(world: World) -> None:
     world.ledger.migrate()
     pipeline = world.new_pipeline()
     with pytest.raises(BadInput, match="there is nothing to cut"):
-        recut.propose(world.ledger, pipeline.name, MESSAGES)
+        split_batch.propose(world.ledger, pipeline.name, MESSAGES)
     world.send(pipeline, transfers(40))
     _plan(world, pipeline)
-    decided = recut.propose(world.ledger, pipeline.name, 8)
+    decided = split_batch.propose(world.ledger, pipeline.name, 8)
     assert decided.parts == 5
     _plan(world, pipeline)  # under another epoch
     with pytest.raises(ChangedMeanwhile, match="Look again"):
-        recut.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
+        split_batch.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
     with world.session() as session:
         verified_for = read_basis(session, pipeline.name)
-        recut.cut(world.endpoints.postgres_url, recut.propose(world.ledger, pipeline.name, 8), "too slow", "a person")
+        split_batch.cut(
+            world.endpoints.postgres_url, split_batch.propose(world.ledger, pipeline.name, 8), "too slow", "a person"
+        )
         assert read_basis(session, pipeline.name) == verified_for, "nothing that was compared has changed"
-    again = recut.propose(world.ledger, pipeline.name, 4)  # the whole of it
+    again = split_batch.propose(world.ledger, pipeline.name, 4)  # the whole of it
     assert (again.offsets, again.parts) == (40, 10)
 
 
@@ -71,17 +73,17 @@ def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
         world.create_topic(pipeline.contract.topic)
     world.drain(pipeline)
-    assert tidegate("recut", pipeline.name, "--messages", "8").returncode == 1
+    assert tidegate("split-batch", pipeline.name, "--messages", "8").returncode == 1
     world.send(pipeline, views(40))
     _plan(world, pipeline)
-    shown = answer("recut", pipeline.name, "--messages", "8")
+    shown = answer("split-batch", pipeline.name, "--messages", "8")
     assert (shown["offsets"], shown["batches"]) == (40, 5)
     assert shown["command"].endswith(f"--execute --expect {shown['fingerprint']} --reason '...'")
-    for_a_person = tidegate("recut", pipeline.name, "--messages", "8")
+    for_a_person = tidegate("split-batch", pipeline.name, "--messages", "8")
     assert "of 40 offsets becomes about 5 batches" in for_a_person.stdout
-    done = ["recut", pipeline.name, "--messages", "8", "--execute", "--reason", "too slow", "--expect"]
+    done = ["split-batch", pipeline.name, "--messages", "8", "--execute", "--reason", "too slow", "--expect"]
     refused = tidegate(*done, "anything")
-    again = f"nothing was changed. Look again: tidegate recut {pipeline.name} --messages 8"
+    again = f"nothing was changed. Look again: tidegate split-batch {pipeline.name} --messages 8"
     assert (refused.returncode, again in " ".join(refused.stderr.split())) == (1, True)
     assert answer(*done, shown["fingerprint"])["settlement_id"] > 0
     assert [batch.messages for batch in world.drain(pipeline)] == [8] * 5
