@@ -36,7 +36,7 @@ def restored(world: World, pipeline: Pipeline) -> Iterator[World]:
     """Dump the ledger and the pipeline's schema, and restore them into a separate database."""
     url = world.endpoints.postgres_url
     other = urlsplit(url)._replace(path=f"/{pipeline.name}").geturl()
-    binaries = postgres._binaries()
+    binaries = postgres.binaries()
     world.rows(f"create database {pipeline.name}")
     try:
         with tempfile.TemporaryDirectory() as folder:
