@@ -119,7 +119,7 @@ def _choices(start: Start | None, batch: Batch | None) -> str:
 
 def _show(decided: Settlement) -> None:
     print_line(f"{decided.pipeline} is {'halted' if decided.state == 'halted' else 'not halted yet'}: {decided.code}")
-    print_fields(decided.detail.to_json())
+    print_fields({name: _readable(value) for name, value in decided.detail.to_json().items()})
     print_line(decided.explanation)
     rows = [(step.partition, _place(step.was), _place(step.becomes), step.skip, step.lost) for step in decided.steps]
     if rows:
@@ -128,3 +128,10 @@ def _show(decided: Settlement) -> None:
 
 def _place(place: LogPosition | None) -> str | None:
     return None if place is None else f"{place.next_offset} of {place.topic} ({place.topic_id})"
+
+
+def _readable(value: Any) -> Any:
+    """Return the text of a list or an object of a halt's details; any other value as it is."""
+    if isinstance(value, dict):
+        return " ".join(f"{name.replace('_', ' ')} {_readable(item)}" for name, item in value.items())
+    return ", ".join(str(_readable(item)) for item in value) if isinstance(value, list | tuple) else value

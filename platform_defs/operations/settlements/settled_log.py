@@ -69,7 +69,7 @@ class SettledLog:
         """Return the decision. Raises BadInput if `start` is needed and missing, or not a valid choice."""
         # For any halt: offsets of one log mean nothing in another.
         if any((at.topic, at.cluster_id, at.topic_id) != self._log for _, at in self.positions):
-            return self._new_generation(start)
+            return self._new_generation(detail, start)
         if isinstance(detail, TopicRecreated | ClusterSwitched | TopicChanged):
             return Decision("The log that was read is back. Reading resumes where it stopped.", keep_pending=True)
         if isinstance(detail, PartitionMissing):
@@ -91,18 +91,23 @@ class SettledLog:
                 becomes = at.moved_to(held.low)
                 steps.append(PartitionChange(number, at, becomes, skip=(at.next_offset, held.low)))
             elif number in asked or held.end < at.next_offset:
-                steps.append(self._cut(number, at, asked.get(number), start))
+                steps.append(self._cut(detail, number, at, start))
         return Decision(_explained(steps, start), steps)
 
-    def _cut(self, number: int, at: LogPosition, seen: int | None, start: ResumeAt | None) -> PartitionChange:
+    def _cut(self, detail: HaltDetail, number: int, at: LogPosition, start: ResumeAt | None) -> PartitionChange:
         """Return the step of a partition that may have been cut, and then perhaps written to again."""
         held = self.view.partitions[number]
-        cut = self._first_changed(number, at, seen)
+        cut = self._first_changed(number, at, _cuts(detail).get(number))
         if cut == at.next_offset:
             return PartitionChange(number, at, at)
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
         if cut < resumed:  # written since, at offsets whose rows are from other messages
-            _require(start, "cut", "position", f"partition {number} was truncated at offset {cut} and written on")
+            choices: dict[ResumeAt, str] = {
+                "cut": f"read what was written since, from offset {cut} on",
+                "position": f"continue at offset {resumed}; what was written before it is given up",
+            }
+            why = f"partition {number} was truncated at offset {cut} and written on"
+            _require(start, choices, f"{self.pipeline} is halted ({detail.code}): {why}")
             if start == "position":
                 return PartitionChange(number, at, at.moved_to(resumed), skip=(cut, resumed), lost=lost)
         return PartitionChange(number, at, at.moved_to(cut), lost=lost)
@@ -115,9 +120,14 @@ class SettledLog:
 
     # In another log.
 
-    def _new_generation(self, start: ResumeAt | None) -> Decision:
+    def _new_generation(self, detail: HaltDetail, start: ResumeAt | None) -> Decision:
         spans = spell(PartitionSpan(n, held.low, held.end) for n, held in sorted(self.view.partitions.items()))
-        _require(start, "beginning", "end", f"{self.view.topic} is a different log now ({spans})")
+        choices: dict[ResumeAt, str] = {
+            "beginning": "continue where it was read before" if self._read_before else "read all that it has",
+            "end": "read only messages that are written from now on",
+        }
+        why = f"{self.view.topic} is a different log now ({spans})"
+        _require(start, choices, f"{self.pipeline} is halted ({detail.code}): {why}")
         known = dict(self.positions)
         steps: list[PartitionChange] = []
         for number in sorted({*known, *self._tails, *self.view.partitions}):
@@ -210,9 +220,11 @@ def _explained(steps: Sequence[PartitionChange], start: ResumeAt | None) -> str:
     return " ".join(said) or "Everything that was read is still in the log. Reading resumes where it stopped."
 
 
-def _require(start: ResumeAt | None, one: ResumeAt, other: ResumeAt, why: str) -> None:
-    if start not in (one, other):
-        raise BadInput(f"{why}. Choose where to start: --from {one} or --from {other}")
+def _require(start: ResumeAt | None, choices: Mapping[ResumeAt, str], why: str) -> None:
+    if start not in choices:
+        width = max(map(len, choices))
+        options = [f"  --from {name:<{width}}  {effect}" for name, effect in choices.items()]
+        raise BadInput("\n".join([f"{why}. Choose where to start:", *options]))
 
 
 def _span(start: int, until: int) -> Span | None:
