@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
     from platform_defs.cluster.observed import Observed, Partition
     from platform_defs.operations.cluster.observe_cluster import Look
-    from resources.kafka.admin.partitions import KafkaPartitions
+    from resources.kafka.admin.descriptions import KafkaPartitions
 
 app = typer.Typer(
     help="The brokers: their health, how evenly they are loaded, and moving replicas.",

@@ -47,7 +47,7 @@ def _created() -> list[str]:
     from assets import read_contracts
     from resources.dagster.storage import SCHEMA, create_missing_tables
     from resources.endpoints import ledger_alone
-    from resources.postgres.batch.claims import create_unclaimed
+    from resources.postgres.batch.table_claims import create_unclaimed
 
     found = read_contracts()
     for broken in found.broken:

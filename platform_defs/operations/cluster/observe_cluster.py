@@ -8,7 +8,7 @@ from typing import TypeVar
 from platform_defs.cluster.observed import Bytes, Observed, Quorum
 from platform_defs.errors import BrokerAway, TidegateError
 from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.descriptions import KafkaPartitions
 
 PATIENCE = 6.0  # seconds for each request to the controllers: a lost quorum never answers
 

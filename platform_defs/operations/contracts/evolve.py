@@ -25,7 +25,7 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import writer_changes
 from platform_defs.operations.contracts.schema_survey import WriterFit, survey
 from resources.endpoints import registry_if_any
-from resources.postgres.batch.claims import claim
+from resources.postgres.batch.table_claims import claim
 from resources.postgres.ledger.contract_ledger import SHORT_WAIT, ContractLedger, run
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import DURABLE, Connection, connect, database_errors, lock_timeout, queries

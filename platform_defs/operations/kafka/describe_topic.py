@@ -23,7 +23,7 @@ from platform_defs.kafka.topic_description import (
 from platform_defs.offsets import PartitionView
 from platform_defs.operations.kafka.groups import incomplete, read_groups
 from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.descriptions import KafkaPartitions
 from resources.kafka.client.rights import to_describe
 from resources.kafka.groups.child import KafkaGroups
 from resources.local import stack

@@ -19,7 +19,7 @@ from platform_defs.offsets import OffsetRange, PartitionView
 from platform_defs.operations.kafka.peek_filter import PeekFilter
 from resources.endpoints import ledger_if_any, registry_if_any
 from resources.kafka.admin.broker import offsets_at
-from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.descriptions import KafkaPartitions
 from resources.kafka.client.rights import Right
 from resources.kafka.data.source import READING, KafkaSource
 from resources.process.settings import settings

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
-from resources.postgres.batch.claims import Output
+from resources.postgres.batch.table_claims import Output
 from resources.postgres.ledger.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import Connection, connect, database_errors

@@ -23,7 +23,7 @@ from platform_defs.offsets import TopicView
 from platform_defs.operations.kafka.groups import CommittedGroup, incomplete, read_groups
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from resources.endpoints import Endpoints
-from resources.kafka.admin.topics import KEPT, Facts
+from resources.kafka.admin.topic_views import KEPT, Facts
 from resources.kafka.groups.child import KafkaGroups
 
 SHOWN = 50  # groups of a topic, in its observation

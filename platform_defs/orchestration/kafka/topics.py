@@ -24,7 +24,7 @@ from platform_defs.orchestration.reporting.events import MAX_PARTITIONS
 from platform_defs.orchestration.reporting.halts import shows_otherwise
 from platform_defs.orchestration.scheduler.survey import kept_survey
 from resources.endpoints import Endpoints, connection
-from resources.kafka.admin.topics import Facts, KafkaTopics
+from resources.kafka.admin.topic_views import Facts, KafkaTopics
 
 EVERY, EVERY_PAGE = 60, 100  # seconds between two ticks if all topics fit into one page, and if they do not
 PAGE = 100  # topics in one tick: Dagster stores some 50 observations a second, and ends a tick after 60 seconds

@@ -8,7 +8,7 @@ from platform_defs.errors import LedgerOutdated
 from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.dagster.run_session import runs_with_session
 from resources.endpoints import Endpoints
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.answers import StatusAndPositions
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection_cache import ConnectionCache

@@ -1,4 +1,4 @@
-"""Cluster state that librdkafka cannot query: its quorum, fenced brokers, log folders, reassignments.
+"""Observes and reassigns what librdkafka cannot: the quorum, fenced brokers, log folders, reassignments.
 
 The only module that imports kafka-python (docs/decisions/0022-kafka-python.md). Each query opens its own connection and
 closes it. After a third of the time limit without an answer, another bootstrap server is tried.

@@ -15,7 +15,7 @@ from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster
 
 LEADER, FOLLOWER = "leader.replication.throttled", "follower.replication.throttled"
-TRIES = 3  # each with a new client, which may reach another broker (see resources/kafka/admin/partitions.py)
+TRIES = 3  # each with a new client, which may reach another broker (see resources/kafka/admin/descriptions.py)
 Values = tuple[str | None, str | None]  # for the copies' sources and for their targets; None: the default
 
 

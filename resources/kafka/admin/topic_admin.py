@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput, BrokerAway, TidegateError, TopicMissi
 from platform_defs.errors.error_policy import Verdict
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Step
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.kafka.client.admin_client import override
 from resources.kafka.client.refusals import refusal
 from resources.kafka.client.rights import Right, on_cluster

@@ -31,7 +31,7 @@ from platform_defs.errors.error_policy import Place, Verdict, of_kafka, of_sqlst
 from platform_defs.formats.blocks.block import Block
 from platform_defs.offsets import OffsetRange, TopicView
 from resources.endpoints import Endpoints
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.migrations import migrate
 from resources.postgres.session.connection import connect, database_errors
 from tests.chaos.moments import play

@@ -18,7 +18,7 @@ from platform_defs.orchestration.kafka.topics import observations
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.batch.lease import acquire
 from resources.process.settings import PROJECT_ROOT
 from tests.chaos.processes.dagster import reported, views

@@ -16,7 +16,7 @@ from platform_defs.kafka.groups import Group
 from platform_defs.orchestration.kafka import topic_groups
 from platform_defs.orchestration.kafka.topic_assets import by_topic
 from platform_defs.orchestration.kafka.topics import observe_topics
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.kafka.groups.child import KafkaGroups
 from tests.support.kafka.group_members import commit, members
 from tests.support.waiting import BOUND, wait_for

@@ -16,9 +16,9 @@ from platform_defs.offsets import OffsetRange
 from platform_defs.producing.message import Message
 from resources.kafka.admin.broker import KafkaBroker, offsets_at
 from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.descriptions import KafkaPartitions
 from resources.kafka.admin.topic_admin import TopicAdmin
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.kafka.data.source import KafkaSource
 from resources.kafka.groups.progress import show_progress
 from resources.kafka.producer.producer import Producer

@@ -16,7 +16,7 @@ from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.kafka.groups import Groups
 from platform_defs.orchestration.kafka.topic_groups import group_metadata, survey_groups
 from platform_defs.producing.message import Message
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.producer.producer import Producer
 from tests.support.commands import tidegate

@@ -26,10 +26,10 @@ from platform_defs.topics.steps import AddPartitions, Create, SetConfig, Value
 from platform_defs.verification.source.messages import Topic
 from resources.kafka.admin.broker import KafkaBroker, offsets_at
 from resources.kafka.admin.cluster import KafkaCluster
-from resources.kafka.admin.partitions import KafkaPartitions
+from resources.kafka.admin.descriptions import KafkaPartitions
 from resources.kafka.admin.throttles import KafkaThrottles
 from resources.kafka.admin.topic_admin import TopicAdmin
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.kafka.client.rights import to_describe
 from resources.kafka.data.source import KafkaSource
 from resources.kafka.groups.child import KafkaGroups

@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 
 from platform_defs.contract.model.pipeline import Pipeline
-from resources.postgres.batch.claims import create_unclaimed
+from resources.postgres.batch.table_claims import create_unclaimed
 from resources.postgres.tables.rights import Roles
 from tests.support.world import World
 

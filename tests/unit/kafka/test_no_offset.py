@@ -9,7 +9,7 @@ from confluent_kafka.admin import ListOffsetsResultInfo
 
 from platform_defs.errors import BrokerAway
 from resources.kafka.admin import broker
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 
 PLACE = TopicPartition("payments", 2)
 ASKED = broker._Asked(None, {}, "to describe payments", ())

@@ -26,7 +26,7 @@ from platform_defs.orchestration.scheduler.goals import OtherRuns, Turned
 from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.rounds import in_rounds
 from platform_defs.orchestration.scheduler.waiting import Seen
-from resources.kafka.admin.topics import KafkaTopics
+from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 
 PAGE_VIEWS = find_contract("web_page_views")
