@@ -7,7 +7,8 @@
 4 transform the pipeline's own PySpark function   assets/<domain>/<name>.py, engine/job/transform.py
 5 stage     COPY beside the tables                engine/job/stage.py, resources/postgres/batch/staging.py
 6 audit     rules over the batch                  engine/commit/audit.py, resources/postgres/batch/auditor.py
-7 publish   one transaction                       engine/commit/publish.py, resources/postgres/batch/publish_statements.py
+7 publish   one transaction                       engine/commit/publish.py, and in resources/postgres/batch/
+                                                  publish_statements.py
 8 report    Dagster, lineage                      orchestration/reporting/reporter.py, orchestration/reporting/events.py
 
 While one batch is at 6 and 7, the next one may be staged already (engine/prefetch.py).

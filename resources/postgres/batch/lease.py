@@ -23,11 +23,11 @@ from platform_defs.errors.halts import AccumulateRefused, GateRed, HaltDetail, K
 from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from resources.postgres.batch import staging_tables
-from resources.postgres.batch.table_claims import claim
 from resources.postgres.batch.direct import PostgresDirect
 from resources.postgres.batch.publish_statements import Holder, PostgresPublication, is_owner, lock_as_owner
 from resources.postgres.batch.refused_rows import find_first_refused, find_refused
 from resources.postgres.batch.staging import PostgresStaging, coverage_of, faults_of
+from resources.postgres.batch.table_claims import claim
 from resources.postgres.batch.take_over import TakenOver, refuse_held, take_over
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.pinning import pin

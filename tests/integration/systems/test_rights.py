@@ -17,8 +17,8 @@ from platform_defs.operations.runs.replay import Replay
 from platform_defs.verification.verify import verify
 from resources.dagster import storage
 from resources.endpoints import Endpoints
-from resources.postgres.batch.table_claims import create_unclaimed
 from resources.postgres.batch.lease import acquire
+from resources.postgres.batch.table_claims import create_unclaimed
 from resources.postgres.ledger.migrations import KNOWN
 from resources.postgres.ledger.vitals import heartbeats, look
 from resources.process.settings import PROJECT_ROOT
