@@ -48,6 +48,9 @@ COMMANDS = {
     "rights": "Print the GRANT statements that three roles need, and no others.",
 }
 
+# Earlier names, which errors in ledgers and in Dagster's log still have.
+RENAMED = {"ack": "resolve", "recut": "split-batch"}
+
 # The folder of cli/ in which each command's module is.
 FOLDERS = {
     **dict.fromkeys(("cluster",), "cluster"),
@@ -84,6 +87,8 @@ class Commands(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        if args and (new := RENAMED.get(args[0])):
+            raise typer.BadParameter(f"tidegate {args[0]} is now tidegate {new}")
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None and found is not None else found, rest
 

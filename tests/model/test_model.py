@@ -114,7 +114,6 @@ def machine(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> type[Machi
     return type("Machine", (Machine,), {"url": endpoints.postgres_url, "fired": Counter()})
 
 
-@pytest.mark.longest
 @pytest.mark.parametrize(
     "examples",
     [
@@ -163,8 +162,9 @@ def simplest(strategy: SearchStrategy[Any], _label: str = "") -> Any:
     return [(0, "row"), (0, "gap")] if strategy is messages else find(strategy, lambda _: True, settings=alone)
 
 
-@pytest.mark.longest
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in SOON else pytest.mark.longest) for name in PATHS]
+)
 def test_nothing_is_found_on_the_straight_way_where_there_is_no_fault(name: str, machine: type[Machine]) -> None:
     """Otherwise, that finding would be mistaken for the injected fault."""
     go_straight(machine(), PATHS[name])

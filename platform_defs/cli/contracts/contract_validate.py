@@ -56,12 +56,22 @@ def _all() -> list[Result]:
 
 
 def _one(file: Path) -> Result:
+    """Return the result of one file. One among the contracts is also compared with the others; any other may be in a
+    folder of any name.
+    """
+    from platform_defs.contract.model.contract import SUFFIX
     from platform_defs.contract.reader.catalogue import load_pipeline
     from platform_defs.contract.reader.odcs import load
     from platform_defs.errors import BadInput
 
+    path = file.resolve()
+    for found, pipeline, mistakes in _all():
+        if found.resolve() == path:
+            return file, pipeline, mistakes
     try:
-        return file, load_pipeline(load(file)).name, ()
+        if path.is_file() and not path.name.endswith(SUFFIX):
+            raise BadInput(f"a contract is called <name>{SUFFIX}; rename this file", file=str(file))
+        return file, load_pipeline(load(path)).name, ()
     except BadInput as error:
         return file, None, error.mistakes
 

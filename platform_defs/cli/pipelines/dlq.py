@@ -33,7 +33,9 @@ app = typer.Typer(
 def list_(
     pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
     reason: str | None = typer.Option(
-        None, help="List the messages of this error class, such as currency_enum.", show_default="count all"
+        None,
+        help="List the messages of this error class, such as currency_enum; without PIPELINE, count them.",
+        show_default="count all",
     ),
     limit: int | None = typer.Option(None, min=1, help="List the newest messages, at most so many.", show_default="20"),
     unsent: bool = typer.Option(False, "--unsent", help="List what producers could not deliver."),
@@ -50,7 +52,8 @@ def list_(
     is the name of an error, such as _MSG_TIMED_OUT.
 
     \b
-    JSON with PIPELINE (without: pipelines, a list of such without messages):
+    JSON with PIPELINE (without: pipelines, a list of such without messages,
+    and without_contract, the names that no usable contract has):
       pipeline
       dead_letters  how many there are
       by_reason     stage (decode, check, transform or publish), error_class,
@@ -91,8 +94,10 @@ def list_(
     if not total:
         return
     if reason is None and limit is None:
-        _print_by_reason(counts, _redacted(contract, ledger.dead_letter_examples(pipeline)))
-        print_line(f"To list the messages: tidegate dlq list {pipeline} --reason {counts[0].error_class}")
+        examples = _redacted(contract, ledger.dead_letter_examples(pipeline))
+        _print_by_reason(counts, examples)
+        if examples:
+            print_line(f"To list messages: tidegate dlq list {pipeline} --reason {examples[0].error_class}")
     else:
         _print_messages(_redacted(contract, ledger.dead_letters(pipeline, reason, limit or SHOWN)), total)
 
@@ -100,18 +105,22 @@ def list_(
 def _count_all(reason: str | None, output: Output) -> None:
     from assets import read_contracts
 
-    ledger = _ledger()
-    counts = {one.pipeline: ledger.dead_letter_counts(one.pipeline, reason) for one in read_contracts().good}
+    contracts = read_contracts()
+    counts = _ledger().dead_letter_totals(reason)
+    unusable = sorted(counts.keys() - {contract.pipeline for contract in contracts.good})
     if output is Output.json:
-        print_json({"pipelines": [_counted(name, found) for name, found in counts.items()]})
+        print_json(
+            {"pipelines": [_counted(name, found) for name, found in counts.items()], "without_contract": unusable}
+        )
         return
     rows = [(name, c.stage, c.error_class, c.status, c.messages) for name, found in counts.items() for c in found]
-    of_class = f" of class {reason}" if reason else ""
-    if rows:
-        print_table(["pipeline", "stage", "reason", "status", "messages"], rows)
-        print_line("To see an example of each: tidegate dlq list PIPELINE")
-    else:
-        print_line(f"No pipeline has dead letters{of_class}.")
+    if not rows:
+        print_line("No pipeline has dead letters" + (f" of class {reason}." if reason else "."))
+        return
+    print_table(["pipeline", "stage", "reason", "status", "messages"], rows)
+    for name in unusable:
+        print_line(f"{name} has no contract that can be used; its dead letters can be counted, and not listed.")
+    print_line("To see an example of each reason: tidegate dlq list PIPELINE")
 
 
 def _counted(pipeline: str, counts: Sequence[DeadLetterCount]) -> dict[str, Any]:
@@ -131,12 +140,15 @@ def _print_by_reason(counts: Sequence[DeadLetterCount], examples: Sequence[DeadL
 
 
 def _print_messages(found: Sequence[DeadLetterLine], total: int) -> None:
+    if not found:
+        print_line("The messages were pruned; only their number is kept.")
+        return
     print_table(
         ["partition", "offset", "reason", "field", "status", "bytes", "explanation"],
         [(i.partition, i.offset, i.error_class, i.field, i.status, i.bytes, i.error_message) for i in found],
     )
     if len(found) < total:
-        print_line(f"Showing {len(found):,} of {total:,} (--limit).")
+        print_line(f"Showing {len(found):,} of {total:,} (--limit). Messages that were pruned cannot be shown.")
 
 
 @app.command()
@@ -213,9 +225,10 @@ def _facts(found: StoredDeadLetter) -> dict[str, Any]:
 
 
 def _ledger() -> Ledger:
-    from platform_defs.cli.outside import outside
+    from resources.endpoints import ledger_alone
+    from resources.postgres.ledger.ledger import Ledger
 
-    return outside().ledger
+    return Ledger(ledger_alone())
 
 
 def _readable(content: bytes | None, *, hidden: bool) -> str | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -132,6 +133,9 @@ def _place(place: LogPosition | None) -> str | None:
 
 def _readable(value: Any) -> Any:
     """Return the text of a list or an object of a halt's details; any other value as it is."""
-    if isinstance(value, dict):
-        return " ".join(f"{name.replace('_', ' ')} {_readable(item)}" for name, item in value.items())
-    return ", ".join(str(_readable(item)) for item in value) if isinstance(value, list | tuple) else value
+    if isinstance(value, Mapping):
+        members = cast("Mapping[str, Any]", value)
+        return " ".join(f"{name.replace('_', ' ')} {_readable(item)}" for name, item in members.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(str(_readable(item)) for item in cast("Sequence[Any]", value))
+    return value

@@ -5,29 +5,30 @@ import shutil
 
 import typer
 
+from platform_defs.errors import BadInput
+
 app = typer.Typer(add_completion=False)
 
 
-@app.command(
-    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
-)
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def psql(context: typer.Context) -> None:
     """Open psql on the database that Tidegate writes to.
 
-    All arguments are psql's own:
+    All arguments but --help are psql's own:
 
       tidegate psql -c "SELECT count(*) FROM bank.postings"
 
     The psql on your PATH is used; without one, that of the embedded Postgres.
     """
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
-
     from resources.endpoints import ledger_alone
     from resources.local.postgres import binaries
+    from resources.postgres.session.connection import session_environment
 
-    options = conninfo_to_dict(ledger_alone())
-    password = options.pop("password", None)  # an argument would show it in the list of processes
+    environment = os.environ | session_environment(ledger_alone(), "tidegate/psql")
     program = shutil.which("psql") or str(binaries() / "psql")
-    environment = os.environ | ({"PGPASSWORD": str(password)} if password is not None else {})
-    arguments = [program, make_conninfo("", **options), *context.args]
-    os.execve(program, arguments, environment)  # noqa: S606  # no shell is wanted
+    try:
+        os.execve(program, [program, *context.args], environment)  # noqa: S606  # no shell is wanted
+    except OSError as error:
+        raise BadInput(
+            f"{program} cannot be started ({error.strerror}). Install psql and put it on the PATH"
+        ) from error

@@ -76,10 +76,11 @@ def restart(
     """
     from resources.local import stack
 
+    wanted = registry or needs_registry() or stack.status().registry.pid is not None
     with progress() as show:
         show("stopping")
         stack.down()
-        status = stack.up(show, registry=registry or needs_registry())
+        status = stack.up(show, registry=wanted)
     _print(status, output, show_password=show_password)
 
 

@@ -27,20 +27,26 @@ _WANTED = {  # by the first word of pydantic's type of error: bool_parsing, mode
 
 
 def read_document(path: Path, content: str | None = None, beside: Beside | None = None) -> Document:
-    """Return the whole file, or its `content`. Raises BadInput if it cannot be read, is not YAML, or is not ODCS v3."""
+    """Return the whole file, or its `content`; keys that ODCS does not have are kept as mistakes (`raise_mistakes`).
+    Raises BadInput if it cannot be read, is not YAML, or has values that ODCS does not accept.
+    """
     text = YamlText(path, content, beside)
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
     if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
     for place, key, known in unknown_keys(tree, OpenDataContractStandard, ()):
-        raise Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
+        unknown = Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
+        text.mistakes.append(unknown)
     try:
         return Node(OpenDataContractStandard.model_validate(tree), text)
     except ValidationError as wrong:
-        first = wrong.errors(include_url=False)[0]
-        for step in first["loc"]:
-            raw = raw.child(step)
-        raise raw.refused(_type_mistake(first["type"], first["input"])) from None
+        for error in wrong.errors(include_url=False):
+            at = raw
+            for step in error["loc"]:
+                at = at.child(step)
+            text.mistakes.append(at.refused(_type_mistake(error["type"], error["input"])))
+        raw.raise_mistakes()
+        raise
 
 
 def _type_mistake(kind: str, written: object) -> str:

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections import defaultdict
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -231,7 +231,7 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
         raise BadInput("cannot be imported", file=str(path))
     module = importlib.util.module_from_spec(spec)
     try:
-        with _named(spec.name, module):
+        with _named(spec.name, module), redirect_stdout(sys.stderr):  # stdout is a command's JSON document
             spec.loader.exec_module(module)
             found = getattr(module, "transform", None)
     except KeyboardInterrupt:

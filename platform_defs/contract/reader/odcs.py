@@ -4,7 +4,9 @@ contract/keys/keys.py lists the ODCS keys that are read, with meaning and defaul
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from open_data_contract_standard.model import SchemaObject
 
@@ -14,7 +16,7 @@ from platform_defs.contract.document.yaml_text import Beside
 from platform_defs.contract.keys.keys import CONTRACT
 from platform_defs.contract.keys.schema_keys import MESSAGE
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES
-from platform_defs.contract.model.contract import Contract
+from platform_defs.contract.model.contract import UNFRAMED, Contract, Field, Format
 from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.model.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.fields import read_fields
@@ -45,18 +47,32 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
 def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     with document.keeping_mistakes():
         document.refuse_keys_outside(CONTRACT)
-    for key in ("id", "version", "domain"):
-        if not document.child(key).value:
-            raise document.child(key).refused(f"{key} is missing")
-    if not (document.value.apiVersion or "").startswith("v3."):
-        raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
+    pipeline, domain, topic, wire = "", "", "", UNFRAMED
+    kind: Format = "json"
+    fields: tuple[Field, ...] = ()
+    of_topic: Mapping[str, Node[Any]] = {}
+    with document.keeping_mistakes():
+        pipeline = _pipeline(document.child("id"))
+    with document.keeping_mistakes():
+        domain = checked_name(document.child("domain"))
+    with document.keeping_mistakes():
+        if not document.value.version:
+            raise document.child("version").refused("version is missing")
+    with document.keeping_mistakes():
+        if not (document.value.apiVersion or "").startswith("v3."):
+            raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
     message, tables = _objects(document)
     with document.keeping_mistakes():
         message.refuse_keys_outside(MESSAGE)
-    topic = checked_topic(message.child("physicalName"))
-    kind, wire = read_wire(document, topic)
-    of_topic = custom_values(message, TOPIC_PROPERTIES)
-    fields = read_fields(message, kind)
+    with document.keeping_mistakes():
+        topic = checked_topic(message.child("physicalName"))
+    with document.keeping_mistakes():
+        kind, wire = read_wire(document, topic)
+        fields = read_fields(message, kind)
+    with document.keeping_mistakes():
+        of_topic = custom_values(message, TOPIC_PROPERTIES)
+        read_topic_keys(of_topic)
+        read_producing(of_topic)
     written = read_tables(document.child("schema"), tables)
     for read in (read_limits, read_evolution, read_publication, read_owners):
         with document.keeping_mistakes():
@@ -64,9 +80,9 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     document.stop_at_mistakes()
     description = document.value.description
     contract = Contract(
-        pipeline=_pipeline(document.child("id")),
+        pipeline=pipeline,
         version=str(document.value.version),
-        domain=checked_name(document.child("domain")),
+        domain=domain,
         description=(description and description.purpose) or "",
         topic=topic,
         format=kind,

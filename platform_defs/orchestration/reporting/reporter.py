@@ -161,7 +161,7 @@ class Reporter:
             self.ledger.put_off_reports([batch.batch_id for batch in earlier])
         for batch in earlier:
             run = batch.run_id
-            by = f"by run {run[:8]}, which ended before it reported the batch" if run else "by tidegate replay"
+            by = f"by run {run[:8]}, which did not report it" if run else "by tidegate replay, or outside Dagster"
             self.context.log.info(f"{self.contract.pipeline}: batch {batch.batch_id} was committed {by}")
         for group in groups(earlier) if self._collects else [[batch] for batch in earlier]:
             self._report(group)

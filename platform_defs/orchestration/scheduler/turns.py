@@ -158,7 +158,7 @@ class Turns:
             raise
         at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
         reporter.turn_ended(at)
-        if not reporter.batches and not self._stays:
+        if not share.begun and not self._stays:
             self._context.log.info(f"{pipeline.name}: no new messages in {pipeline.contract.topic}")
         return Turned(share.begun, at)
 

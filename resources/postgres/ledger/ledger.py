@@ -197,8 +197,15 @@ class Ledger:
         rows = self._rows("dead_letters_of", pipeline=pipeline, reason=reason, limit=limit)
         return [DeadLetterLine(**row) for row in rows]
 
+    def dead_letter_totals(self, reason: str | None) -> dict[str, list[DeadLetterCount]]:
+        """Return the counts of every pipeline that has or had dead letters, by reason, most first."""
+        found: dict[str, list[DeadLetterCount]] = {}
+        for row in self._rows("dead_letter_totals", reason=reason):
+            found.setdefault(row.pop("pipeline"), []).append(DeadLetterCount(**row))
+        return found
+
     def dead_letter_examples(self, pipeline: str) -> list[DeadLetterLine]:
-        """Return the newest dead letter for each stage, error class and status."""
+        """Return, for each stage, error class and status, one of the newest batch that has such a dead letter."""
         return [DeadLetterLine(**row) for row in self._rows("dead_letter_examples", pipeline=pipeline)]
 
     def dead_letter(self, pipeline: str, partition: int, offset: int) -> StoredDeadLetter | None:

@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo
 
 from platform_defs.contract.model.classified import NOT_SHOWN
 from platform_defs.engine.task.redaction import unexpected
@@ -88,6 +89,20 @@ def session_uri(url: str, name: str) -> str:
     """Return `session_url` as a URI, for a library that takes nothing else."""
     given = conninfo_to_dict(session_url(url, name))
     return f"postgresql:///?{urlencode(given, quote_via=quote)}"
+
+
+def session_environment(url: str, name: str) -> dict[str, str]:
+    """Return `session_url` as libpq's environment variables, since other users see the arguments of a process. Options
+    that have no variable are left out if they only limit waiting; raises BadInput for any other.
+    """
+    variables = {option.keyword.decode(): option.envvar for option in Conninfo.get_defaults()}
+    found = dict[str, str]()
+    for keyword, value in conninfo_to_dict(session_url(url, name)).items():
+        if (variable := variables.get(keyword)) is not None:
+            found[variable.decode()] = str(value)
+        elif not keyword.startswith(("keepalives", "tcp_user_timeout", "fallback_application_name")):
+            raise BadInput(f"{keyword} of the database's URL has no environment variable for psql; call psql yourself")
+    return found
 
 
 def show_alive(connection: Connection, name: str) -> None:

@@ -33,6 +33,8 @@ def prune_killed_at_each_step(chaos: Chaos) -> Verdict:
         assert run.process.exitcode == -signal.SIGKILL, run.words
         fired += 1
         assert verify(pipeline, world.endpoints, world.spark).ok, point
+    _prune(pipeline.contract)
+    world.send(pipeline, transfers(8, start=64))
     return chaos.judge(pipeline, fired, "verify says the same")
 
 

@@ -10,11 +10,24 @@ SELECT batch_id, partition, "offset", timestamp_ms, stage, error_class, error_me
  WHERE pipeline = %(pipeline)s AND (%(reason)s::text IS NULL OR error_class = %(reason)s)
  ORDER BY batch_id DESC, partition, "offset" LIMIT %(limit)s;
 
--- dead_letter_examples: the newest dead letter for each reason and status.
+-- dead_letter_examples: for each reason and status, one dead letter of the newest batch that has one. The batch is found
+-- without sorting all dead letters with their messages.
+WITH newest AS (SELECT stage, error_class, status, max(batch_id) AS batch_id
+                  FROM tidegate.dead_letter WHERE pipeline = %(pipeline)s GROUP BY stage, error_class, status)
 SELECT DISTINCT ON (stage, error_class, status) batch_id, partition, "offset", timestamp_ms, stage, error_class,
        error_message, field, status, octet_length(value) AS bytes
-  FROM tidegate.dead_letter WHERE pipeline = %(pipeline)s
- ORDER BY stage, error_class, status, batch_id DESC, partition, "offset";
+  FROM newest JOIN tidegate.dead_letter AS d USING (batch_id, stage, error_class, status)
+ WHERE d.pipeline = %(pipeline)s
+ ORDER BY stage, error_class, status, partition, "offset" DESC;
+
+-- dead_letter_totals: how many dead letters each pipeline has and had, by reason; pipelines without a contract too.
+SELECT pipeline, stage, error_class, status, sum(messages)::bigint AS messages
+  FROM (SELECT pipeline, stage, error_class, status, count(*) AS messages FROM tidegate.dead_letter
+         GROUP BY pipeline, stage, error_class, status
+         UNION ALL
+        SELECT pipeline, stage, error_class, status, messages FROM tidegate.pruned_dead_letter) AS every
+ WHERE (%(reason)s::text IS NULL OR error_class = %(reason)s) AND right(pipeline, 7) <> '~replay'
+ GROUP BY pipeline, stage, error_class, status ORDER BY pipeline, sum(messages) DESC, error_class;
 
 -- dead_letter_counts: the number of current and pruned dead letters, by reason.
 SELECT stage, error_class, status, sum(messages)::bigint AS messages
