@@ -21,31 +21,31 @@ from platform_defs.errors import InternalError, TidegateError
 
 # The first sentence of each command's docstring, or of its group's help.
 COMMANDS = {
-    "demo": "Start the stack, produce transfers, materialize them, and report.",
-    "stack": "The embedded Kafka, Postgres and schema registry.",
+    "demo": "Start the stack, produce transfers, materialize them, and print a report.",
+    "stack": "Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
     "psql": "Open psql on the database that Tidegate writes to.",
-    "ui": "Dagster's UI, sensors and schedules, in the background.",
-    "produce": "Send made-up messages, and say which dead letters to expect.",
-    "send": "Send messages that you write, and say where each is.",
-    "presets": "Ways to produce: what each promises, and by which options.",
+    "ui": "Run Dagster's UI, sensors and schedules in the background.",
+    "produce": "Send generated messages, and report which dead letters to expect.",
+    "send": "Send your own messages, and report the partition and offset of each.",
+    "presets": "Show producer presets: what each promises, and which options it sets.",
     "lag": "Show how far each pipeline is behind its topic.",
-    "plan": "Show what the next batch would read and do, and change nothing.",
-    "dlq": "Dead letters: messages that could not become rows, or be sent.",
-    "doctor": "Look at Kafka, Postgres and this machine, and say what to do.",
+    "plan": "Show what the next batch would read and do, without changing anything.",
+    "dlq": "List and inspect dead letters; resend or discard undelivered messages.",
+    "doctor": "Check Kafka, Postgres and this machine, and report what to fix.",
     "verify": "Read the topic again and compare every message with the tables.",
     "resolve": "Show how to resolve a halted pipeline; with --execute, resolve it.",
     "split-batch": "Split a batch that is too large to complete.",
-    "replay": "Rebuild the tables beside the live ones, and put them in place.",
+    "replay": "Rebuild a pipeline's tables from its topic, and replace the live rows.",
     "adopt": "Re-attach restored or moved tables to their pipeline.",
-    "cluster": "The brokers: their health, how evenly they are loaded, and moving replicas.",
-    "contract": "What a changed contract does; its schema, registered or imported.",
-    "schema": "The schemas that a contract's messages are written with.",
-    "topics": "Topics as contracts and topics.yaml declare them: planned, applied, imported.",
-    "peek": "Show messages of a topic, decoded and checked by its contract.",
-    "groups": "Consumer groups: state, members, lag; watched, reset, deleted.",
-    "prune": "Remove what the ledger no longer needs of old batches.",
+    "cluster": "Show broker health and skew, elect leaders, and move replicas.",
+    "contract": "Diff, apply and check contracts; export, register and import schemas.",
+    "schema": "List, show and fetch the writer schemas of a contract's messages.",
+    "topics": "Plan, apply and import the topics that contracts and topics.yaml declare.",
+    "peek": "Show messages from a topic, decoded and checked against its contract.",
+    "groups": "List, describe, watch, reset and delete consumer groups.",
+    "prune": "Remove records of old batches that the ledger no longer needs.",
     "migrate": "Create the ledger in Postgres, or bring it up to date.",
-    "rights": "Print the GRANT statements that three roles need, and no others.",
+    "rights": "Print the GRANT statements for the owner, publisher and reader roles.",
 }
 
 # Earlier names, which errors in ledgers and in Dagster's log still have.
@@ -106,10 +106,11 @@ def _version(wanted: bool) -> None:
 
 @app.callback(
     epilog=(
-        "Every command but psql takes -o json for one JSON document on stdout; progress and errors go to stderr.\n\n"
-        "Exit codes: 0: done; 1: the command failed, plan found a halt, verify a difference, doctor an error; "
-        "2: wrong usage; 3: verify could not compare; 10: the cluster is unhealthy, a reassignment has not ended, or "
-        "topics plan --exit-code found changes; 128 + N: signal N ended the command, 130: it was interrupted."
+        "Every command except psql takes -o json, which prints one JSON document to stdout. Progress and errors go to "
+        "stderr.\n\n"
+        "Exit codes: 0: done; 1: the command failed, plan found a halt, verify found a difference, or doctor found an "
+        "error; 2: wrong usage; 3: verify could not compare; 10: the cluster is unhealthy, a reassignment has not "
+        "ended, or topics plan --exit-code found changes; 128 + N: signal N ended the command (130: interrupted)."
     )
 )
 def tidegate(
@@ -117,7 +118,7 @@ def tidegate(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Kafka topics into Postgres tables exactly once."""
+    """Load Kafka topics into Postgres tables, exactly once."""
 
 
 def main() -> None:

@@ -25,7 +25,9 @@ class Output(StrEnum):
     json = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="For people, or one JSON document.")]
+OutputOption = Annotated[
+    Output, typer.Option("--output", "-o", help="Output format: text for people, or one JSON document.")
+]
 
 
 UNLIMITED = 100_000  # columns if stdout is no terminal

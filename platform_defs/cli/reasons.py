@@ -9,12 +9,15 @@ import typer
 from platform_defs.errors import BadInput
 
 ReasonOption = Annotated[
-    str | None, typer.Option(help="Why; recorded with the user and the time.", show_default=False, metavar="TEXT")
+    str | None,
+    typer.Option(
+        help="The reason for the change; recorded with the user and the time.", show_default=False, metavar="TEXT"
+    ),
 ]
 ExpectOption = Annotated[
     str | None,
     typer.Option(
-        help="The fingerprint that was shown: fail, and change nothing, if it has changed.",
+        help="The fingerprint that was shown; if it has changed since, fail and change nothing.",
         show_default=False,
         metavar="FINGERPRINT",
     ),

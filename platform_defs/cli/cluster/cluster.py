@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resources.kafka.admin.descriptions import KafkaPartitions
 
 app = typer.Typer(
-    help="The brokers: their health, how evenly they are loaded, and moving replicas.",
+    help="Show broker health and skew, elect leaders, and move replicas.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -36,32 +36,33 @@ TopicArgument = typer.Argument(None, help="A topic.", show_default="all")
 
 @app.command()
 def health(
-    watch: bool = typer.Option(False, "--watch", help="Look again every 2 s, and show what has changed."),
+    watch: bool = typer.Option(False, "--watch", help="Poll every 2 s, and show what has changed."),
     exit_when_healthy: bool = typer.Option(False, "--exit-when-healthy", help="Wait until the cluster is healthy."),
-    timeout: float = typer.Option(300.0, min=0, help="Of --exit-when-healthy, in seconds."),
+    timeout: float = typer.Option(300.0, min=0, help="Time limit of --exit-when-healthy, in seconds."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show whether the cluster is well, and what helps where it is not.
+    """Show whether the cluster is healthy, and how to fix it if it is not.
 
-    The exit code is 0 where it is healthy, 10 where it is not, and 1 where
-    that cannot be told: no broker answers, or the user lacks rights (Describe
-    on the cluster; Describe and DescribeConfigs on topics). Each broker is
-    asked itself, so that one that died is named before the controller notices.
-    The controller that is shown is the leader of the quorum.
+    The exit code is 0 if the cluster is healthy, 10 if it is not, and 1 if
+    that is unknown: no broker answers, or the user lacks ACLs (Describe on the
+    cluster; Describe and DescribeConfigs on topics). The command contacts each
+    broker directly, so it reports a dead broker before the controller notices.
+    The controller shown is the leader of the quorum.
 
     \b
     JSON (with --watch one such document for each change):
       cluster_id
-      healthy     true, false, or null where it cannot be told
+      healthy     true, false, or null if unknown
       brokers     id, address, rack, fenced, answers
       quorum      null, or leader, epoch, voters (id, lag in records,
                   silent_ms since the last fetch, null: never)
       partitions  partitions, offline, under_min_in_sync, at_min_in_sync,
-                  under_replicated, not_preferred: counts, as Kafka's metrics
+                  under_replicated, not_preferred: counts, as in Kafka's
+                  metrics
       worst       up to ten: topic, partition, state, leader, replicas,
                   in_sync, min_in_sync
-      findings    code, unhealthy, sentence, command (that helps)
-      unknown     what could not be asked, and why
+      findings    code, unhealthy, sentence, command (that fixes it)
+      unknown     what could not be checked, and why
     """
     look = _look()
     until = time.monotonic() + timeout
@@ -110,20 +111,21 @@ def _show_if_new(seen: Observed, found: Health, shown: Health | None, output: Ou
 
 @app.command()
 def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human) -> None:
-    """Show how evenly replicas, leaders and bytes lie on the brokers.
+    """Show how evenly replicas, leaders and bytes are spread over the brokers.
 
-    Percentages of a topic are CMAK's, of replicas in sync: skew and leader
-    skew are the share of the brokers that hold the topic and have more than
-    ceil(partitions / such brokers * replication factor) replicas, or lead more
-    than ceil(partitions / such brokers). Spread is the share of all brokers
-    that hold it: a topic on one broker of three has 0% skew, and 33% spread.
-    Preferred is the share of partitions that the first replica leads. A
-    broker's deviation is (count - mean) / mean.
+    A topic's percentages are computed as in CMAK, from in-sync replicas. Here
+    B is the number of brokers that have such replicas of the topic. Skew is
+    the share of these brokers with more than ceil(partitions / B * replication
+    factor) replicas, leader skew the share that lead more than ceil(partitions
+    / B) partitions. Spread is the share of all brokers that have the topic: a
+    topic on one broker of three has 0% skew and 33% spread. Preferred is the
+    share of partitions led by their first replica. A broker's deviation is
+    (count - mean) / mean.
 
     \b
     JSON:
       cluster_id
-      brokers  broker, replicas, leaders, bytes (null where not known),
+      brokers  broker, replicas, leaders, bytes (null if unknown),
                replicas_deviation, leaders_deviation, bytes_deviation
       topics   topic, partitions, replication_factor, skew_percent,
                leader_skew_percent, spread_percent, preferred_percent,
@@ -152,22 +154,22 @@ def _holders(partitions: Sequence[Partition]) -> set[int]:
 def elect(
     topic: str | None = TopicArgument,
     unclean: bool = typer.Option(
-        False, "--unclean", help="Let replicas lead that are not in sync: acknowledged messages can be lost."
+        False, "--unclean", help="Elect replicas that are not in sync: acknowledged messages can be lost."
     ),
-    confirm: str | None = typer.Option(None, help="The topic again, with --unclean.", metavar="TOPIC"),
+    confirm: str | None = typer.Option(None, help="With --unclean: the topic's name again.", metavar="TOPIC"),
     output: OutputOption = Output.human,
 ) -> None:
-    """Let the first replica of each partition lead it again.
+    """Elect the preferred leader, the first replica, of each partition.
 
-    With --unclean, partitions of one topic without a leader are led by a
-    replica that is not in sync: what only the lost replicas hold is lost, and
-    pipelines that read it halt. The exit code is 1 where an election is
+    With --unclean, leaderless partitions of one topic elect a replica that is
+    not in sync: messages that only the failed replicas had are lost, and
+    pipelines that read them halt. The exit code is 1 if an election is
     refused.
 
     \b
     JSON:
-      before, after  partitions, preferred (led by the first of their
-                     replicas), offline
+      before, after  partitions, preferred (led by their first
+                     replica), offline
       refused        topic, partition, reason
     """
     if unclean and (topic is None or confirm != topic):

@@ -31,30 +31,33 @@ UNDER_WAY = 10  # the exit code while it has not ended
 
 
 def plan(
-    topics: list[str] | None = typer.Argument(None, metavar="TOPIC", show_default="all but Kafka's own"),
+    topics: list[str] | None = typer.Argument(
+        None, metavar="TOPIC", help="Topics.", show_default="all but Kafka's own"
+    ),
     replication_factor: int | None = typer.Option(
-        None, "--replication-factor", min=1, help="Of the topics, from now on.", show_default="as it is"
+        None, "--replication-factor", min=1, help="The new replication factor of the topics.", show_default="as it is"
     ),
     without: list[int] | None = typer.Option(
-        None, "--without", help="A broker that is to hold nothing (repeat for several).", show_default=False
+        None, "--without", help="A broker to move all replicas away from; may be repeated.", show_default=False
     ),
-    leaders_only: bool = typer.Option(False, "--leaders-only", help="Change who leads; move no replica."),
+    leaders_only: bool = typer.Option(False, "--leaders-only", help="Change only leaders; move no replica."),
     file: Path | None = typer.Option(None, "--file", help="Where to write the plan.", show_default=False),
     output: OutputOption = Output.human,
 ) -> None:
-    """Plan where the replicas of topics should be, and change nothing.
+    """Plan where the replicas of topics should be, without moving any.
 
-    Each partition on as many racks as it can be on; as many replicas of a topic
-    on each broker; as few moves as that takes; then, by their order alone, as
-    many leaders. With --file the plan is written, with what was observed, for
-    tidegate cluster reassign apply.
+    The plan spreads each partition over as many racks as possible and each
+    topic's replicas evenly over the brokers, with as few moves as possible. It
+    then balances the leaders by reordering replicas. With --file, the plan and
+    the observed state are written to a file for tidegate cluster reassign
+    apply.
 
     \b
     JSON:
-      kind        which form of a plan this is
+      kind        the format of the plan
       cluster_id
       moves       replicas that are copied to another broker
-      bytes       to copy; null where a broker does not say
+      bytes       to copy; null if a broker does not report it
       topics      by name: topic_id, bytes, partitions (by number: observed,
                   planned: lists of brokers, the preferred leader first)
     """
@@ -127,19 +130,20 @@ def _print_plan(plan: Reassignment, file: Path | None) -> None:
 
 def apply(
     plan: Path | None = typer.Argument(None, help="A plan file.", show_default="the plan that was applied last"),
-    back: bool = typer.Option(False, "--back", help="The way back: to where the replicas were."),
-    throttle: int = typer.Option(THROTTLE, min=1, help="How fast each broker may copy, in bytes a second."),
-    timeout: float = typer.Option(3600.0, min=0, help="How long to wait for the end, in seconds."),
+    back: bool = typer.Option(False, "--back", help="Move the replicas back to where they were before."),
+    throttle: int = typer.Option(THROTTLE, min=1, help="Maximum copy rate of each broker, in bytes per second."),
+    timeout: float = typer.Option(3600.0, min=0, help="Maximum time to wait for the end, in seconds."),
     output: OutputOption = Output.human,
 ) -> None:
     """Move the replicas as planned, and wait until they have moved.
 
-    Nothing is changed where cluster, topic or replicas are not as they were
-    when the plan was made. What changes by order alone comes first; copies are
-    throttled, and the throttles are removed at the end; then the first replica
-    of each partition leads it. One that was interrupted goes on by itself:
-    apply it again, or tidegate cluster reassign status, finishes it. The exit
-    code is 10 where it has not ended within --timeout.
+    Nothing changes if the cluster, a topic or its replicas have changed since
+    the plan was made. Partitions whose replicas are only reordered come first.
+    Copies are throttled; at the end the throttles are removed, and the first
+    replica of each partition is elected leader. If the command is interrupted,
+    Kafka continues to move the replicas; run the command again, or tidegate
+    cluster reassign status, to finish. The exit code is 10 if the reassignment
+    has not ended within --timeout.
 
     \b
     JSON: as tidegate cluster reassign status
@@ -187,23 +191,24 @@ def _kept(reassigning: Reassigning) -> Kept:
 
 def status(
     adopt: bool = typer.Option(
-        False, "--adopt", help="If none is under way, remove the throttles that an unrecorded one left behind."
+        False, "--adopt", help="If no reassignment is under way, remove throttles that an unrecorded one left behind."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show how far the reassignment is that was applied last, and finish it.
+    """Show the progress of the last reassignment that was applied, and finish it.
 
-    Where nothing moves any more, throttles are removed and the first replica
-    of each partition leads it, also where apply was interrupted, and on any
-    machine with the same ledger. The exit code is 10 while it is under way.
+    Once no replica is moving, the command removes the throttles, and the first
+    replica of each partition is elected leader. This also finishes an
+    interrupted apply, from any machine with the same ledger. The exit code is
+    10 while the reassignment is under way.
 
     \b
     JSON with --adopt, if none is under way: unthrottled (topics)
     JSON otherwise:
       state     under way, done or cancelled
-      moving    partitions that move now: topic, partition, replicas, adding,
+      moving    partitions that are moving: topic, partition, replicas, adding,
                 removing
-      waiting   partitions that have not begun: topic, partition, planned
+      waiting   partitions that have not started to move: topic, partition, planned
       moves     replicas that the plan moves
       throttle  bytes a second, of each broker
     """
@@ -218,10 +223,10 @@ def status(
 
 
 def cancel(output: OutputOption = Output.human) -> None:
-    """End a reassignment: replicas that still move go back, and throttles go.
+    """Cancel a reassignment: move replicas in progress back, remove throttles.
 
-    Partitions that have arrived stay. For these the way back is
-    tidegate cluster reassign apply --back.
+    Partitions that have already moved stay. To move them back, run tidegate
+    cluster reassign apply --back.
 
     \b
     JSON: as tidegate cluster reassign status; moving: those that went back

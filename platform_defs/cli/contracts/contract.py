@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from platform_defs.operations.runs.preview import Preview
 
 app = typer.Typer(
-    help="What a changed contract does; its schema, registered or imported.", no_args_is_help=True, add_completion=False
+    help="Diff, apply and check contracts; export, register and import schemas.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[
-    list[str] | None, typer.Option("--fill", metavar="COLUMN=VALUE", help="What old rows get in a new required column.")
+    list[str] | None,
+    typer.Option("--fill", metavar="COLUMN=VALUE", help="The value of a new required column in existing rows."),
 ]
 Drop = Annotated[
     list[str] | None, typer.Option("--drop", metavar="COLUMN", help="Drop a column that the contract no longer has.")
@@ -61,28 +64,28 @@ def diff(
     drop: Drop = None,
     allow: Allow = None,
     messages: int = typer.Option(
-        0, min=0, help="Judge so many of the latest messages of each partition by both contracts."
+        0, min=0, help="Check this many of the latest messages in each partition against both contracts."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what has changed since the contract was applied; no table changes.
+    """Show what has changed since the contract was applied, without applying it.
 
-    Each change has a class, which says what follows from it; the statements
-    are those that tidegate contract apply runs. With --messages, the latest
-    messages are read and judged by both contracts, and schemas that the
-    registry had to be asked for are kept in the ledger.
+    The class of each change shows its consequences; the statements are those
+    that tidegate contract apply runs. With --messages, the latest messages are
+    read and checked against both contracts, and schemas fetched from the
+    registry are kept in the ledger.
 
     \b
     JSON:
-      pipeline, version (null where the ledger has no contract of it yet),
+      pipeline, version (null if the ledger has no contract for it yet),
       becomes (the file's version), bump
       changes       sign, what, class, sentence, table, column
       statements    table, column, sql, refused (why it cannot run in place)
       tables        created empty, to be filled by a replay
-      refused       why it cannot be applied; empty where it can
-      needs_replay  whether rows must be made again
+      refused       why it cannot be applied; empty if it can
+      needs_replay  whether rows must be rebuilt by a replay
       loosened      by rule: open dead letters that may pass now
-      writers       of schemas that messages named: key, generation, fit,
+      writers       schemas that messages named: key, generation, fit,
                     reason, messages, first_batch
       nullable      columns that were already required, but in which
                     Postgres allows NULL
@@ -111,25 +114,25 @@ def apply(
     fill: Fill = None,
     drop: Drop = None,
     allow: Allow = None,
-    yes: bool = typer.Option(False, "--yes", help="Apply it; without this it is shown, as by diff."),
+    yes: bool = typer.Option(False, "--yes", help="Apply the change; without this option, only show it, as diff does."),
     not_null: bool = typer.Option(
         False, "--not-null", help="Only set NOT NULL on the columns that the applied contract requires."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Change the tables to what the contract says now, and record it.
+    """Change the tables to match the contract, and record the contract.
 
-    One transaction: the pipeline's row is locked, a running batch is fenced
+    In one transaction, the pipeline's row is locked, a running batch is fenced
     (its messages are read again), the statements run, and the contract is
-    recorded with the user and the time. Locks are waited for only briefly,
-    so that nothing queues behind it; it is tried five times.
+    recorded with the user and the time. The command waits only briefly for
+    each lock, so that no other session queues behind it, and tries five times.
 
-    With --not-null, set NOT NULL on the required columns of tables that an
-    older version created. A CHECK constraint is validated first, while readers
-    and runs continue.
+    With --not-null, the command only sets NOT NULL on the required columns of
+    tables that an older version created. A CHECK constraint is validated
+    first, while readers and runs continue.
 
     \b
-    JSON: as tidegate contract diff; applied is true where it was.
+    JSON: as tidegate contract diff; applied is true if it was applied.
     With --not-null: pipeline, not_null, a list of schema.table.column.
     """
     contract, given = _read(pipeline, fill, drop, allow)
@@ -152,28 +155,36 @@ def apply(
 
 @app.command()
 def check(
-    pipelines: Annotated[list[str] | None, typer.Argument(help="Pipelines; all of them without any.")] = None,
+    pipelines: Annotated[
+        list[str] | None, typer.Argument(help="Pipelines, such as bank_transfers.", show_default="all")
+    ] = None,
     against: str = typer.Option(
         "git:HEAD", help="git:REF (a branch, tag or commit), ledger, registry, or the path of a contract file."
     ),
-    output: Annotated[Form, typer.Option("--output", "-o", help="For people, a program, or GitHub's log.")] = Form.text,
+    output: Annotated[
+        Form,
+        typer.Option(
+            "--output", "-o", help="Output format: text for people, one JSON document, or annotations for GitHub."
+        ),
+    ] = Form.text,
 ) -> None:
-    """Fail where a contract's version does not fit what has changed in it.
+    """Fail if a contract's version does not fit its changes.
 
-    Made for CI: against git it needs neither Kafka nor Postgres. Against the
-    registry, contracts fit where each version of their subject (the newest
-    100), and each schema that the ledger has seen, can be read by them, and
-    the registry would take the schema that they export. The exit code is 0
-    where all fit, 1 where one does not or cannot be read, 2 where one could
-    not be compared (no such branch; an older contract, or the file to compare
-    with, that cannot be read; no ledger; a registry that is away).
+    The command is made for CI: with --against git:REF it needs neither Kafka
+    nor Postgres. With --against registry, a contract fits if it can read each
+    version of its subject (the newest 100) and each schema that the ledger has
+    seen, and if the registry would accept the schema that it exports. The exit
+    code is 0 if all contracts fit, 1 if one does not fit or cannot be read,
+    and 2 if one could not be compared: the branch does not exist, the older
+    contract or the file to compare with cannot be read, there is no ledger, or
+    the registry is unavailable.
 
     \b
     JSON: against, fits, error (why nothing was compared), contracts:
       pipeline, file, line, result (fits, does not fit, not asked, new)
       version, becomes, bump, changes (as tidegate contract diff)
-      problems      why it does not fit, or could not be asked
-      notices       what else there is to know
+      problems      why it does not fit, or could not be compared
+      notices       other findings, which do not affect the result
     """
     from platform_defs.cli.pipelines.gate_answer import show
     from platform_defs.operations.contracts.gate import gate

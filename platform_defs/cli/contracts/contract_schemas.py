@@ -29,7 +29,7 @@ class Language(StrEnum):
 def export(
     pipeline: Pipeline,
     language: Annotated[
-        Language | None, typer.Option("--format", help="The language.", show_default="the contract's format")
+        Language | None, typer.Option("--format", help="The schema language.", show_default="the contract's format")
     ] = None,
     assign: bool = typer.Option(
         False, "--assign", help="Write the fieldNumber of fields that have none into the file."
@@ -38,10 +38,11 @@ def export(
 ) -> None:
     """Print the contract's message as an Avro, Protobuf or JSON schema.
 
-    A Protobuf schema needs a fieldNumber on each field. With --assign, fields
-    without one get that of the registered schema, else the next that neither
-    the file, nor its history in git, the ledger or the registry has used; it
-    is written into the contract's file, whose comments stay.
+    A Protobuf schema needs a fieldNumber on each field. With --assign, a field
+    without one gets its number from the registered schema, or else the next
+    number that the file, its git history, the ledger and the registry have
+    never used. The numbers are written into the contract's file; its comments
+    stay.
 
     \b
     JSON: pipeline, format, schema (its text), assigned:
@@ -83,10 +84,10 @@ def register(
 ) -> None:
     """Register the contract's schema under its subject.
 
-    Nothing else of Tidegate ever registers a schema. The registry is asked
-    first whether it would take it, and its reasons are shown where it would
-    not. The subject is held to the contract's compatibility. It is safe to
-    run twice.
+    No run and no other command registers a schema. The command first asks the
+    registry whether it would accept the schema, and shows the registry's
+    reasons if it would not. The subject's compatibility is set to that of the
+    contract. It is safe to run the command twice.
 
     \b
     JSON: pipeline, subject, key (the schema's id), level, new
@@ -103,23 +104,24 @@ def register(
 
 
 def import_(
-    subject: Annotated[str | None, typer.Option(help="Of the registry, such as bank.transfers-value.")] = None,
-    file: Annotated[Path | None, typer.Option(help="A schema: .avsc, .proto or .json.")] = None,
-    record: Annotated[str, typer.Option(help="The record or message, where there are several.")] = "",
-    topic: Annotated[str, typer.Option(help="The topic.", show_default="after the subject or the file")] = "",
-    domain: Annotated[str, typer.Option(help="The folder under assets/.", show_default="after the topic")] = "",
+    subject: Annotated[
+        str | None, typer.Option(help="A subject in the registry, such as bank.transfers-value.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="A schema file: .avsc, .proto or .json.")] = None,
+    record: Annotated[str, typer.Option(help="The record or message, if the schema has several.")] = "",
+    topic: Annotated[str, typer.Option(help="The topic.", show_default="named after the subject or the file")] = "",
+    domain: Annotated[str, typer.Option(help="The folder under assets/.", show_default="named after the topic")] = "",
     to: Annotated[
-        Path | None, typer.Option("--to", help="Write here.", show_default="assets/<domain>/<name>.odcs.yaml")
+        Path | None, typer.Option("--to", help="The file to write.", show_default="assets/<domain>/<name>.odcs.yaml")
     ] = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Make a contract of a schema that is registered, or in a file.
+    """Create a contract from a schema in the registry or in a file.
 
-    Names become lower-case columns, with the key in the message beside them;
-    records within the message are taken apart; an array of single values
-    becomes an array column; other arrays, maps and unions go whole into json
-    columns. What is guessed, and what is not carried, is said here and in the
-    file's comments.
+    Names become lower-case columns, with the message's key as physicalName.
+    Nested records are flattened. An array of single values becomes an array
+    column; other arrays, maps and unions become json columns. The output and
+    the file's comments list what was guessed and what was left out.
 
     \b
     JSON: file, pipeline, domain, topic, table, fields (how many), notes

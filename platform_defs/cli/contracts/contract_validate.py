@@ -26,9 +26,10 @@ def validate(
 ) -> None:
     """Read contracts and the transforms beside them, and report all mistakes.
 
-    Needs no server. A mistake in one field, column or rule does not keep the
-    others from being read. Parts that depend on each other are compared once
-    each of them is right. The exit code is 1 if there is a mistake.
+    The command needs no server. A mistake in one field, column or rule does
+    not keep the others from being checked. Parts that depend on each other are
+    compared once each of them is valid. The exit code is 1 if there is a
+    mistake.
 
     \b
     JSON: valid, contracts:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.contracts.schema_survey import SchemaSurvey
 
 app = typer.Typer(
-    help="The schemas that a contract's messages are written with.", no_args_is_help=True, add_completion=False
+    help="List, show and fetch the writer schemas of a contract's messages.", no_args_is_help=True, add_completion=False
 )
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
@@ -35,15 +35,15 @@ Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfer
 def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     """List versions of the subject, and schemas that messages named.
 
-    Each with how many messages named it, in which batches, and whether
-    messages of it can become rows of the contract.
+    For each schema, the command shows how many messages named it, in which
+    batches, and whether its messages can become rows of the contract.
 
     \b
     JSON: pipeline, subject, subject_name_strategy (TopicNameStrategy,
-    RecordNameStrategy, TopicRecordNameStrategy; null: a name of its own),
-    unasked (the registry, the ledger), schemas:
+    RecordNameStrategy, TopicRecordNameStrategy; null: a custom name),
+    unasked (the registry or the ledger, if there is none), schemas:
       key           the registry's id, or a GUID
-      version       of the subject; null where the subject does not have it
+      version       in the subject; null if the subject does not have it
       format, fit (fits, does not fit, other record), reason
       messages, first_batch, last_batch, first_seen_at, generation
     """
@@ -81,10 +81,10 @@ def _print(found: SchemaSurvey, naming: str) -> None:
 @app.command()
 def show(
     pipeline: Pipeline,
-    key: Annotated[str, typer.Argument(help="An id, or a GUID, of tidegate schema list.")],
+    key: Annotated[str, typer.Argument(help="An id or a GUID from tidegate schema list.")],
     output: OutputOption = Output.human,
 ) -> None:
-    """Show a schema as the ledger has it, or else the registry.
+    """Show a schema from the ledger or, if it is not there, from the registry.
 
     \b
     JSON: pipeline, key, format, document (its text), source
@@ -124,10 +124,10 @@ def _print_one(found: Shown) -> None:
 
 @app.command()
 def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
-    """Keep every version of the contract's subjects in the ledger.
+    """Fetch every version of the contract's subjects into the ledger.
 
-    Runs do so by themselves when a message names a schema; fetched
-    beforehand, they need no registry at all.
+    A run fetches a schema when a message names it. If all of them are fetched
+    beforehand, runs need no registry.
 
     \b
     JSON: pipeline, subject, schemas (how many), new (ids)

@@ -39,14 +39,14 @@ def delivery(
     \b
     JSON:
       seed       for --seed
-      batch      messages that a consumer takes at once
+      batch      messages that a consumer reads at once
       crashes    transfer (its number, from 1), place (between_postings or
                  after_postings)
       consumers  semantics (at_most_once, at_least_once or exactly_once),
                  crashes, transfers (that were sent),
-                 lost (transfers of which a posting is missing),
-                 duplicated (transfers with a posting that is there twice),
-                 balances_sum (0.00: as much was debited as credited),
+                 lost (transfers with a missing posting),
+                 duplicated (transfers with a duplicate posting),
+                 balances_sum (0.00 if debits equal credits),
                  seconds, as_promised
       left       what could not be deleted, and why, as sentences
       seconds    total duration

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def groups(output: OutputOption = Output.human) -> None:
     """Show how Kafka shares partitions among consumers that join and leave.
 
-    A topic of its own, tidegate.demo.orders, has three partitions and gets a
-    trickle of messages. Four consumers join a group one after the other: each
-    partition is read by one of them, the fourth is idle. One leaves, and
-    another takes over its partition. A second group receives all messages
-    again: within a group the topic is a queue, between groups it is publish
-    and subscribe. The topic and the groups are deleted at the end, also after
-    Ctrl-C.
+    The demo creates the topic tidegate.demo.orders with three partitions, and
+    sends it a trickle of messages. Four consumers join a group one after the
+    other: each of the first three reads one partition, and the fourth is idle.
+    One leaves, and another takes over its partition. A second group receives
+    all messages again: within a group the topic is a queue, between groups it
+    is publish and subscribe. The topic and the groups are deleted at the end,
+    also after Ctrl-C.
 
-    It takes about 20 seconds, and starts the embedded stack if that is needed.
-    The exit code is 1 where something could not be deleted.
+    The demo takes about 20 seconds, and starts the embedded stack if needed.
+    The exit code is 1 if something could not be deleted.
 
     \b
     JSON:
@@ -36,8 +36,8 @@ def groups(output: OutputOption = Output.human) -> None:
       sent        messages
       rebalances  group, event (a sentence), consumers: consumer, partitions,
                   received (messages since they were assigned), idle
-      groups      group, received (different messages), twice (of them, how
-                  many were received again)
+      groups      group, received (distinct messages), twice (how many of
+                  these were received again)
       left        what could not be deleted, and why, as sentences
       seconds     total duration
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from resources.kafka.groups.child import KafkaGroups
 
 app = typer.Typer(
-    help="Consumer groups: state, members, lag; watched, reset, deleted.", no_args_is_help=True, add_completion=False
+    help="List, describe, watch, reset and delete consumer groups.", no_args_is_help=True, add_completion=False
 )
 
 WATCHED = 3.0  # seconds for each request of a watch: Ctrl-C waits for an answer in progress
@@ -29,11 +29,11 @@ ExecuteOption = Annotated[bool, typer.Option("--execute", help="Make the change;
 def list_(output: OutputOption = Output.human) -> None:
     """List the groups: state, members, topics and lag.
 
-    Kafka lists only groups that this user may describe; if that may not be all,
-    the command names the missing right. Groups of other protocols (share, streams,
-    Kafka Connect) are listed by name, protocol and state. A group with a
-    pipeline only shows the pipeline's progress to Kafka's tools: the pipeline
-    keeps its own position in the ledger (tidegate lag).
+    Kafka lists only groups that this user may describe; if groups may be
+    missing, the command names the missing right. Groups of other protocols
+    (share, streams, Kafka Connect) are listed by name, protocol and state. The
+    group of a pipeline only shows the pipeline's progress to Kafka's tools:
+    the position that counts is in the ledger (tidegate lag).
 
     \b
     JSON: incomplete (what may be missing, as sentences) and groups, a list:
@@ -46,7 +46,7 @@ def list_(output: OutputOption = Output.human) -> None:
       idle      how many of them have no partition
       topics    in which it has committed offsets or assigned partitions
       lag       unread messages; null: nothing is committed, or not known
-      past_retention  how many partitions it lags past retention in
+      past_retention  in how many partitions it lags past retention
       pipeline  the pipeline whose progress it shows, or null
       problem   why members or offsets are not known, or null
     """
@@ -91,7 +91,9 @@ def watch(
     group: Annotated[
         str | None, typer.Argument(metavar="[GROUP]", help="A group; it need not exist yet.", show_default="all")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(min=0, help="For how long.", show_default="until Ctrl-C")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="How long to watch, in seconds.", show_default="until Ctrl-C")
+    ] = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Print joins, leaves, assignments and states as they change, until Ctrl-C.
@@ -143,11 +145,11 @@ def reset(
     ],
     topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="A topic; may be given several times.", show_default="the group's only one"),
+        typer.Option(metavar="TOPIC", help="A topic; may be repeated.", show_default="the group's only one"),
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option(min=0, help="Only this partition; may be given several times.", show_default="all"),
+        typer.Option(min=0, help="Only this partition; may be repeated.", show_default="all"),
     ] = None,
     execute: ExecuteOption = False,
     expect: ExpectOption = None,
@@ -155,11 +157,11 @@ def reset(
 ) -> None:
     """Move a group's committed offsets; without --execute, show the changes.
 
-    Refused while the group has members, since they would overwrite the
-    offsets, and for offsets outside the log. With a time, the group resumes at
-    the first message with that timestamp or a later one, or at the end of the
-    log if there is none. A group that shows a pipeline's progress is refused
-    as well: use tidegate replay.
+    The command refuses a group with members, since they would overwrite the
+    offsets, and it refuses offsets outside the log. With a time, the group
+    resumes at the first message with that timestamp or a later one, or at the
+    end of the log if there is none. A group that shows a pipeline's progress
+    is refused as well: use tidegate replay.
 
     \b
     JSON:
@@ -200,7 +202,7 @@ def delete(
 ) -> None:
     """Delete a group; without --execute, show the offsets that would be lost.
 
-    Refused while the group has members. A consumer that comes back starts
+    The command refuses a group with members. A consumer that rejoins starts
     according to its auto.offset.reset.
 
     \b

@@ -16,17 +16,22 @@ app = typer.Typer(add_completion=False)
 LIMIT = 20  # messages, if neither --limit, --last nor --follow is given
 Partitions = Annotated[
     list[int] | None,
-    typer.Option("--partition", min=0, help="Only this partition; may be given several times.", show_default="all"),
+    typer.Option("--partition", min=0, help="Only this partition; may be repeated.", show_default="all"),
 ]
 
 
 @app.command()
 def peek(
-    source: Annotated[str, typer.Argument(metavar="TOPIC|PIPELINE", help="Such as bank.transfers or bank_transfers.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."
+        ),
+    ],
     partition: Partitions = None,
-    offset: int | None = typer.Option(None, min=0, help="Start at this offset of each partition."),
+    offset: int | None = typer.Option(None, min=0, help="Start at this offset in each partition."),
     at: str | None = typer.Option(
-        None, metavar="TIME", help="Start at the first message of this time, such as 2026-11-01T10:00Z, or later."
+        None, metavar="TIME", help="Start at the first message at or after this time, such as 2026-11-01T10:00Z."
     ),
     last: int | None = typer.Option(None, min=1, help="Start this many messages before the end of each partition."),
     limit: int | None = typer.Option(
@@ -39,28 +44,28 @@ def peek(
     follow: bool = typer.Option(
         False, "--follow", help="Keep printing new messages until Ctrl-C; without a start, print only new ones."
     ),
-    raw: bool = typer.Option(False, "--raw", help="Show keys and values as bytes, decoded by no contract."),
+    raw: bool = typer.Option(False, "--raw", help="Show keys and values as bytes, without decoding them."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show messages of a topic, decoded and checked by its contract.
+    """Show messages from a topic, decoded and checked against its contract.
 
     It starts at the first message of each partition. It joins no consumer
-    group, commits no offset and writes nothing. Messages of transactions that
-    are open or were aborted are not shown. A message that would be a dead
-    letter is shown with the reason and its first bytes. A topic without a
-    contract is shown as bytes. If several contracts read it, name a pipeline.
-    Classified fields are masked, and so are keys, header values and raw bytes.
+    group, commits no offset and writes nothing. Messages of open and aborted
+    transactions are not shown. A message that would be a dead letter is shown
+    with the reason and its first bytes. A topic without a contract is shown as
+    bytes. If several contracts read it, name a pipeline. Classified fields are
+    masked, and so are keys, header values and raw bytes.
 
-    --where takes an expression of DuckDB's SQL over the contract's fields and
-    _key, _partition, _offset, _timestamp, _size (bytes of the value) and
-    _error (the class of a dead letter); without a contract, _value as text.
+    --where takes a DuckDB SQL expression over the contract's fields and _key,
+    _partition, _offset, _timestamp, _size (bytes of the value) and _error (the
+    class of a dead letter); without a contract, _value as text.
 
     \b
     JSON (with --follow: a line for each message, as in messages):
       topic, pipeline  null without a contract
       format      json, avro, protobuf or raw
       hidden      whether key, header values and bytes are masked
-      read        messages that were looked at
+      read        how many messages were read
       messages    partition, offset
         timestamp_ms, timestamp_type  null, or CreateTime or LogAppendTime
         key       null, or base64, bytes (the length) and, as far as there is
@@ -70,7 +75,7 @@ def peek(
         fields       null, or the contract's fields
         value        null, or as key; of a decoded message its length alone
         dead_letter  null, or stage, error_class, error_message, field
-        other_record  whether it is of a record that the contract skips
+        other_record  whether its record is one that the contract skips
     """
     from assets import read_contracts
     from platform_defs.cli.kafka.peek_answer import print_all, print_each

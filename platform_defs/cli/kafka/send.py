@@ -21,11 +21,15 @@ STANDARD_INPUT = "-"
 
 @app.command()
 def send(
-    destination: str = typer.Argument(metavar="TOPIC|PIPELINE", help="Such as bank.transfers or bank_transfers."),
-    value: list[str] = typer.Argument(
-        None, metavar="[VALUE]...", help="Each is a message; - reads standard input.", show_default=False
+    destination: str = typer.Argument(
+        metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."
     ),
-    file: Path | None = typer.Option(None, "--file", "-f", help="Each line is a message.", show_default=False),
+    value: list[str] = typer.Argument(
+        None, metavar="[VALUE]...", help="One message each; - reads standard input.", show_default=False
+    ),
+    file: Path | None = typer.Option(
+        None, "--file", "-f", help="A file with one message per line.", show_default=False
+    ),
     key: str | None = typer.Option(None, "--key", "-k", help="The key of each message.", show_default=False),
     header: list[str] = typer.Option(
         [],
@@ -39,30 +43,31 @@ def send(
         None, "--partition", "-p", min=0, help="The partition to send to.", show_default="by the partitioner"
     ),
     preset: str | None = typer.Option(
-        None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
+        None, help="A producer preset, such as synchronous (see tidegate presets).", show_default="the contract's"
     ),
     null: bool = typer.Option(False, "--null", help="Send a tombstone: a message with a key and no value."),
     unchecked: bool = typer.Option(
-        False, "--unchecked", help="Send the bytes as they are, whatever the contract says."
+        False, "--unchecked", help="Send the bytes as they are, without checking them against the contract."
     ),
     ids: bool = typer.Option(
-        True, help="Give each message the header tidegate-id, by which dlq send finds it. Only with a contract."
+        True, help="Add the header tidegate-id to each message, so that dlq send can find it. Only with a contract."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Send messages that you write, and say where each is.
+    """Send your own messages, and report the partition and offset of each.
 
     A value is a JSON document. If a contract reads the topic, the document is
-    encoded as the contract says (JSON; Avro and Protobuf by the schema that is
-    registered under its subject) and checked against it: what would be a dead
-    letter is refused, with the reason. All arguments, or all lines of a file,
-    are checked before the first is sent; standard input is checked and sent as
-    it arrives. Without a contract, or with --unchecked, bytes are sent as they
-    are. The partition of a key is chosen by the contract's partitioner
-    (keyed-crc32 unless it names one); without a contract by keyed, which is
-    Java's default. Topics are never created. The command stops at the first message that
-    Kafka does not acknowledge, with exit code 1; with a contract, messages that
-    were not delivered are kept for tidegate dlq send.
+    encoded in the contract's format (Avro and Protobuf with the schema
+    registered under its subject) and checked against the contract. A message
+    that would be a dead letter is refused, with the reason. All arguments, or
+    all lines of a file, are checked before the first is sent; standard input
+    is checked and sent as it arrives. Without a contract, or with --unchecked,
+    bytes are sent as they are. The contract's partitioner, keyed-crc32 by
+    default, chooses the partition of a key. Without a contract, keyed does,
+    which is Java's default. The command never creates a topic. The command
+    stops at the first message that Kafka does not acknowledge, with exit code
+    1; with a contract, messages that were not delivered are kept for tidegate
+    dlq send.
 
     \b
     JSON:
@@ -71,8 +76,8 @@ def send(
       messages  a list: value (its number, from 1), partition, offset (null
                 with acks=0), timestamp, error (null, or why it was not
                 acknowledged)
-      sent      messages acknowledged (of acks=0: written to the socket)
-      failed    messages that were not
+      sent      messages acknowledged (with acks=0: written to the socket)
+      failed    messages not acknowledged
       refused   value, error_class, reason of the line of standard input at
                 which it stopped; else null
       unsent    messages that are kept for tidegate dlq send

@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_plan import Topics
 
 app = typer.Typer(
-    help="Topics as contracts and topics.yaml declare them: planned, applied, imported.",
+    help="Plan, apply and import the topics that contracts and topics.yaml declare.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 CHANGES = 10  # exit code of plan --exit-code if there is something to do
-Only = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be given several times.")
-]
+Only = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")]
 Break = Annotated[
     bool, typer.Option("--break-key-order", help="Add partitions although keys would then map to other partitions.")
 ]
@@ -49,7 +47,7 @@ Retired = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FINGERPRINT",
-        help="The fingerprint shown for a pipeline that will not read the topic again (repeat for several).",
+        help="The fingerprint shown for a pipeline that will not read the topic again (may be repeated).",
         show_default=False,
     ),
 ]
@@ -57,19 +55,19 @@ Retired = Annotated[
 
 @app.command("list")
 def list_(output: OutputOption = Output.human) -> None:
-    """List the topics of the contracts, of topics.yaml and of the cluster.
+    """List the topics in contracts, in topics.yaml and on the cluster.
 
-    Internal topics are left out: those whose names begin with two underscores.
+    Internal topics, whose names begin with two underscores, are omitted.
 
     \b
     JSON: cluster_id, sizes_unknown (null, or why), topics, a list:
       topic, topic_id (null: does not exist)
       state       as_declared, differs, missing, not_declared, or hidden (Kafka
                   does not let this user describe it)
-      file, line  where it is declared; null where nothing is
+      file, line  where it is declared; null if it is not declared
       pipelines   that read it
       partitions, replication_factor  as they are
-      size        bytes of all its replicas; null where brokers do not say
+      size        bytes of all its replicas; null if brokers do not say
       config      its overrides
       changes     what tidegate topics apply would do, as sentences
       problem     why it is hidden, as a sentence; else null
@@ -89,7 +87,7 @@ def plan(
     file: Path | None = typer.Option(
         None, "--file", help="Write the plan to this file, for apply.", show_default=False
     ),
-    exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 10 where there is something to do."),
+    exit_code: bool = typer.Option(False, "--exit-code", help="Exit with 10 if there are changes to apply."),
     topic: Only = None,
     break_key_order: Break = False,
     recreate: Recreate = False,
@@ -98,23 +96,23 @@ def plan(
     retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Show the changes that make the topics match their declarations.
+    """Show the changes that would make the topics match their declarations.
 
-    A contract's topic that is missing is created, with the cluster's defaults
-    for what is not declared. Of topics that exist, only what is declared is
-    compared. The exit code is 1 where a rule refuses the plan, which is then
-    not written to a file either. If no ledger identifies the intended
-    cluster, --cluster-id must name it.
+    A contract's topic is created if it is missing, with the cluster's defaults
+    for what is not declared. For existing topics, only declared settings are
+    compared. The exit code is 1 if a rule refuses the plan; a refused plan is
+    not written to a file. If no ledger identifies the intended cluster,
+    --cluster-id must name it.
 
     \b
     JSON:
       refused   whether a rule refuses it
       verdicts  severity (refuse or warn), rule, topic, message, file, line,
                 field
-      plan      cluster_id; topics: of each that changes null, or topic_id,
+      plan      cluster_id; topics: for each that changes, null or topic_id,
                 replicas (of each partition, broker ids), overrides;
                 steps: step (create, configs, partitions or reassign), topic,
-                and what was seen and what it becomes
+                the observed state and the new one
     """
     from platform_defs.cli.kafka.topics_answer import print_judged
     from platform_defs.operations.topics.topic_plan import Allowed, store
@@ -131,8 +129,10 @@ def plan(
 
 @app.command()
 def apply(
-    file: Path | None = typer.Argument(None, help="A plan of tidegate topics plan --file.", show_default="a new plan"),
-    yes: bool = typer.Option(False, "--yes", help="Do not ask."),
+    file: Path | None = typer.Argument(
+        None, help="A plan written by tidegate topics plan --file.", show_default="a new plan"
+    ),
+    yes: bool = typer.Option(False, "--yes", help="Do not ask for confirmation."),
     topic: Only = None,
     break_key_order: Break = False,
     recreate: Recreate = False,
@@ -141,20 +141,21 @@ def apply(
     retired: Retired = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Make topics match their declarations, by a new plan or the one in FILE.
+    """Make topics match their declarations, with a new plan or the plan in FILE.
 
-    A contract's topic that is missing is created, with the cluster's defaults
-    for what is not declared. A plan in a file is applied only if the cluster,
-    the topic ids, everything else that it recorded and the declarations have
-    not changed; otherwise nothing is changed. A plan that was shown is checked
-    in the same way when you confirm it. If no ledger identifies the intended
-    cluster, --cluster-id must name it. What is not declared is not changed, and
-    no topic is deleted. Kafka validates all steps before the first is applied.
-    Replicas are moved as by tidegate cluster reassign apply, at most 50 MB a
-    second from and to each broker. If the command is interrupted, run it again.
+    A contract's topic is created if it is missing, with the cluster's defaults
+    for what is not declared. A plan in a file is applied only if the
+    declarations and everything that the plan recorded, such as the cluster and
+    the topic ids, are unchanged; otherwise nothing changes. A plan that was
+    shown is checked in the same way when you confirm it. If no ledger
+    identifies the intended cluster, --cluster-id must name it. What is not
+    declared is not changed, and no topic is deleted. Kafka validates all steps
+    before the first is applied. Replicas are moved as tidegate cluster
+    reassign apply moves them, at most 50 MB per second from and to each
+    broker. If the command is interrupted, run it again.
 
     \b
-    JSON: as tidegate topics plan, and applied
+    JSON: as tidegate topics plan, plus applied
     """
     from platform_defs.cli.kafka.topics_answer import judged_json, print_judged
     from platform_defs.operations.topics.topic_plan import Allowed, stored
@@ -189,14 +190,14 @@ def apply(
 
 @app.command("import")
 def import_(
-    topic: str = typer.Argument(help="A topic that exists."),
+    topic: str = typer.Argument(help="An existing topic."),
     write: bool = typer.Option(False, "--write", help="Add it to topics.yaml, if no contract reads it."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Print a topic that exists as it would be declared.
+    """Print the declaration that an existing topic would have.
 
-    For a topic that a contract reads, these are the customProperties of its
-    message; for another one, an entry of topics.yaml.
+    If a contract reads the topic, the declaration is the customProperties of
+    its message; otherwise it is an entry of topics.yaml.
 
     \b
     JSON:
@@ -214,18 +215,19 @@ def import_(
 
 @app.command()
 def delete(
-    topic: str = typer.Argument(help="A topic that exists."),
+    topic: str = typer.Argument(help="An existing topic."),
     confirm: str = typer.Option(metavar="TOPIC", help="The topic's name again."),
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Delete a topic with all its messages.
 
-    Refused while a contract reads it or topics.yaml lists it: take it out there
-    first, or the next apply would make it again, empty. Also refused while a
-    pipeline in the ledger has unread messages in it, and if no ledger can show
-    that: the error says how many are unread, and prints the --expect that
-    deletes the topic anyway, unless anything has changed since then.
+    The command refuses a topic that a contract reads or topics.yaml lists:
+    remove it there first, or the next apply would create it again, empty. It
+    also refuses a topic with messages that a pipeline in the ledger has not
+    read, and any topic if there is no ledger to check. The error then reports
+    how many messages are unread, and prints the --expect that deletes the
+    topic anyway, unless anything has changed since then.
 
     \b
     JSON: topic, topic_id, messages (offsets that it held), deleted

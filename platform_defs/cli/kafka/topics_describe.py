@@ -48,7 +48,7 @@ def describe(
                    contract is invalid (it may or may not read the topic)
       groups       group, state, members, lag, partitions (with committed
                    offsets)
-      unknown      sentences about what could not be asked
+      unknown      what could not be checked, as sentences
     """
     from assets import read_contracts
     from platform_defs.errors import TopicMissing

@@ -21,28 +21,30 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def adopt(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    execute: bool = typer.Option(
+        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
+    ),
     reason: ReasonOption = None,
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Re-attach restored or moved tables to their pipeline.
 
-    After a dump is restored, or a database is moved, Postgres knows every
-    table under another number, and runs refuse tables that are not the ones
-    they filled. This verifies the tables against the topic, and binds those
-    of the same names. Sequences that the copy left behind are set, too.
-    Nothing changes without --execute.
+    After a dump is restored or a database is moved, every table has another
+    OID, and runs refuse tables that they did not fill. This command verifies
+    the tables against the topic, and binds the tables of the same names to the
+    pipeline. It also advances sequences that the copy left behind. Nothing
+    changes without --execute.
 
     \b
-    JSON: pipeline, adopted; where there is something to adopt also
+    JSON: pipeline, adopted; if there is something to adopt, also
       bindings      table, was, becomes (OIDs)
       sequences     sequence, was, becomes
-      unverified    tables that the next run wants rebuilt (tidegate replay)
-      found         what verify says; digest of the tables
+      unverified    tables to rebuild before the next run (tidegate replay)
+      found         the result of verify; digest of the tables
       newest_batch, fingerprint
-      command       without --execute: what adopts them
-      adoption_id   with --execute: of the record in tidegate.adoption
+      command       without --execute: the command that adopts them
+      adoption_id   with --execute: the record in tidegate.adoption
     """
     from assets import find_pipeline
     from platform_defs.cli.outside import outside

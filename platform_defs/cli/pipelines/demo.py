@@ -36,23 +36,23 @@ SELECTION = 'group:"bank"'
 @app.callback(invoke_without_command=True)
 def demo(
     context: typer.Context,
-    count: int = typer.Option(200_000, min=1, help="How many transfers this run adds."),
+    count: int = typer.Option(200_000, min=1, help="Number of transfers to add."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Start the stack, produce transfers, materialize them, and report.
+    """Start the stack, produce transfers, materialize them, and print a report.
 
-    Each run adds transfers; the report is about all of them. The exit code is
-    1 where a message is lost or doubled, or some are left unread.
+    Each run adds transfers; the report covers all of them. The exit code is 1
+    if a message is lost or duplicated, or if some are unread.
 
     \b
     JSON:
       messages, postings, dead_letters, accounts
       dead_letters_by_reason
-      balances_sum         0 where every transfer is posted on both accounts
+      balances_sum         0 if every transfer is posted to both accounts
       exact                every message is two postings or one dead letter
       lag                  unread messages
       messages_per_second  in the last batch
-      sent                 the answer of tidegate produce
+      sent                 the JSON of tidegate produce
       seconds              total duration
     """
     if context.invoked_subcommand is not None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # messages, unless --limit says otherwise
 app = typer.Typer(
-    help="Dead letters: messages that could not become rows, or be sent.", no_args_is_help=True, add_completion=False
+    help="List and inspect dead letters; resend or discard undelivered messages.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -34,22 +36,24 @@ def list_(
     pipeline: str | None = typer.Argument(None, help="A pipeline, such as bank_transfers.", show_default="all"),
     reason: str | None = typer.Option(
         None,
-        help="List the messages of this error class, such as currency_enum; without PIPELINE, count them.",
+        help="List the messages with this error class, such as currency_enum; without PIPELINE, count them.",
         show_default="count all",
     ),
-    limit: int | None = typer.Option(None, min=1, help="List the newest messages, at most so many.", show_default="20"),
-    unsent: bool = typer.Option(False, "--unsent", help="List what producers could not deliver."),
+    limit: int | None = typer.Option(
+        None, min=1, help="List at most this many messages, newest batch first.", show_default="20"
+    ),
+    unsent: bool = typer.Option(False, "--unsent", help="Show messages that producers could not deliver."),
     outcome: OutcomeChoice | None = typer.Option(
-        None, help="With --unsent: only messages of this outcome.", show_default="all"
+        None, help="With --unsent: only messages with this outcome.", show_default="all"
     ),
     output: OutputOption = Output.human,
 ) -> None:
     """Count dead letters by reason, with an example of each, or list them.
 
-    With --reason or --limit the messages are listed, those of the newest batch
-    first. Without PIPELINE, the dead letters of all pipelines are counted.
-    With --unsent: the messages that producers could not deliver; their reason
-    is the name of an error, such as _MSG_TIMED_OUT.
+    With --reason or --limit, messages are listed, newest batch first. Without
+    PIPELINE, the dead letters of all pipelines are counted. With --unsent, the
+    command shows the messages that producers could not deliver; their reason
+    is an error name, such as _MSG_TIMED_OUT.
 
     \b
     JSON with PIPELINE (without: pipelines, a list of such without messages,
@@ -62,7 +66,7 @@ def list_(
                     error_class, error_message, field, status, bytes
     JSON with --unsent:
       pipeline
-      unsent     how many are not settled
+      unsent     how many are open
       by_reason  topic, outcome (poison, not_written or unknown), error_name,
                  status (open, found, sent or discarded), messages
       messages   unsent_id, topic, partition, error_code, error_name, outcome,
@@ -157,14 +161,14 @@ def show(
     partition: int = typer.Argument(min=0, help="The partition that the message is in."),
     offset: int = typer.Argument(min=0, help="The message's offset."),
     values: bool = typer.Option(
-        False, "--values", help="Show key, value and headers although the contract classifies fields."
+        False, "--values", help="Show key, value and headers even if the contract classifies fields."
     ),
     output: OutputOption = Output.human,
 ) -> None:
     """Show one dead letter in full: reason, key, value and headers.
 
-    Where the contract classifies fields, the message itself is shown only with
-    --values; without it, how long its parts are.
+    If the contract classifies fields, the message itself is shown only with
+    --values. Without --values, only the lengths of its parts are shown.
 
     \b
     JSON:
@@ -173,7 +177,7 @@ def show(
       status, status_by, status_at
       key, value  null, or base64, bytes (the length) and, if it is UTF-8, text
       headers     name, value (as above)
-      hidden      whether base64 and text are left out (see --values)
+      hidden      whether base64 and text are omitted (see --values)
     """
     from assets import find_contract
     from platform_defs.contract.model.classified import classified

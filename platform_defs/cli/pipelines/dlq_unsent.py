@@ -54,32 +54,33 @@ def _row(item: UnsentLine) -> Sequence[Any]:
 def send(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     outcome: OutcomeChoice | None = typer.Option(
-        None, help="Only messages of this outcome; poison is sent only if it is named.", show_default="all but poison"
+        None, help="Only messages with this outcome; poison is sent only if named.", show_default="all but poison"
     ),
     may_double: bool = typer.Option(
-        False, "--may-double", help="Also send what cannot be looked for: it may be in the log already."
+        False, "--may-double", help="Also send messages that cannot be searched for: they may already be in the log."
     ),
     may_overwrite: bool = typer.Option(
-        False, "--may-overwrite", help="Also send messages that may be older than one of the same key in the log."
+        False, "--may-overwrite", help="Also send messages that may be older than one with the same key in the log."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Send again what producers could not deliver.
+    """Resend messages that producers could not deliver.
 
-    Each message is looked for in the log first, by its header tidegate-id. What
-    is found there is settled; the rest is sent with the same ids, to the
-    partitions that it was meant for. Called again after it was interrupted, it
-    finds what it has sent. Exit code 1 where something is left.
+    The command first searches the log for each message, by its header
+    tidegate-id. Messages found there are recorded as found; the rest are sent
+    with the same ids, to their original partitions. If the command is
+    interrupted, run it again: it finds what it has already sent. The exit code
+    is 1 if messages were refused, failed or were not tried.
 
     \b
     JSON:
       pipeline
-      found    messages that were in the log all along
+      found    messages that were already in the log
       sent     messages sent now
-      refused  code, why, messages: not looked for, and not sent
-      failed   the name of an error: messages that failed again
-      stopped  whether the rest was not tried for that
-      poison   messages that no broker takes, and that are left alone
+      refused  code, why, messages: neither searched for nor sent
+      failed   messages that failed again, by error name
+      stopped  whether the rest was not tried because of a failure
+      poison   messages that no broker accepts; they are not sent
     """
     from platform_defs.operations.unsent.resend import DEFAULT_OUTCOMES, Choice
 
@@ -99,31 +100,33 @@ def send(
 
 def discard(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason and --expect."),
-    reason: ReasonOption = None,
-    outcome: OutcomeChoice | None = typer.Option(None, help="Only messages of this outcome.", show_default="all"),
-    error: str | None = typer.Option(
-        None, help="Only those of this error, such as MSG_SIZE_TOO_LARGE.", show_default="all"
+    execute: bool = typer.Option(
+        False, "--execute", help="Make the change; without this option, only show it. Requires --reason and --expect."
     ),
-    unsent_id: UUID | None = typer.Option(None, "--id", help="Only the one with this id.", show_default="all"),
+    reason: ReasonOption = None,
+    outcome: OutcomeChoice | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
+    error: str | None = typer.Option(
+        None, help="Only messages with this error, such as MSG_SIZE_TOO_LARGE.", show_default="all"
+    ),
+    unsent_id: UUID | None = typer.Option(None, "--id", help="Only the message with this id.", show_default="all"),
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
-    """Show messages that producers could not deliver; with --execute, settle them.
+    """Show messages that producers could not deliver; with --execute, discard them.
 
     Nothing changes without --execute, which requires the fingerprint that was
-    shown: if a message has failed or been settled since then, nothing changes.
-    Settled messages are not sent; they stay in the ledger, with the user and
-    the reason.
+    shown: if another message has failed since then, or one is no longer open,
+    nothing changes. Discarded messages are not sent; they stay in the ledger,
+    with the user and the reason.
 
     \b
     JSON:
       pipeline
-      messages     how many are open and chosen
+      messages     how many open messages are selected
       by_reason    topic, outcome, error_name, status (open), messages
       fingerprint
-      discarded    how many were settled: 0, or with --execute all of them
-      command      without --execute: the command that settles them
+      discarded    0, or with --execute how many were discarded
+      command      without --execute: the command that discards them
     """
     from resources.postgres.ledger.unsent import Chosen
     from resources.process.current_user import current_user

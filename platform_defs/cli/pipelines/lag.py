@@ -35,25 +35,25 @@ def lag(
 
     The end of a partition is its last stable offset: messages of open
     transactions do not count. A contract that cannot be used is listed with
-    its error; the others are shown and the exit code is 0. Where PIPELINE
-    names it, the command fails with its error.
+    its error; the others are shown, and the exit code is 0. If PIPELINE names
+    such a contract, the command fails with its error.
 
     \b
     JSON with PIPELINE (without: pipelines, a list of such, and broken):
       pipeline, topic
       state       active or halted
       halt_code   null, or why it is halted
-      running     whether a run works on it now
-      backed_off  whether it waits after a failure
-      retry_at    null, or when it is tried again
+      running     whether a run is working on it
+      backed_off  whether it is waiting after a failure
+      retry_at    null, or when the next try is due
       last_error  null, or the error of the last run, if it failed; not
-                  shown where it may quote fields that are classified now
+                  shown if it may quote fields that are classified now
       topic_recreated  whether the topic was created again since it was
                   read: then lag is null, and the next run halts
       lag         unread offsets; null while the topic does not exist
-      lineage_waiting, lineage_given_up  events that have not left, and
-                  those that their receiver refused too often
-      lineage_problem  null, or what was said when one was last tried
+      lineage_waiting, lineage_given_up  events not yet sent, and events
+                  that their receiver refused too often
+      lineage_problem  null, or the error of the last attempt
       partitions  partition, position (the next offset to read), end, lag,
                   batch_id and committed_at (of the last batch that read it)
     broken, a list: pipeline, file, line, field, message

@@ -46,30 +46,30 @@ def plan(
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show what the next batch would read and do, and change nothing.
+    """Show what the next batch would read and do, without changing anything.
 
-    Decided by the code that runs the batch. The exit code is 1 where the
-    pipeline is halted, or the next run would halt it. A new or changed
-    transform is compared on a sample, which starts Spark.
+    The plan comes from the code that runs the batch. The exit code is 1 if the
+    pipeline is halted or the next run would halt it. A new or changed
+    transform is tested on a sample, which starts Spark.
 
     \b
     JSON:
       pipeline, topic, epoch
       state      active or halted
       halt       null, or code, reason, message, detail, command
-      held_by    null, or run_id of the run that works now
+      held_by    null, or run_id of the current run
       backed_off_until  null, or when the sensor starts the next run after a failure
       batch      null, or batch_id (null: a new one), again, offsets, tasks,
                  ranges (partition, from_offset, until_offset, offsets)
       nothing    null, or why there is no batch
-      added      partition, next_offset of those new to the ledger
+      added      partition, next_offset of each one new to the ledger
       waiting    partitions of an upsert that are read after the others
-      lag, left  unread offsets before and after; null where halted
+      lag, left  unread offsets before and after; null if halted
       dead_letters  share, minimum, accepted, rule
       tables     table, disposition, how
       transform  null, or file, row_local (null: not known yet), found
-      changed    null, or how the transform differs from that of the newest
-                 batch: files (its own, and those that it imports), batch_id,
+      changed    null, or how the transform differs from the newest
+                 batch's: files (its own, and those that it imports), batch_id,
                  change (added, changed or removed), next_batch
       steps      with --explain and a batch: step, name, does
       spark      likewise: Spark's physical plan of the job

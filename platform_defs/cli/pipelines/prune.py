@@ -25,27 +25,29 @@ def prune(
     execute: bool = typer.Option(False, "--execute", help="Remove what is shown."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Remove what the ledger no longer needs of old batches.
+    """Remove records of old batches that the ledger no longer needs.
 
-    Old is what is older than the contract's retention. Batches go once the
-    topic has none of their messages; checks that passed are summed up;
-    lineage events go; dead letters and undelivered messages go once they are
-    settled. Open dead letters stay. verify and replay answer as before, and
-    the tables keep every row. Nothing is removed without --execute. A job in
-    Dagster does this every night.
+    Records are old if they are older than the contract's retention. Old
+    lineage events are removed. Old batches are removed once the topic has none
+    of their messages. Old dead letters are removed once they are no longer
+    open and the topic does not have their messages, old undelivered messages
+    once they are no longer open. Checks that passed are replaced by their
+    counts. The results of verify and replay do not change, and the tables keep
+    every row. Nothing is removed without --execute. A Dagster job runs this
+    every night.
 
     \b
     JSON: pipelines, a list of
       pipeline, retention_seconds
-      executed            whether it was removed, or only counted
+      executed            true if they were removed, false if only counted
       batches, checks, lineage_events, dead_letters, unsent
-      lineage_never_sent  of lineage_events
-      kept                older than the retention, by the reason: held (the
-                          topic has messages of them), unknown (Kafka did not
-                          say), dead_letters (open), unreported, newest,
-                          replay; settled_letters (messages still there)
-      log_unknown         null, or why it is not known what the topic has
-    failed, a list: pipeline, message. Then the exit code is 1
+      lineage_never_sent  how many of lineage_events
+      kept                older than the retention but kept, by reason: held
+                          (the topic still has their messages), unknown (Kafka
+                          did not answer), dead_letters (open), unreported,
+                          newest, replay; settled_letters (messages still there)
+      log_unknown         null, or why it is unknown what the topic has
+    failed, a list: pipeline, message. If it is not empty, the exit code is 1
     """
     from assets import find_contract, read_contracts
     from platform_defs.cli.outside import outside

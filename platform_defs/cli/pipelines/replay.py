@@ -29,32 +29,33 @@ def replay(
         None,
         "--decide-again",
         metavar="BATCH",
-        help="Check this batch again instead of repeating what tidegate resolve --batch decided. Can be repeated.",
+        help="Check this batch again instead of repeating what tidegate resolve --batch decided. May be repeated.",
     ),
     execute: bool = typer.Option(
-        False, "--execute", help="Put the rebuilt rows in place of the live ones. Requires --reason."
+        False, "--execute", help="Replace the live rows with the rebuilt ones. Requires --reason."
     ),
     reason: ReasonOption = None,
-    discard: bool = typer.Option(False, "--discard", help="Drop what was rebuilt and not put in place."),
+    discard: bool = typer.Option(False, "--discard", help="Drop a replay that has not replaced the live rows."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Rebuild the tables beside the live ones, and put them in place.
+    """Rebuild a pipeline's tables from its topic, and replace the live rows.
 
-    The current contract and transform are used, and the differences shown.
-    Nothing live changes without --execute. With it, the pipeline is locked,
-    the rebuilt tables catch up to its exact position, and rows, dead letters,
-    batches and offsets are put in place in one transaction.
+    The replay uses the current contract and transform, and shows the
+    differences. Without --execute, nothing live changes. With --execute, the
+    pipeline is locked, the rebuilt tables catch up to its exact position, and
+    their rows, dead letters, batches and offsets replace the live ones in one
+    transaction.
 
     \b
     JSON:
       pipeline, replay_id
       from_batch   the first batch that is replayed
-      history      what of the log it reads, by partition (partitions)
+      history      which part of the log it reads, by partition (partitions)
       differences  name (a table, or dead letters), live, rebuilt, only_live,
                    only_rebuilt (rows), samples
-      executed     whether it is in place
-      command      without --execute: what puts it in place
-    With --discard: pipeline, discarded (false: there was nothing)
+      executed     whether the live rows were replaced
+      command      without --execute: the command that replaces the live rows
+    With --discard: pipeline, discarded (false: there was no replay)
     """
     from assets import find_pipeline
     from platform_defs.cli.outside import outside

@@ -39,18 +39,20 @@ class Start(StrEnum):
 @app.command()
 def resolve(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    execute: bool = typer.Option(
+        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
+    ),
     reason: ReasonOption = None,
     start: Start | None = typer.Option(
         None,
         "--from",
-        help="Where to read on: beginning or end of another log; cut or position in one that was truncated.",
+        help="Where to continue: beginning or end of another log; cut or position in a truncated log.",
         show_default=False,
     ),
     batch: Batch | None = typer.Option(
         None,
-        help="What to do with a batch that fails a blocking check, or whose schemas the registry does not give: retry "
-        "by default.",
+        help="What to do with a batch that fails a blocking check, or whose schemas the registry does not return. "
+        "The default is retry.",
         show_default=False,
     ),
     expect: ExpectOption = None,
@@ -58,29 +60,31 @@ def resolve(
 ) -> None:
     """Show how to resolve a halted pipeline; with --execute, resolve it.
 
-    Nothing changes without --execute. The next run continues from where the
-    settlement puts the pipeline. A batch that fails a blocking check can be
-    settled before it halts the pipeline: --batch publish publishes it all the
-    same, --batch dead-letters makes dead letters of all its messages. Of a batch
-    that halted the pipeline because the registry does not give a schema,
-    --batch dead-letters makes dead letters of the messages that name it.
+    Nothing changes without --execute. The next run continues from the
+    positions shown. A batch that fails a blocking check can be resolved before
+    it halts the pipeline: --batch publish publishes it despite the failed
+    checks, --batch dead-letters turns all its messages into dead letters. If
+    the pipeline halted because the registry does not return a schema, --batch
+    dead-letters turns only the messages that name that schema into dead
+    letters.
 
     \b
-    JSON: pipeline, state (active or halted), resolved; where there is something
-    to settle also
+    JSON: pipeline, state (active or halted), resolved; if there is something
+    to resolve, also
       code, detail   why it is halted, or which checks fail
-      explanation    what settling does
+      explanation    what --execute does
       steps          partition, was, becomes (null, or topic, cluster_id,
                      topic_id, start_offset, next_offset), skip, lost
                      (from, until), read_first_to
-      accept         the batch is published with all its dead letters
+      accept         whether the batch is published with all its dead letters
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters
-      registry       null, or whose ids are asked for again from here on
-      keep_pending   the same batch is read again
+      registry       null, or the registry that is asked again for ids from
+                     here on
+      keep_pending   whether the same batch is read again
       epoch, fingerprint
-      command        without --execute: what settles it
-      settlement_id  with --execute: of the record in tidegate.settlement
+      command        without --execute: the command that resolves it
+      settlement_id  with --execute: the record in tidegate.settlement
     """
     from assets import find_contract
     from platform_defs.cli.outside import outside

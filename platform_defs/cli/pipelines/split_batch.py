@@ -13,23 +13,28 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def split_batch(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    messages: int = typer.Option(help="About how many messages each batch is to have.", min=1, show_default=False),
-    execute: bool = typer.Option(False, "--execute", help="Do what is shown. Requires --reason."),
+    messages: int = typer.Option(
+        help="Approximate number of messages in each smaller batch.", min=1, show_default=False
+    ),
+    execute: bool = typer.Option(
+        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
+    ),
     reason: ReasonOption = None,
     expect: ExpectOption = None,
     output: OutputOption = Output.human,
 ) -> None:
     """Split a batch that is too large to complete.
 
-    Once a batch is planned its offsets are fixed, and it is read again unchanged
-    until it commits. Where it is too large, for a limit of time or memory, this
-    cuts it: the same messages, in the same order in each partition, in smaller
-    batches. Nothing changes without --execute, which fences a run in progress. A
-    pipeline that halted because the batch keeps failing is active again.
+    The offsets of a planned batch are fixed: every retry reads the same
+    messages until the batch commits. If it is too large for a time or memory
+    limit, split it: the same messages are then read in smaller batches, in the
+    same order within each partition. Nothing changes without --execute, which
+    fences a run in progress. A pipeline that halted because the batch kept
+    failing becomes active again.
 
     \b
     JSON: pipeline, batch_id, offsets, messages, batches, epoch, fingerprint;
-    command without --execute; settlement_id with --execute, of the record in
+    command without --execute; settlement_id with --execute, the record in
     tidegate.settlement
     """
     from assets import find_contract

@@ -13,47 +13,48 @@ NOT_COMPARED = 3  # the exit code
 @app.command()
 def verify(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    new: bool = typer.Option(False, "--new", help="Only what was committed since the last check with --new."),
+    new: bool = typer.Option(False, "--new", help="Compare only what was committed since the last check with --new."),
     output: OutputOption = Output.human,
 ) -> None:
     """Read the topic again and compare every message with the tables.
 
-    The comparison shares no code with the engine that wrote the tables. It sees
-    everything in one snapshot of Postgres, and writes nothing. The exit code is
-    1 where they differ, and 3 where they could not be compared: a server is
-    unavailable, the topic was created again, the transform cannot run, or
-    Tidegate has a bug.
+    The comparison shares no code with the engine that wrote the tables. It
+    reads the tables in one Postgres snapshot, and writes nothing. The exit
+    code is 1 if topic and tables differ, and 3 if they could not be compared:
+    a server is unavailable, the topic was recreated, the transform cannot run,
+    or Tidegate has a bug.
 
-    With --new it compares the batches that were committed since the last check
-    of this kind, in windows with a snapshot each, and keeps in the ledger how
-    far they are exact: Dagster does that every night. Rows of older batches
-    that were changed since are found without --new only.
+    With --new, the command compares the batches that were committed since the
+    last check with --new, in windows with one snapshot each. It records in the
+    ledger up to which batch the tables are exact. Dagster runs this check
+    every night. It does not find rows of older batches that were changed
+    since; run the command without --new to find those.
 
     \b
     JSON:
       pipeline
-      ok            whether the tables are exactly what the topic says; null
-                    where they could not be compared
-      error         why they could not: then there are no other keys
-      explanation   the same in a sentence
+      ok            true if the tables match the topic exactly; null if they
+                    could not be compared
+      error         why not; then there are no other keys
+      explanation   the result in a sentence
       messages      compared: delivered between the first position and the last
-      rows, keys    right, in the row table and in the accumulates
+      rows, keys    correct, in the row table and in the accumulates
       dead_letters, filtered, skipped  messages without rows, each for a reason
       gaps          offsets that the broker never delivered
-      compacted     removed by compaction since
-      lost, duplicated, wrong  messages without their rows, rows that are there
+      compacted     messages removed by compaction since
+      lost, duplicated, wrong  messages without their rows, rows present
                     more than once, rows that differ
       uncovered     offsets that no committed batch read, or beyond the position
-      unverifiable  messages that the topic no longer holds, or that the
-                    transform takes no more, and those in partly
-      partly        messages compared in some of the columns only
-      not_compared  of these, how many were not compared, by column
+      unverifiable  messages that are no longer in the topic, or that the
+                    transform no longer accepts, and those in partly
+      partly        messages compared in some columns only
+      not_compared  how many of these were not compared, by column
       seconds       duration
-      digest        of the tables' contents, however the batches were cut
+      digest        of the tables' contents, whatever the batch boundaries
       samples       of what is wrong: kind, what, partition, offset
       new           with --new: after_batch, until_batch (those between are
                     exact), snapshots, left (messages for the next check),
-                    began_again (why at the first message), hint
+                    began_again (why from the first message), hint
       ended_by, reading  if a signal ended it, with ok and explanation only:
                     the signal's name, and the ranges read last
     """

@@ -32,22 +32,22 @@ app.command("measure")(presets_measure.measure)
 
 @app.callback()
 def presets() -> None:
-    """Ways to produce: what each promises, and by which options."""
+    """Show producer presets: what each promises, and which options it sets."""
 
 
 @app.command(SHOW)
 def show(
-    name: str | None = typer.Argument(None, help="One of them, such as synchronous.", show_default="all"),
+    name: str | None = typer.Argument(None, help="A preset, such as synchronous.", show_default="all"),
     output: OutputOption = Output.human,
 ) -> None:
-    """Show the presets, or one with each of its options and the reason.
+    """Show all presets, or one preset with its options and their reasons.
 
     `tidegate presets` and `tidegate presets NAME` do the same.
 
     \b
-    JSON, a list; with a name, one of it:
+    JSON: a list; with NAME, one element of it:
       name, promise
-      default  whether a contract without `producer` has it
+      default  whether a contract without `producer` uses it
       waits    never, callback, each or commit
       options  name, value, default (the library's), reason
     """

@@ -34,8 +34,8 @@ class Vary(StrEnum):
 
 
 def measure(
-    preset: list[str] = typer.Option(["all"], "--preset", help="Which; may be given several times."),
-    fault: list[str] = typer.Option(["all"], "--fault", help="Which; may be given several times."),
+    preset: list[str] = typer.Option(["all"], "--preset", help="A preset; may be repeated."),
+    fault: list[str] = typer.Option(["all"], "--fault", help="A fault; may be repeated."),
     vary: list[Vary] = typer.Option(
         [], "--vary", help="Vary this option instead, and keep all others; may be repeated.", show_default="nothing"
     ),
@@ -50,9 +50,9 @@ def measure(
 
     The command starts three Kafka brokers of its own under TIDEGATE_HOME, and
     stops them and deletes their data at the end; no other cluster is touched,
-    whatever TIDEGATE_KAFKA_* says. It sends numbered messages, 2,000 a second
-    in a round with a fault, injects the fault meanwhile, and compares the log
-    with the producer's delivery reports. A round takes 3 to 40 s.
+    regardless of TIDEGATE_KAFKA_*. It sends numbered messages (2,000 per
+    second in a round with a fault), injects the fault meanwhile, and compares
+    the log with the producer's delivery reports. A round takes 3 to 40 s.
 
     \b
     Faults:
@@ -60,11 +60,11 @@ def measure(
       broker_kill    the leader is killed, and started again after 3 s
       leader_loss    the leader is killed while its followers are frozen
       unclean        a follower that was out of sync is elected
-      cut_answers    connections are reset before they carry an answer
+      cut_answers    connections are reset before a response arrives
       isr_flap       min.insync.replicas is raised and lowered ten times
       away           all brokers are down for longer than message.timeout.ms
       zombie         a producer frozen in a transaction outlives its successor
-                     (transactional alone)
+                     (transactional only)
 
     \b
     JSON: a list with one object for each pair
@@ -77,7 +77,7 @@ def measure(
       ghosts               reported as failed, but in the log
       messages_per_second  delivered; the median of the rounds
       p50_ms, p99_ms, max_ms    from send to acknowledgement
-      longest_stall_ms     in which nothing was delivered
+      longest_stall_ms     the longest time without a delivery
     A pair that ended with an error has only preset, fault and error. With
     --docs, each row is written as soon as its last round is over. The exit
     code is 1 if a pair ended with an error, or its fault did not take effect
@@ -102,11 +102,11 @@ def measure(
       messages_per_second  delivered; the median of the rounds
       slowest, fastest     round, in messages a second
       p50_ms, p99_ms       the medians of the rounds
-      least_p99_ms         of a round
+      least_p99_ms         the lowest of the rounds
       batch_messages, batch_bytes   of the average batch, compressed
-      wire_bytes           of one message, sent to brokers
-      compression_ratio    bytes of keys and values for each byte of a batch
-    Or vary, value, load and error.
+      wire_bytes           sent to brokers per message
+      compression_ratio    bytes of keys and values per byte of a batch
+    A measurement that failed has only vary, value, load and error.
     """
     if vary:
         if preset != ["all"] or fault != ["all"]:

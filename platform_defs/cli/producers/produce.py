@@ -27,51 +27,51 @@ SHOWN_EVERY = 5.0  # seconds between two lines of progress, with --rate
 
 @app.command()
 def produce(
-    pipeline: str = typer.Argument(help="Such as bank_transfers."),
+    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
     count: int | None = typer.Option(
-        None, min=1, help="How many messages.", show_default="1000, or endless with --rate"
+        None, min=1, help="Number of messages.", show_default="1000, or endless with --rate"
     ),
-    rate: float | None = typer.Option(None, min=0.1, help="Messages a second, until Ctrl-C, --count or --seconds."),
-    seconds: float | None = typer.Option(None, min=0, help="With --rate: for how long."),
+    rate: float | None = typer.Option(None, min=0.1, help="Messages per second, until Ctrl-C, --count or --seconds."),
+    seconds: float | None = typer.Option(None, min=0, help="With --rate: how long to send, in seconds."),
     bad: int | None = typer.Option(
-        None, min=0, help="How many of them are bad.", show_default="1 in 10,000; none with --rate"
+        None, min=0, help="Number of bad messages among them.", show_default="1 in 10,000; none with --rate"
     ),
     bad_share: float | None = typer.Option(None, min=0, max=1, help="The share of bad messages, such as 0.01."),
-    seed: int | None = typer.Option(None, help="Makes the same messages each time, except for ids and times."),
+    seed: int | None = typer.Option(None, help="Generate the same messages each time, except for ids and times."),
     partitions: int = typer.Option(
-        4, min=1, help="How many partitions the topic gets if it has to be created and the contract does not say."
+        4, min=1, help="Number of partitions, if the topic must be created and its contract declares none."
     ),
     preset: str | None = typer.Option(
-        None, help="How to send, such as synchronous (tidegate presets).", show_default="the contract's"
+        None, help="A producer preset, such as synchronous (see tidegate presets).", show_default="the contract's"
     ),
     partitioner: str | None = typer.Option(
         None,
-        help="keyed, keyed-crc32, sticky, round-robin, partition=N, or one of librdkafka's.",
+        help="keyed, keyed-crc32, sticky, round-robin, partition=N, or a librdkafka partitioner.",
         show_default="the contract's, else keyed-crc32",
     ),
     option: list[str] = typer.Option(
-        [], metavar="NAME=VALUE", help="An option of librdkafka's; may be repeated.", show_default="none"
+        [], metavar="NAME=VALUE", help="A librdkafka option; may be repeated.", show_default="none"
     ),
     ids: bool = typer.Option(
-        True, help="Give each message the header tidegate-id, by which it is found if it may not have been delivered."
+        True, help="Add the header tidegate-id to each message, so that tidegate dlq send can find it in the log."
     ),
     output: OutputOption = Output.human,
 ) -> None:
-    """Send made-up messages, and say which dead letters to expect.
+    """Send generated messages, and report which dead letters to expect.
 
-    The messages fit the pipeline's contract, except for those asked to be bad.
-    They are in its format: Avro, Protobuf and framed JSON by the schema that
-    is registered under its subject. Nothing is registered on the way: that is
-    for tidegate contract register. It ends with the first message that Kafka
-    does not acknowledge, and with exit code 1; what was not delivered is kept
-    for tidegate dlq send.
+    The messages fit the pipeline's contract, except for the bad ones that you
+    ask for. They are written in the contract's format; Avro, Protobuf and
+    framed JSON use the schema registered under its subject. This command never
+    registers a schema: use tidegate contract register. It stops at the first
+    message that Kafka does not acknowledge, with exit code 1; undelivered
+    messages are kept for tidegate dlq send.
 
     \b
     JSON:
       pipeline, topic, preset, partitioner
-      produced    messages handed over: good, tombstones and bad
-      delivered   messages acknowledged (of acks=0: written to the socket)
-      failed      messages that were not, by librdkafka's error code
+      produced    messages passed to the producer: good, tombstones, bad
+      delivered   messages acknowledged (with acks=0: written to the socket)
+      failed      messages not acknowledged, by librdkafka's error code
       unsent      messages that are kept for tidegate dlq send
       bad         dead letters to expect, by reason
       partitions  delivered messages, by partition

@@ -23,31 +23,31 @@ BOOTSTRAP = "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"
 @app.command()
 def doctor(
     bootstrap: str | None = typer.Option(
-        None, help="Brokers to ask instead, as host:port, separated by commas.", show_default="those of the settings"
+        None, help="Brokers to check instead, as host:port, separated by commas.", show_default="those of the settings"
     ),
     write: str | None = typer.Option(
-        None, metavar="TOPIC", help="Write one message to this topic, and read it again.", show_default="not tried"
+        None, metavar="TOPIC", help="Write one message to this topic, and read it back.", show_default="not tried"
     ),
-    timeout: float = typer.Option(3.0, min=0.1, help="Seconds for each thing that is asked."),
+    timeout: float = typer.Option(3.0, min=0.1, help="Time limit of each check, in seconds."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Look at Kafka, Postgres and this machine, and say what to do.
+    """Check Kafka, Postgres and this machine, and report what to fix.
 
-    Every bootstrap address is tried, then every address that brokers tell
-    clients to come to: name, TCP, TLS, login, and which broker answers. Run it
-    where the client runs that has the trouble. Then topics, rights, reading;
-    Postgres, the ledger, Dagster's daemon, Spark, Java, disk and clock; and
-    each pipeline that is halted or fails, with the command that settles it.
-    Nothing is written, except with --write.
+    Run the doctor on the machine whose client has the problem. It tries every
+    bootstrap address, then every address that the brokers advertise: DNS, TCP,
+    TLS, login, and which broker answers. Next it checks topics, ACLs and
+    reading; Postgres, the ledger, Dagster's daemon, Spark, Java, disk and
+    clock. It reports each pipeline that is halted or failing, with the command
+    that fixes it. It writes nothing, except with --write.
 
-    Exit code: 1 with an error among the findings.
+    The exit code is 1 if a finding is an error.
 
     \b
     JSON:
       counts    how many findings are an error, a warning, ok
       seconds   how long it took
       findings  severity (error, warning or ok), area, subject, what,
-                do (empty where all is well)
+                do (empty if all is well)
     """
     from platform_defs.doctor.findings import count
 

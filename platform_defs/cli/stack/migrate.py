@@ -9,23 +9,21 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def migrate(
-    tables: bool = typer.Option(
-        False, "--tables", help="Also create the tables of every contract, and Dagster's, where they are missing."
-    ),
+    tables: bool = typer.Option(False, "--tables", help="Also create missing tables of every contract, and Dagster's."),
     output: OutputOption = Output.human,
 ) -> None:
     """Create the ledger in Postgres, or bring it up to date.
 
     The ledger is the schema tidegate: positions, batches, dead letters, halts.
-    Every run does this when it starts; the command is for a database user with
-    more rights than the runs have, or for upgrading beforehand. Such a user
-    gives --tables as well: runs then have nothing left to create. Where all is
-    there and up to date, nothing changes.
+    Every run creates or migrates the ledger when it starts. Use the command if
+    another database user owns the ledger, or to upgrade beforehand. With
+    --tables it also creates the tables, so that runs have nothing left to
+    create. If everything exists and is up to date, nothing changes.
 
     \b
     JSON:
-      applied  the migrations applied by this call, in order; may be empty
-      created  the tables created by it, and the schema dagster; may be empty
+      applied  the migrations that this call applied, in order; may be empty
+      created  the tables that it created, and the schema dagster; may be empty
     """
     from resources.endpoints import ledger_alone
     from resources.postgres.ledger.ledger import Ledger

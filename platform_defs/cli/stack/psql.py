@@ -14,11 +14,12 @@ app = typer.Typer(add_completion=False)
 def psql(context: typer.Context) -> None:
     """Open psql on the database that Tidegate writes to.
 
-    All arguments but --help are psql's own:
+    All arguments but --help are passed to psql:
 
       tidegate psql -c "SELECT count(*) FROM bank.postings"
 
-    The psql on your PATH is used; without one, that of the embedded Postgres.
+    The command runs the psql on your PATH or, if there is none, the embedded
+    Postgres's.
     """
     from resources.endpoints import ledger_alone
     from resources.local.postgres import binaries

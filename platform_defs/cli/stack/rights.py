@@ -9,23 +9,24 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def rights(
-    owner: str = typer.Option("tidegate_owner", help="Who owns the ledger and creates tables."),
-    publisher: str = typer.Option("tidegate_publisher", help="Who runs pipelines, sensors and commands."),
-    reader: str = typer.Option("tidegate_reader", help="Who only reads: tables, ledger, and what shows them."),
+    owner: str = typer.Option("tidegate_owner", help="The role that owns the ledger and creates tables."),
+    publisher: str = typer.Option("tidegate_publisher", help="The role that runs pipelines, sensors and commands."),
+    reader: str = typer.Option("tidegate_reader", help="The role that only reads the tables and the ledger."),
     output: OutputOption = Output.human,
 ) -> None:
-    """Print the GRANT statements that three roles need, and no others.
+    """Print the GRANT statements for the owner, publisher and reader roles.
 
-    Nothing is executed, and no database is asked. The owner executes them,
-    after tidegate migrate --tables, and again when a contract has a new table:
+    The command only prints; it connects to no database. Run the statements as
+    the owner after tidegate migrate --tables, and again when a contract adds a
+    table:
 
       tidegate rights | psql --set ON_ERROR_STOP=1 "$TIDEGATE_POSTGRES_URL"
 
-    What later migrations create is granted by default privileges.
+    Default privileges cover what later migrations create.
 
     \b
     JSON:
-      statements  in their order; each may be several, with a comment before
+      statements  in order; each may be several, after a comment
     """
     from assets import read_contracts
     from resources.postgres.tables.rights import Roles

@@ -12,19 +12,23 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_f
 if TYPE_CHECKING:
     from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
 
-app = typer.Typer(help="The embedded Kafka, Postgres and schema registry.", no_args_is_help=True, add_completion=False)
-SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show Postgres' address with its password.")
+app = typer.Typer(
+    help="Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show the password in the Postgres address.")
 
 
 @app.command()
 def up(
-    registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    registry: bool = typer.Option(False, "--registry", help="Start the schema registry even if no contract needs it."),
     brokers: int | None = typer.Option(
         None,
         "--brokers",
         min=1,
         max=3,
-        help="How many brokers the embedded Kafka has; its first start decides.",
+        help="Number of brokers in the embedded Kafka, fixed by its first start.",
         show_default="1",
     ),
     show_password: bool = SHOW_PASSWORD,
@@ -32,14 +36,14 @@ def up(
 ) -> None:
     """Start the embedded servers that are not running, and wait until they answer.
 
-    Where TIDEGATE_POSTGRES_URL, TIDEGATE_KAFKA_BOOTSTRAP_SERVERS or
-    TIDEGATE_REGISTRY_URL names a server of your own, none is started in its
-    place. The schema registry is started only where the messages of a contract
-    name their schemas.
+    If TIDEGATE_POSTGRES_URL, TIDEGATE_KAFKA_BOOTSTRAP_SERVERS or
+    TIDEGATE_REGISTRY_URL names a server of your own, no embedded server is
+    started in its place. The schema registry is started only if a contract's
+    messages name their schemas.
 
-    With --brokers 3 Kafka is a cluster of three brokers in three racks, each
-    a voter of the quorum as well: any one may die. A cluster keeps the number
-    of brokers that it was first started with.
+    With --brokers 3, Kafka is a cluster of three brokers in three racks. Each
+    is also a quorum voter, so the cluster survives the loss of any one of
+    them. The first start fixes the number of brokers.
 
     JSON: as tidegate stack status.
     """
@@ -66,7 +70,7 @@ def down(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.huma
 
 @app.command()
 def restart(
-    registry: bool = typer.Option(False, "--registry", help="Start the schema registry although no contract needs it."),
+    registry: bool = typer.Option(False, "--registry", help="Start the schema registry even if no contract needs it."),
     show_password: bool = SHOW_PASSWORD,
     output: OutputOption = Output.human,
 ) -> None:
@@ -86,7 +90,7 @@ def restart(
 
 @app.command()
 def status(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.human) -> None:
-    """Show which servers are running, where, and who leads three brokers.
+    """Show which servers are running, their addresses, and the quorum's leader.
 
     \b
     JSON:
@@ -97,9 +101,9 @@ def status(show_password: bool = SHOW_PASSWORD, output: OutputOption = Output.hu
                 pid, embedded
       registry  url, pid, embedded
       home      TIDEGATE_HOME
-    The address is null where an embedded server is not running; the pid is
-    also null where the server is your own. The leader of the quorum is null,
-    with the error, where no broker names it within two seconds.
+    The address is null if an embedded server is not running; the pid is also
+    null if the server is your own. The leader of the quorum is null, with the
+    error, if no broker names it within two seconds.
     """
     from resources.local import stack
 
@@ -113,8 +117,9 @@ def reset(
 ) -> None:
     """Stop the embedded servers and delete what Tidegate created in TIDEGATE_HOME.
 
-    Refused for a folder that Tidegate did not create: one without the file
-    .tidegate-home. Files and folders with other names are kept.
+    The command refuses a folder that Tidegate did not create (one without the
+    file .tidegate-home). Files and folders that Tidegate did not create are
+    kept.
 
     \b
     JSON: home, reset, left (the names of what was kept)

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 TRICKLING = "bank_transfers"
 
 app = typer.Typer(
-    help="Dagster's UI, sensors and schedules, in the background.", no_args_is_help=True, add_completion=False
+    help="Run Dagster's UI, sensors and schedules in the background.", no_args_is_help=True, add_completion=False
 )
 
 
 @app.command()
 def up(
-    trickle: float = typer.Option(0.0, min=0, help="Keep producing this many made-up bank transfers a second."),
+    trickle: float = typer.Option(0.0, min=0, help="Keep producing this many generated bank transfers per second."),
     output: OutputOption = Output.human,
 ) -> None:
     """Start `dagster dev` in the background and print the address of the UI.
 
     \b
-    JSON: url, pid; both null where it is not running
+    JSON: url, pid; both null if it is not running
     """
     from resources.endpoints import connection
     from resources.local import dagster
@@ -44,7 +44,7 @@ def up(
 def down(output: OutputOption = Output.human) -> None:
     """Stop the UI, its sensors and the runs in progress.
 
-    What a run had not committed is read again by the next one.
+    The next run reads again what the stopped runs had not committed.
 
     JSON: as tidegate ui up.
     """
@@ -71,7 +71,7 @@ def status(output: OutputOption = Output.human) -> None:
 def reload(output: OutputOption = Output.human) -> None:
     """Reload contracts and transforms after you add or change one.
 
-    Runs in progress finish with what they loaded.
+    Runs in progress finish with the contracts and transforms that they loaded.
 
     JSON: as tidegate ui up.
     """
