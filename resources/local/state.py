@@ -10,6 +10,8 @@ from typing import Any
 
 import psutil
 
+from platform_defs.errors import BadInput
+
 DATABASE = USER = "tidegate"
 
 
@@ -51,10 +53,17 @@ class State:
 
 
 def load(home: Path) -> State:
-    """Return the content of stack.json; an empty state if it is missing or incomplete."""
+    """Return the content of stack.json; an empty state if it is missing or incomplete. Raises BadInput if this user may
+    not read it.
+    """
     try:
         kept = json.loads((home / "stack.json").read_text())
         return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
+    except PermissionError as error:
+        raise BadInput(
+            f"{home} belongs to another user. Run the command as that user, or set TIDEGATE_HOME to a folder of your own",
+            field="TIDEGATE_HOME",
+        ) from error
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):
         # Servers that run nevertheless are found by their command line and folder at the next `up`.
         return State()

@@ -75,7 +75,7 @@ def test_the_pages_name_the_make_targets_that_are_run_here() -> None:
 @pytest.mark.parametrize("command", [line for line in commands("sh example") if line.startswith("tidegate")])
 def test_a_command_that_is_an_example_exists_with_its_options(command: str) -> None:
     reference = (ROOT / "docs" / "reference" / "cli.md").read_text()
-    sections = dict(re.findall(r"^## (tidegate [a-z ]+)\n(.*?)(?=^## |\Z)", reference, re.DOTALL | re.MULTILINE))
+    sections = dict(re.findall(r"^## (tidegate [a-z -]+)\n(.*?)(?=^## |\Z)", reference, re.DOTALL | re.MULTILINE))
     (section,) = [text for name, text in sections.items() if f"{command} ".startswith(f"{name} ")]
     ours = command.partition(" | ")[0]
     assert [option for option in re.findall(r"--[a-z-]+", ours) if f"`{option}" not in section] == []

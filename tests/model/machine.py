@@ -304,7 +304,7 @@ class Machine(TopicEvents):
         self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
 
     @event(0, lambda self: self.seen["pipeline"]["pending"] and self.halted in (None, "keeps_failing"))
-    def recut_the_batch(self, draw: Draw) -> None:
+    def split_the_batch(self, draw: Draw) -> None:
         """Split the offsets of the pending batch, and what it was split from, into smaller batches. A running run is
         fenced.
         """

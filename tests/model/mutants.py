@@ -279,10 +279,10 @@ PATHS: dict[str, tuple[str, ...]] = {
     "the rest of a batch that was cut is planned again": (
         *["produce"] * 3,
         "plan_a_batch",
-        "recut_the_batch",
+        "split_the_batch",
         "publish_a_batch",
     ),
-    "a batch is cut beside a run": ("produce", "stage_a_batch", "recut_the_batch", "be_refused"),
+    "a batch is cut beside a run": ("produce", "stage_a_batch", "split_the_batch", "be_refused"),
     "a contract is applied beside a run": ("produce", "stage_a_batch", "apply_a_contract", "be_refused"),
     "a version need not fit where a run took the one before": (
         *("produce", "publish_a_batch", "apply_a_contract"),

@@ -47,7 +47,7 @@ RARE = (
     PATHS["messages of a later leader than the plan saw are published"],
     PATHS["a pruned range forgets its gaps"],
     PATHS["what a settlement has recorded as lost is pruned with what came after"],
-    (*["produce"] * 3, "plan_a_batch", "recut_the_batch", *["publish_a_batch"] * 2),
+    (*["produce"] * 3, "plan_a_batch", "split_the_batch", *["publish_a_batch"] * 2),
     (*["produce"] * 4, "stage_a_batch", "stage_ahead", *["publish_a_batch"] * 2),
     (*["produce"] * 4, "stage_a_batch", "stage_ahead", "move_a_position_by_hand", *["publish_a_batch"] * 2),
     (*["produce"] * 4, "stage_a_batch", "stage_ahead", "publish_a_batch", "create_again", "publish_a_batch", "settle"),

@@ -16,11 +16,11 @@ from resources.postgres.ledger.migrations import require_current
 from resources.postgres.ledger.settlement_ledger import SettlementLedger
 from resources.postgres.session.connection import Connection, connect, database_errors, queries
 
-CODE = "recut"  # of its record in tidegate.settlement
+CODE = "recut"  # of its record in tidegate.settlement, since before the command was renamed
 
 
 @dataclass(frozen=True)
-class Recut:
+class BatchSplit:
     """A decision to split, not yet carried out. `becomes` is the first of the batches that replace `was`."""
 
     pipeline: str
@@ -48,7 +48,7 @@ class Recut:
         return fingerprint_of(document)
 
 
-def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
+def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
     """Return the decision to split the pending batch into ones of about `messages` messages. Raises BadInput if there
     is none, or the pipeline has halted for a reason that smaller batches do not change.
     """
@@ -60,7 +60,7 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
         )
     _refuse_other_halts(status)
     becomes = split_pending(status.pending, messages)
-    return Recut(
+    return BatchSplit(
         pipeline=pipeline,
         epoch=status.epoch,
         state=status.state,
@@ -70,7 +70,7 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> Recut:
     )
 
 
-def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
+def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
     """Carry it out. Return the record's id. A run in progress is fenced; a publication in progress is waited for, and
     changes the decision's basis. Raises ChangedMeanwhile, LedgerAway.
     """
@@ -89,7 +89,7 @@ def cut(postgres_url: str, decided: Recut, reason: str, who: str) -> int:
         return number
 
 
-def _pending(connection: Connection, decided: Recut) -> PendingBatch | None:
+def _pending(connection: Connection, decided: BatchSplit) -> PendingBatch | None:
     found = connection.execute(queries()["pending"], {"pipeline": decided.pipeline}).fetchone()
     return PendingBatch.from_json(found[0]) if found and found[0] else None
 
@@ -97,12 +97,12 @@ def _pending(connection: Connection, decided: Recut) -> PendingBatch | None:
 def _refuse_other_halts(status: PipelineStatus) -> None:
     if status.state == "halted" and status.halt_code != KeepsFailing.code:
         raise BadInput(
-            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches do not change. Settle it first: "
+            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches do not change. Resolve it first: "
             f"tidegate resolve {status.pipeline}"
         )
 
 
-def to_json(decided: Recut) -> dict[str, Any]:
+def to_json(decided: BatchSplit) -> dict[str, Any]:
     """Return the document that `tidegate split-batch -o json` prints."""
     return {
         "pipeline": decided.pipeline,
