@@ -21,7 +21,7 @@ from platform_defs.errors import StagingLost
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.settled_log import Decision, SettledLog
-from resources.postgres.batch import claims, publish_statements, staging_tables
+from resources.postgres.batch import publish_statements, staging_tables, table_claims
 from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import PostgresPublication
 from resources.postgres.ledger import prune_ledger
@@ -178,7 +178,7 @@ MUTANTS: dict[str, Mutate] = {
         _careless_in_recording_ranges,
     ),
     "rows are not counted": _instead(PostgresPublication, "write_rows", _never_short(PostgresPublication.write_rows)),
-    "a table that was left out is taken back": _instead(claims.Output, "refuse_outdated", lambda *_: None),
+    "a table that was left out is taken back": _instead(table_claims.Output, "refuse_outdated", lambda *_: None),
     "a batch is noted for tables that it left out": _without("write_batch", " AND table_name = ANY(%(tables)s)"),
     "the batches before do not count": _without("clear_pending", ", recent_messages = %(recent)s"),
     "what a person accepted goes on counting": _instead(publish_statements, "recent_with", _never_afresh),

@@ -52,7 +52,7 @@ LOCKED = "55P03"  # lock_not_available: the session is as it was
 def acquire(
     url: str, contract: Contract, run_id: str | None = None, *, rebuilding: bool = False, unless_held: bool = False
 ) -> "PostgresLease":
-    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`claims.claim`).
+    """Step 0: become the pipeline's owner, end the fenced owner's sessions, claim the tables (`table_claims.claim`).
 
     Raises Halt if the pipeline is halted, or is halted now because run after run has died on its batch; LedgerAway if
     its row cannot be locked, BadInput if a table does not match the contract, or the ledger is another version's. With
