@@ -2,6 +2,7 @@
 
 import typing
 from collections.abc import Iterator
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from types import UnionType
@@ -34,9 +35,11 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
     tree, raw = as_mapping(text.value), Node[Any](text.value, text)
     if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
-    for place, key, known in unknown_keys(tree, OpenDataContractStandard, ()):
+    tree = deepcopy(tree)
+    for place, key, known in [*unknown_keys(tree, OpenDataContractStandard, ())]:
         unknown = Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
         text.mistakes.append(unknown)
+        _remove(tree, (*place, key))
     try:
         return Node(OpenDataContractStandard.model_validate(tree), text)
     except ValidationError as wrong:
@@ -47,6 +50,14 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
             text.mistakes.append(at.refused(_type_mistake(error["type"], error["input"])))
         raw.raise_mistakes()
         raise
+
+
+def _remove(tree: Any, place: Place) -> None:
+    """Delete the key at `place`: the model would report nothing else."""
+    for step in place[:-1]:
+        tree = tree[step]
+    for key in [key for key in tree if str(key) == place[-1]]:
+        del tree[key]
 
 
 def _type_mistake(kind: str, written: object) -> str:

@@ -96,8 +96,9 @@ class Node(Generic[T]):
         """Raise BadInput for a key that Tidegate neither reads nor shows: accepting it would promise what nothing
         enforces.
         """
+        reported = {mistake.field for mistake in self.text.mistakes}
         for key in self.written_keys():
-            if key not in section.known:
+            if key not in section.known and self.child(key).name not in reported:
                 raise self.child(key).refused(f"{key} is not supported here: {section.instead(key)}")
 
     def written_keys(self) -> list[str]:

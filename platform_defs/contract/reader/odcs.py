@@ -45,6 +45,12 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
 
 
 def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
+    unknown_keys = bool(document.text.mistakes)
+
+    def is_missing(key: str) -> bool:
+        """Return True for a key that may be one of the unknown ones, misspelled: no mistake of its own."""
+        return unknown_keys and document.child(key).value is None
+
     with document.keeping_mistakes():
         document.refuse_keys_outside(CONTRACT)
     pipeline, domain, topic, wire = "", "", "", UNFRAMED
@@ -52,14 +58,16 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     fields: tuple[Field, ...] = ()
     of_topic: Mapping[str, Node[Any]] = {}
     with document.keeping_mistakes():
-        pipeline = _pipeline(document.child("id"))
+        if not is_missing("id"):
+            pipeline = _pipeline(document.child("id"))
     with document.keeping_mistakes():
-        domain = checked_name(document.child("domain"))
+        if not is_missing("domain"):
+            domain = checked_name(document.child("domain"))
     with document.keeping_mistakes():
-        if not document.value.version:
+        if not document.value.version and not is_missing("version"):
             raise document.child("version").refused("version is missing")
     with document.keeping_mistakes():
-        if not (document.value.apiVersion or "").startswith("v3."):
+        if not (document.value.apiVersion or "").startswith("v3.") and not is_missing("apiVersion"):
             raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
     message, tables = _objects(document)
     with document.keeping_mistakes():
@@ -67,8 +75,9 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     with document.keeping_mistakes():
         topic = checked_topic(message.child("physicalName"))
     with document.keeping_mistakes():
-        kind, wire = read_wire(document, topic)
-        fields = read_fields(message, kind)
+        if not is_missing("servers"):
+            kind, wire = read_wire(document, topic)
+            fields = read_fields(message, kind)
     with document.keeping_mistakes():
         of_topic = custom_values(message, TOPIC_PROPERTIES)
         read_topic_keys(of_topic)

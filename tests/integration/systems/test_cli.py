@@ -62,6 +62,16 @@ def test_every_bad_message_gets_the_reason_that_produce_foretold(before: dict[st
     assert len(said["messages"]) == 32
 
 
+def test_dead_letters_are_counted_by_reason_with_an_example_and_listed(produced: Any) -> None:
+    counted = tidegate("dlq", "list", PIPELINE).stdout
+    assert "example" in counted
+    assert f"To list messages: tidegate dlq list {PIPELINE} --reason " in counted
+    total = answer("dlq", "list", PIPELINE, "--limit", "1")["dead_letters"]
+    assert f"Showing 3 of {total:,} (--limit)." in tidegate("dlq", "list", PIPELINE, "--limit", "3").stdout
+    every = answer("dlq", "list")
+    assert {one["pipeline"]: one["dead_letters"] for one in every["pipelines"]}[PIPELINE] == total
+
+
 @pytest.mark.longest
 def test_lag_is_nothing_after_a_run(produced: Any) -> None:
     said = answer("lag", PIPELINE)

@@ -10,6 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.own_home import TIDEGATE
 from tests.support.waiting import wait_for
 
 STARTS = """
@@ -131,3 +132,9 @@ def test_what_stops_the_command_stops_its_child_and_both_go_on() -> None:
         finally:
             process.kill()
     assert process.returncode == 7
+
+
+def test_an_earlier_name_of_a_command_is_answered_with_the_new_one() -> None:
+    done = subprocess.run([*TIDEGATE, "ack", "bank_transfers"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "tidegate ack is now tidegate resolve" in done.stderr

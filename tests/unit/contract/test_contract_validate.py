@@ -45,6 +45,46 @@ def test_all_mistakes_are_reported_at_once_by_line(tmp_path: Path) -> None:
     assert [str(one) for one in again.mistakes] == [str(one) for one in refused.value.mistakes]
 
 
+HEAD = (
+    GOOD.replace("apiVersion: v3.1.0", "apiVersion: v2.0.0")
+    .replace("id: shop_orders", "id: Shop Orders")
+    .replace("version: 1.0.0\n", "version: \"\"\n")
+    .replace("domain: shop", "domain: Shop\nownr: me")  # a key that is missing may be this one
+    .replace("physicalName: shop.orders", "physicalName: shop/orders", 1)
+    .replace("physicalType: double", "physicalType: flaot", 1)
+)
+
+
+def test_mistakes_at_the_head_hide_none_in_a_column(tmp_path: Path) -> None:
+    with pytest.raises(SeveralMistakes) as refused:
+        load(write(tmp_path, HEAD))
+    assert {one.field for one in refused.value.mistakes} == {
+        "apiVersion",
+        "id",
+        "version",
+        "domain",
+        "ownr",
+        "orders.physicalName",
+        "orders.weight.physicalType",
+    }
+
+
+def test_all_values_of_a_wrong_type_are_reported(tmp_path: Path) -> None:
+    wrong = GOOD.replace("required: true", "required: maybe").replace("version: 1.0.0", "version: 1.0")
+    with pytest.raises(SeveralMistakes) as refused:
+        load(write(tmp_path, wrong))
+    assert len(refused.value.mistakes) == 1 + GOOD.count("required: true")
+
+
+def test_an_unknown_format_hides_no_mistake_in_a_table(tmp_path: Path) -> None:
+    wrong = GOOD.replace("format: json", "format: jsn").replace(
+        "disposition, value: append", "disposition, value: apend"
+    )
+    with pytest.raises(SeveralMistakes) as refused:
+        load(write(tmp_path, wrong))
+    assert len(refused.value.mistakes) == 2
+
+
 def test_parts_that_depend_on_a_mistake_are_not_reported_as_well(tmp_path: Path) -> None:
     """An accumulate or a batch rule on a column with a wrong type is not a mistake of its own."""
     text = (Path(__file__).parents[3] / "assets/bank/transfers.odcs.yaml").read_text()
@@ -127,3 +167,29 @@ def test_whatever_the_file_of_a_transform_raises_is_a_mistake_of_that_file(tmp_p
     code, shown = validate(str(path))
     assert code == 1
     assert "orders.py" in shown
+
+
+def test_a_file_among_the_contracts_is_compared_with_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
+    path = write(tmp_path, GOOD)
+    (tmp_path / "shop" / "again.odcs.yaml").write_text(GOOD)
+    code, shown = validate(str(path))
+    assert code == 1
+    assert "pipeline shop_orders is also defined in" in shown
+
+
+def test_a_file_with_another_ending_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "orders.yaml"
+    path.write_text(GOOD)
+    code, shown = validate(str(path))
+    assert code == 1
+    assert "a contract is called <name>.odcs.yaml" in shown
+
+
+def test_what_a_transform_prints_does_not_come_before_the_document(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD)
+    path.with_name("orders.py").write_text("print('hello')\n\n\ndef transform(messages):\n    return messages\n")
+    code, answer = validate(str(path), "-o", "json")
+    assert (code, json.loads(answer)["valid"]) == (0, True)
