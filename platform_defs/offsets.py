@@ -186,7 +186,7 @@ def whole_spans(ranges: Sequence[OffsetRange]) -> list[PartitionSpan]:
         before = spans.get(item.partition, PartitionSpan(item.partition, item.from_offset, item.from_offset))
         if before.until_offset != item.from_offset:
             raise Retryable(
-                f"the planned ranges of partition {item.partition} do not continue at {before.until_offset}"
+                f"the planned ranges of partition {item.partition} have a gap or an overlap at {before.until_offset}"
             )
         spans[item.partition] = replace(before, until_offset=item.until_offset)
     return list(spans.values())
@@ -211,7 +211,7 @@ def outdated(read: Sequence[Position], view: TopicView) -> str | None:
             return f"it has no partition {at.partition} of {view.topic}, which was read"
         if at.leader_epoch is not None and held.leader_epoch is not None and held.leader_epoch < at.leader_epoch:
             read_of = f"messages of leader epoch {at.leader_epoch} were read"
-            return f"it gives leader epoch {held.leader_epoch} for partition {at.partition}, and {read_of}"
+            return f"it has leader epoch {held.leader_epoch} for partition {at.partition}, but {read_of}"
     return None
 
 
@@ -345,14 +345,14 @@ def _is_not_cut(pipeline: str, read: Sequence[Position], view: TopicView) -> Non
 def _same_topic(pipeline: str, read: Sequence[Position], view: TopicView) -> None:
     was = next((at.topic for at in read if at.topic not in (None, view.topic)), None)
     if was is not None:
-        seen = f"it has read topic {was}, and its contract now names {view.topic}."
+        seen = f"it has read topic {was}, but its contract now names {view.topic}."
         raise Halt(pipeline, halts.TopicChanged(was, view.topic), seen)
 
 
 def _same_log(pipeline: str, positions: Sequence[Position], view: TopicView) -> None:
     for item in positions:
         if item.cluster_id != view.cluster_id:
-            seen = f"it has read from cluster {item.cluster_id}, and these brokers belong to cluster {view.cluster_id}."
+            seen = f"it has read from cluster {item.cluster_id}, but these brokers belong to cluster {view.cluster_id}."
             raise Halt(pipeline, halts.ClusterSwitched(item.cluster_id, view.cluster_id), seen)
         if item.topic_id != view.topic_id:
             seen = f"{view.topic} was deleted and created again (its id was {item.topic_id}, now {view.topic_id})."

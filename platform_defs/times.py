@@ -17,7 +17,7 @@ def parse_time(text: str, option: str) -> datetime | None:
     except ValueError:
         return None
     if at.tzinfo is None:
-        raise BadInput(f"{text} has no time zone. Write it as in {EXAMPLE}", field=option)
+        raise BadInput(f"{text} has no time zone. Write it like {EXAMPLE}", field=option)
     if at < _EPOCH:
         raise BadInput(f"{text} is before 1970, where Kafka's timestamps begin", field=option)
     return at

@@ -44,8 +44,8 @@ def registry_alone() -> Registry:
     """Return the schema registry; needs neither Postgres nor Kafka. Raises BadInput if there is none."""
     if (found := registry_if_any()) is None:
         raise BadInput(
-            "there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack "
-            "up --registry)"
+            "no schema registry is configured: set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate "
+            "stack up --registry)"
         )
     return found
 

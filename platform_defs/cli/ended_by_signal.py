@@ -86,10 +86,13 @@ def _wait(child: int) -> int:
 
 
 def _explain(number: signal.Signals, reading: Sequence[str], arguments: Sequence[str]) -> None:
-    read = f"It read last: {'; '.join(reading)}. " if reading else "It had not read any messages. "
+    read = f"It was last reading: {'; '.join(reading)}. " if reading else "It had not read any messages. "
     match number:
         case signal.SIGKILL:
-            advice = "The system does this where memory is short (see `dmesg`): free some, and run the command again"
+            advice = (
+                "The system usually does this when memory is low (see `dmesg`): free some memory, and run the "
+                "command again"
+            )
         case _ if number in _FORWARDED:
             advice = "Run the command again"
         case _:
@@ -98,7 +101,7 @@ def _explain(number: signal.Signals, reading: Sequence[str], arguments: Sequence
                 "report these offsets and the Python stack above"
             )
     command = f"tidegate {' '.join(arguments)}"
-    text = f"{number.name} ({signal.strsignal(number)}) ended `{command}`. It changed no table. {read}{advice}."
+    text = f"{number.name} ({signal.strsignal(number)}) ended `{command}`. No table was changed. {read}{advice}."
     if any(one in " ".join(arguments) for one in ("-o json", "-ojson", "--output json", "--output=json")):
         print_json({"ok": False, "explanation": text, "ended_by": number.name, "reading": reading})
     print_error(text)

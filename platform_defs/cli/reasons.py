@@ -30,7 +30,7 @@ def required_reason(execute: bool, reason: str | None) -> str:
     """
     given = (reason or "").strip()
     if execute and not given:
-        raise typer.BadParameter("--execute needs --reason, which is recorded with the user and the time")
+        raise typer.BadParameter("--execute requires --reason, which is recorded with the user and the time")
     return given
 
 
@@ -38,6 +38,6 @@ def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str, comma
     """Raise BadInput if --expect was given, and the pipeline is no longer as `command` showed it."""
     if expect is not None and expect != fingerprint:
         raise BadInput(
-            f"{pipeline} is no longer as it was shown (its fingerprint is {fingerprint} now, not {expect}); nothing "
-            f"was changed. Look again: {command}"
+            f"{pipeline} has changed since it was shown (its fingerprint is now {fingerprint}, not {expect}); "
+            f"nothing was changed. Check again: {command}"
         )

@@ -57,7 +57,7 @@ def health(observed: Observed, *, embedded: bool) -> Health:
 def _start(brokers: Sequence[int], *, embedded: bool) -> str:
     if embedded:
         return "tidegate stack up"
-    return f"start {noun_for(len(brokers), 'broker')} {_and(brokers)} (its log says why it ended), then {WAIT}"
+    return f"start {noun_for(len(brokers), 'broker')} {_and(brokers)} (its log shows why it stopped), then {WAIT}"
 
 
 def _and(numbers: Sequence[int]) -> str:
@@ -72,7 +72,7 @@ def _of_quorum(observed: Observed, *, embedded: bool) -> Iterator[Finding]:
         return
     if observed.quorum_lost is None and (silent := _silent_voters(observed, observed.quorum)):
         voters, leader = len(observed.quorum.voters), observed.quorum.leader
-        reason = f"{silent} of {voters} voters do not answer, and their leader {leader} may not know yet"
+        reason = f"{silent} of {voters} voters do not answer, and their leader {leader} may not have noticed yet"
         yield _lost_quorum(observed, reason, embedded=embedded)
     behind = [voter for voter in observed.quorum.voters if _is_behind(voter, observed.quorum)]
     for voter in behind:
@@ -94,9 +94,11 @@ def _lost_quorum(observed: Observed, reason: str, *, embedded: bool) -> Finding:
     return Finding(
         "quorum_lost",
         True,
-        f"the quorum of controllers is lost ({reason}): no leader is elected, no topic changes, and a broker that dies "
-        f"is not replaced, until a majority of the voters runs.{who}",
-        _start(silent, embedded=embedded) if silent else "start the controllers: a majority of the voters must run",
+        f"the quorum of controllers is lost ({reason}): no leader is elected, no topic changes, and a failed "
+        f"broker is not replaced, until a majority of the voters is running.{who}",
+        _start(silent, embedded=embedded)
+        if silent
+        else ("start the controllers: a majority of the voters must be running"),
     )
 
 
@@ -115,7 +117,7 @@ def _behind(voter: Voter, quorum: Quorum, *, embedded: bool) -> Finding:
         "voter_behind",
         True,
         f"voter {voter.id} has not followed the quorum's leader {quorum.leader} {since}, {lag} behind",
-        "tidegate stack up" if embedded else f"start controller {voter.id}, or look into its log",
+        "tidegate stack up" if embedded else f"start controller {voter.id}, or check its log",
     )
 
 
@@ -124,7 +126,7 @@ def _even(voters: int) -> Finding:
     return Finding(
         "even_voters",
         False,
-        f"{voters} voters bear the loss of {borne or 'none'}, as {voters - 1} {'does' if voters == 2 else 'do'}",
+        f"{voters} voters tolerate the loss of {borne or 'none'}, as {voters - 1} {'does' if voters == 2 else 'do'}",
         "kafka-metadata-quorum.sh add-controller, or remove-controller, for an odd number",
     )
 
@@ -137,7 +139,8 @@ def _of_brokers(brokers: Sequence[Broker], *, embedded: bool) -> Iterator[Findin
             yield Finding("broker_silent", True, sentence, _start([broker.id], embedded=embedded))
         elif broker.fenced:
             sentence = (
-                f"broker {broker.id} ({broker.address}) answers but is fenced: it leads nothing until it caught up"
+                f"broker {broker.id} ({broker.address}) answers but is fenced: it leads no partition until it has "
+                "caught up"
             )
             yield Finding("broker_fenced", True, sentence, WAIT)
 
@@ -150,13 +153,13 @@ def _of_partitions(
     if counts.offline:
         yield Finding("offline", True, _offline(states, counts), _for_offline(states, away, remedy))
     if counts.under_min_in_sync:
-        refused = "with fewer replicas in sync than min.insync.replicas: writes with acks=all are refused"
+        refused = "with fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused"
         yield Finding("under_min_in_sync", True, f"{_of(counts.under_min_in_sync)} {refused}", remedy)
     if counts.under_replicated:
         yield Finding("under_replicated", True, f"{_of(counts.under_replicated)} with replicas out of sync", remedy)
     yield from _of_minima(states, len(observed.brokers))
     if counts.not_preferred:
-        sentence = f"{_of(counts.not_preferred)} not led by the first of the replicas"
+        sentence = f"{_of(counts.not_preferred)} not led by the preferred replica"
         yield Finding("not_preferred", False, sentence, remedy if away else "tidegate cluster elect")
 
 
@@ -166,7 +169,7 @@ def _of(partitions: int) -> str:
 
 def _offline(states: Sequence[Judged], counts: Counts) -> str:
     first = next(item.partition for item in states if item.state is State.offline)
-    return f"{_of(counts.offline)} without a leader that answers, such as {first}: neither read nor written"
+    return f"{_of(counts.offline)} without a leader that answers, such as {first}: they cannot be read or written"
 
 
 def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> str:
@@ -176,7 +179,9 @@ def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> 
         if item.state is State.offline and replicas and not replicas & set(item.partition.in_sync):
             topic = item.partition.topic
             unclean = f"tidegate cluster elect {topic} --unclean --confirm {topic}"
-            return f"{remedy}; if that cannot be: {unclean} (what only lost replicas hold is lost)"
+            return (
+                f"{remedy}; if that is not possible: {unclean} (messages that are only on the lost replicas are lost)"
+            )
     return remedy
 
 
@@ -203,8 +208,8 @@ def _of_internal_topics(observed: Observed) -> Iterator[Finding]:
             yield Finding(
                 "internal_topic",
                 False,
-                f"{topic} has {plural(factor, 'replica')} in a cluster of {plural(len(observed.brokers), 'broker')}: "
-                "what Kafka itself remembers is lost with them",
+                f"{topic} has {plural(factor, 'replica')} in a cluster of "
+                f"{plural(len(observed.brokers), 'broker')}: Kafka's own state is lost with them",
                 f"tidegate cluster reassign plan {topic} --replication-factor {wanted}",
             )
 
@@ -215,5 +220,8 @@ def _of_reassignments(observed: Observed) -> Iterator[Finding]:
         yield Finding("moving", False, sentence, "tidegate cluster reassign status")
     elif observed.throttled:
         topics = f"{plural(len(observed.throttled), 'topic')}, such as {observed.throttled[0]}"
-        sentence = f"no replica is being moved, but replication is throttled for {topics}: a reassignment left that"
+        sentence = (
+            f"no replica is being moved, but replication is throttled for {topics}: a past reassignment left the "
+            "throttles"
+        )
         yield Finding("throttles_left", False, sentence, "tidegate cluster reassign status --adopt")

@@ -68,7 +68,7 @@ def differences(plan: Reassignment, now: Observed) -> list[str]:
     A partition that is as planned, or on its way there, was reached by an earlier `apply` that was interrupted.
     """
     if plan.cluster_id != now.cluster_id:
-        return [f"it is for the cluster {plan.cluster_id}, this is the cluster {now.cluster_id}"]
+        return [f"it is for cluster {plan.cluster_id}, but this is cluster {now.cluster_id}"]
     return [*_of_topics(plan, now), *_of_partitions(plan, now), *_of_others(plan, now)]
 
 
@@ -78,7 +78,7 @@ def _of_topics(plan: Reassignment, now: Observed) -> Iterator[str]:
         if found is None:
             yield f"topic {item.topic} no longer exists"
         elif found != item.topic_id:
-            yield f"topic {item.topic} was deleted and created again (its id was {item.topic_id} and is {found})"
+            yield f"topic {item.topic} was deleted and recreated (its id was {item.topic_id} and is now {found})"
 
 
 def _of_partitions(plan: Reassignment, now: Observed) -> Iterator[str]:
@@ -87,14 +87,14 @@ def _of_partitions(plan: Reassignment, now: Observed) -> Iterator[str]:
     for at, expected in seen.items():
         found = moving.get(at, held.get(at))
         if found is not None and found not in (expected, wanted[at]):
-            yield f"{at[0]}[{at[1]}] was on {_list(expected)} and is on {_list(found)}"
+            yield f"{at[0]}[{at[1]}] was on {_list(expected)} and is now on {_list(found)}"
 
 
 def _of_others(plan: Reassignment, now: Observed) -> Iterator[str]:
     wanted = plan.planned()
     for item in now.moving:
         if (item.topic, item.number) not in wanted:
-            yield f"{item} is being reassigned to {_list(item.target)}, which is not of this plan"
+            yield f"{item} is being reassigned to {_list(item.target)}, which is not part of this plan"
 
 
 def _list(replicas: Iterable[int]) -> str:
@@ -158,7 +158,7 @@ def from_json(document: Any, file: str) -> Reassignment:
     """Return the plan from a plan file's document. Raises BadInput, naming the field, if it is not one."""
     kept = _mapping(document, file, "kind")
     if kept.get("kind") != KIND:
-        raise _wrong(file, "kind", f"is not {KIND!r}: this file is not a plan of a reassignment")
+        raise _wrong(file, "kind", f"is not {KIND!r}: this file is not a reassignment plan")
     topics = _mapping(kept.get("topics"), file, "topics")
     plans = tuple(_topic(name, _mapping(of, file, f"topics.{name}"), file) for name, of in topics.items())
     return Reassignment(_text(kept.get("cluster_id"), file, "cluster_id"), plans)
@@ -174,7 +174,7 @@ def _topic(name: str, of: Mapping[str, Any], file: str) -> TopicPlan:
     for number, pair in _mapping(of.get("partitions"), file, f"{place}.partitions").items():
         at = f"{place}.partitions.{number}"
         if not number.isdecimal():
-            raise _wrong(file, at, "is not the number of a partition")
+            raise _wrong(file, at, "is not a partition number")
         both = _mapping(pair, file, at)
         observed[int(number)] = _replicas(both.get("observed"), file, f"{at}.observed")
         planned[int(number)] = _replicas(both.get("planned"), file, f"{at}.planned")
@@ -196,11 +196,9 @@ def _mapping(found: Any, file: str, field: str) -> Mapping[str, Any]:
 
 def _text(found: Any, file: str, field: str) -> str:
     if not isinstance(found, str) or not found:
-        raise _wrong(file, field, "is not a text")
+        raise _wrong(file, field, "is not text")
     return found
 
 
 def _wrong(file: str, field: str, what: str) -> BadInput:
-    return BadInput(
-        f"{what}. Make the plan again: tidegate cluster reassign plan --file {file}", file=file, field=field
-    )
+    return BadInput(f"{what}. Make a new plan: tidegate cluster reassign plan --file {file}", file=file, field=field)

@@ -94,10 +94,9 @@ def _localhost(broker: Broker, by: Told) -> Finding:
     return error(
         "kafka",
         str(broker.address),
-        f"Broker {broker.number} tells clients to come to {broker.address}, which leads every machine to itself."
-        f"{by.came_in}",
-        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on other "
-        "machines can reach. Clients beside the broker can have a listener of their own that is advertised as "
+        f"Broker {broker.number} advertises {broker.address}, which every machine resolves to itself.{by.came_in}",
+        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on "
+        "other machines can reach. Clients on the broker's machine can have their own listener, advertised as "
         "localhost.",
     )
 
@@ -107,20 +106,20 @@ def _answered_by_another(broker: Broker, by: Told, answer: Answer) -> Finding | 
         return error(
             "kafka",
             str(broker.address),
-            f"Broker {broker.number} of the cluster {by.answer.cluster_id} tells clients to come to "
-            f"{broker.address}. A broker of another cluster answers there, of {answer.cluster_id}.{by.came_in}",
-            f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or the "
-            "port mapping or name of that address must lead to this broker.",
+            f"Broker {broker.number} of cluster {by.answer.cluster_id} advertises {broker.address}, but a broker "
+            f"of a different cluster, {answer.cluster_id}, answers there.{by.came_in}",
+            f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
+            "correct the port mapping or DNS name so that the address leads to this broker.",
         )
     if answer.answering in (None, broker.number):
         return None
     return error(
         "kafka",
         str(broker.address),
-        f"Broker {broker.number} tells clients to come to {broker.address}. Broker {answer.answering} answers "
-        f"there, so clients ask the wrong one for the partitions of broker {broker.number}.{by.came_in}",
-        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or the port "
-        "mapping, load balancer or name of that address must lead to this broker.",
+        f"Broker {broker.number} advertises {broker.address}, but broker {answer.answering} answers there, so "
+        f"clients ask the wrong broker for the partitions of broker {broker.number}.{by.came_in}",
+        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
+        "correct the port mapping, load balancer or DNS name so that the address leads to this broker.",
     )
 
 
@@ -129,10 +128,10 @@ def _reached(broker: Broker, answer: Answer) -> Finding:
         return warning(
             "kafka",
             str(broker.address),
-            f"Broker {broker.number} tells clients to come to {broker.address}, and a broker of its cluster answers "
-            "there; which one cannot be told, because the brokers do not show their settings to this user.",
-            "Grant the user DescribeConfigs on the cluster to have the doctor ask who answers, and by which of its "
-            "advertised.listeners.",
+            f"Broker {broker.number} advertises {broker.address}, and a broker of its cluster answers there. Which "
+            "broker it is cannot be determined, because this user may not read the brokers' settings.",
+            "To let the doctor find out which broker answers, and on which of its advertised.listeners, grant the "
+            "user DescribeConfigs on the cluster.",
         )
     return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
 
@@ -150,9 +149,9 @@ def _several_clusters(bootstrap: Sequence[Seen]) -> Iterator[Finding]:
         yield error(
             "kafka",
             "bootstrap addresses",
-            f"The bootstrap addresses lead to different clusters: {'; '.join(parts)}. Which one a client joins is "
-            "chance.",
-            "Name the brokers of one cluster alone.",
+            f"The bootstrap addresses lead to different clusters: {'; '.join(parts)}. Which one a client connects "
+            "to is random.",
+            "List the brokers of only one cluster.",
         )
 
 
@@ -167,8 +166,8 @@ def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
             yield error(
                 "kafka",
                 str(address),
-                f"Brokers {who} tell clients to come to one address, {address}: only one of them can answer there."
-                f"{sharing[0][1].came_in}",
+                f"Brokers {who} advertise the same address, {address}: only one of them can answer "
+                f"there.{sharing[0][1].came_in}",
                 f"advertised.listeners of each of the brokers {who} must give {_listener(sharing[0][1])} an address of "
                 "its own: another host or another port.",
             )
@@ -182,7 +181,8 @@ def _alone(looks: Looks) -> Iterator[Finding]:
         yield warning(
             "kafka",
             str(seen.address),
-            f"{looks.source} names one address alone, and the cluster has {len(seen.answer.brokers)} brokers: while "
-            f"the one behind {seen.address} is down, no client can begin, though the others would serve it.",
-            f"Name a second one as well, such as {others[0]}.",
+            f"{looks.source} has only one address, and the cluster has {len(seen.answer.brokers)} brokers: while "
+            f"the broker at {seen.address} is down, no client can connect, although the other brokers are "
+            "available.",
+            f"Add a second address, such as {others[0]}.",
         )

@@ -37,11 +37,11 @@ def spark(look: SparkLook) -> Finding:
         return error(
             "spark",
             look.master,
-            f"TIDEGATE_SPARK_MASTER names {look.master}, and no connection can be made to it ({look.problem}).",
+            f"TIDEGATE_SPARK_MASTER is {look.master}, which cannot be reached ({look.problem}).",
             "Start the master, correct TIDEGATE_SPARK_MASTER, or unset it: Spark then runs inside each run's own "
             "process.",
         )
-    said = "takes connections" if look.tried else "was not tried: only spark:// addresses are"
+    said = "accepts connections" if look.tried else "was not checked: only spark:// addresses are"
     return well("spark", look.master, f"Spark {look.version}; the master {look.master} {said}.")
 
 
@@ -53,6 +53,6 @@ def disk(folder: str, free: int) -> Finding:
         "disk",
         folder,
         f"The disk that holds {folder} has {free / 1e6:,.0f} MB left: Spark and the embedded servers stop when it "
-        "fills.",
+        "is full.",
         "Free some space, or set TIDEGATE_HOME to a folder on another disk.",
     )

@@ -33,7 +33,7 @@ def findings(states: Sequence[PipelineState], topic_ids: Mapping[str, str]) -> I
     trouble = [found for state in states if (found := _of(state, topic_ids.get(state.topic))) is not None]
     yield from trouble
     if fine := len(states) - len(trouble):
-        yield well(AREA, AREA, f"{plural(fine, 'pipeline')} neither halted nor failing.")
+        yield well(AREA, AREA, f"{plural(fine, 'pipeline')} without a halt or a failure.")
 
 
 def _of(state: PipelineState, topic_id: str | None) -> Finding | None:
@@ -42,17 +42,17 @@ def _of(state: PipelineState, topic_id: str | None) -> Finding | None:
         return error(AREA, state.name, f"{state.name} is halted ({state.halt_code}): {state.halt_seen}", how)
     if topic_id is not None and state.read_topic_id not in (None, topic_id):
         recreated = (
-            f"The topic {state.topic} was created again since {state.name} read it (its id was {state.read_topic_id} "
-            f"and is now {topic_id}). Its next run halts."
+            f"The topic {state.topic} was recreated since {state.name} read it (its id was {state.read_topic_id} "
+            f"and is now {topic_id}). The next run halts."
         )
-        return error(AREA, state.name, recreated, f"Let it run, then: tidegate resolve {state.name}")
+        return error(AREA, state.name, recreated, f"Start a run, then: tidegate resolve {state.name}")
     if state.failed_checks:
         failed = (
-            f"The pending batch of {state.name} fails {', '.join(state.failed_checks)}; nothing of it is published."
+            f"The pending batch of {state.name} fails {', '.join(state.failed_checks)}; nothing from it was published."
         )
         return error(AREA, state.name, failed, how)
     if state.last_error is not None:
-        at = f"at {state.retry_at.isoformat(' ', 'seconds')}" if state.retry_at else "as soon as a run starts"
-        failed = f"The last run of {state.name} failed and is tried again {at}: {state.last_error}"
+        at = f"at {state.retry_at.isoformat(' ', 'seconds')}" if state.retry_at else "when the next run starts"
+        failed = f"The last run of {state.name} failed and will be retried {at}: {state.last_error}"
         return warning(AREA, state.name, failed, f"To see what it reads next: tidegate plan {state.name}")
     return None

@@ -51,7 +51,11 @@ class LedgerState:
 def server(vitals: Vitals) -> Iterator[Finding]:
     """Yield the findings about the server itself."""
     size = f"{vitals.bytes / 1e9:.1f} GB" if vitals.bytes >= 1e9 else f"{vitals.bytes / 1e6:.0f} MB"
-    yield well("postgres", "version", f"Postgres {vitals.version} answers; the database {vitals.database} has {size}.")
+    yield well(
+        "postgres",
+        "version",
+        f"Postgres {vitals.version} answers; the size of the database {vitals.database} is {size}.",
+    )
     yield from _durability(vitals)
     yield _sessions(vitals)
     yield _encryption(vitals)
@@ -62,40 +66,41 @@ def _durability(vitals: Vitals) -> Iterator[Finding]:
         yield error(
             "postgres",
             "fsync",
-            "fsync is off: when the machine crashes, what was committed is lost, and the database may be damaged.",
+            "fsync is off: if the machine crashes, committed data is lost, and the database may be corrupt.",
             "Set fsync = on in postgresql.conf, and reload.",
         )
     if vitals.full_page_writes == "off":
         yield warning(
             "postgres",
             "full_page_writes",
-            "full_page_writes is off: a page that is half written when the machine crashes stays damaged.",
-            "Set full_page_writes = on, unless the file system never writes half a page.",
+            "full_page_writes is off: a page that is half written when the machine crashes stays corrupt.",
+            "Set full_page_writes = on, unless the file system writes pages atomically.",
         )
     if vitals.synchronous_commit == "off":
         yield warning(
             "postgres",
             "synchronous_commit",
-            "synchronous_commit is off. Tidegate switches it on for its own publications; whatever else writes to this "
-            "database may lose its last commits in a crash.",
+            "synchronous_commit is off. Tidegate turns it on for its own publications; other programs that write "
+            "to this database may lose their last commits in a crash.",
             "Set synchronous_commit = on for the database or the role.",
         )
     if "off" not in (vitals.fsync, vitals.full_page_writes, vitals.synchronous_commit):
         yield well(
             "postgres",
             "durability",
-            f"A commit lasts: fsync and full_page_writes are on, synchronous_commit is {vitals.synchronous_commit}.",
+            "Commits are durable: fsync and full_page_writes are on, synchronous_commit is "
+            f"{vitals.synchronous_commit}.",
         )
 
 
 def _sessions(vitals: Vitals) -> Finding:
     left = vitals.most_sessions - vitals.sessions
-    whose, remedy = "max_connections", "Raise max_connections, or end sessions that nobody needs (pg_stat_activity)."
+    whose, remedy = "max_connections", "Raise max_connections, or end unused sessions (pg_stat_activity lists them)."
     if vitals.role_limit is not None and vitals.role_limit - vitals.role_sessions < left:
         left = vitals.role_limit - vitals.role_sessions
         whose = f"the limit of the role {vitals.role}"
         remedy = f"Raise it: ALTER ROLE {vitals.role} CONNECTION LIMIT ..."
-    said = f"{plural(max(0, left), 'more connection')} may be opened ({whose})"
+    said = f"{plural(max(0, left), 'more connection')} can be opened ({whose})"
     if left >= ENOUGH:
         return well("postgres", "connections", f"{said}.")
     return warning(
@@ -108,7 +113,7 @@ def _encryption(vitals: Vitals) -> Finding:
         return warning(
             "postgres",
             "tls",
-            "The connection is encrypted (TLS) now, and nothing makes sure that the next one is: "
+            "This connection is encrypted (TLS), but nothing guarantees that the next one is: "
             f"{vitals.unprotected.partition('. ')[0]}.",
             f"{vitals.unprotected.partition('. ')[2]}, to TIDEGATE_POSTGRES_URL.",
         )
@@ -119,7 +124,7 @@ def _encryption(vitals: Vitals) -> Finding:
     return warning(
         "postgres",
         "tls",
-        "The connection to another machine is not encrypted: rows and password can be read on the way.",
+        "The connection to another machine is not encrypted: rows and the password can be read in transit.",
         "Add sslmode=verify-full (and sslrootcert) to TIDEGATE_POSTGRES_URL.",
     )
 
@@ -145,9 +150,9 @@ def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
         yield warning(
             "ledger",
             "rights",
-            f"The role {vitals.role} may read the ledger and may not write to {what}: what only shows works, runs "
-            "fail.",
-            f"Let runs have a role that may (TIDEGATE_POSTGRES_URL), or grant it: {RIGHTS}.",
+            f"The role {vitals.role} may read the ledger but not write to {what}: read-only commands work, but "
+            "runs fail.",
+            f"Use a role for runs that may write (TIDEGATE_POSTGRES_URL), or grant this one the rights: {RIGHTS}.",
         )
     else:
         yield well("ledger", "rights", f"The role {vitals.role} may read and write the ledger.")
@@ -155,7 +160,7 @@ def ledger(state: LedgerState, vitals: Vitals) -> Iterator[Finding]:
 
 def _no_ledger(vitals: Vitals) -> Finding:
     if vitals.may_create:
-        return well("ledger", "version", "There is no ledger yet; the first run creates it (or: tidegate migrate).")
+        return well("ledger", "version", "There is no ledger yet; the first run creates it (or run tidegate migrate).")
     return error(
         "ledger",
         "version",
@@ -170,7 +175,7 @@ def _version(state: LedgerState) -> Finding:
             "ledger",
             "version",
             f"A newer version of Tidegate has migrated the ledger ({', '.join(state.unknown)}).",
-            "Use that version; this one refuses to run.",
+            "Use that version; this one will not run.",
         )
     if state.missing:
         return warning(
@@ -178,9 +183,9 @@ def _version(state: LedgerState) -> Finding:
             "version",
             f"The ledger is older than this version of Tidegate: {', '.join(state.missing)} "
             f"{noun_for(len(state.missing), 'is', 'are')} missing.",
-            "tidegate migrate (the next run does it as well).",
+            "Run tidegate migrate, or let the next run migrate it.",
         )
-    return well("ledger", "version", "The ledger is that of this version of Tidegate.")
+    return well("ledger", "version", "The ledger matches this version of Tidegate.")
 
 
 def _tables(names: Sequence[str]) -> str:
@@ -196,27 +201,31 @@ def daemon(heartbeats: Mapping[str, float] | None) -> Finding:
         return warning(
             "dagster",
             "daemon",
-            "When Dagster's daemon was last heard of is not known: this role may not read dagster.daemon_heartbeats.",
+            "The last heartbeat of Dagster's daemon is unknown: this role may not read dagster.daemon_heartbeats.",
             f"GRANT USAGE ON SCHEMA dagster and SELECT ON dagster.daemon_heartbeats to it ({RIGHTS}).",
         )
-    remedy = "Start it: tidegate ui up, or dagster-daemon run where Dagster is yours."
+    remedy = "Start it: tidegate ui up, or dagster-daemon run for your own Dagster."
     if not heartbeats:
         return warning(
-            "dagster", "daemon", "Dagster's daemon has never run with this database: nothing starts runs.", remedy
+            "dagster", "daemon", "Dagster's daemon has never run with this database: no runs are started.", remedy
         )
     oldest = min(heartbeats.values())
     if oldest > HEARTBEAT_SECONDS:
         return warning(
             "dagster",
             "daemon",
-            f"Dagster's daemon was last heard of {plural(round(oldest / 60), 'minute')} ago: no sensor and no schedule "
-            "starts a run.",
+            f"The last heartbeat of Dagster's daemon was {plural(round(oldest / 60), 'minute')} ago: no sensor or "
+            "schedule starts a run.",
             remedy,
         )
     late = [name for name, seconds in heartbeats.items() if seconds > HEARTBEAT_SECONDS]
     if "SENSOR" in late:
-        return warning("dagster", "daemon", "Dagster's sensor daemon is not heard of: no sensor starts a run.", remedy)
-    return well("dagster", "daemon", f"Dagster's daemon was heard of {plural(round(oldest), 'second')} ago.")
+        return warning(
+            "dagster", "daemon", "Dagster's sensor daemon has no recent heartbeat: no sensor starts a run.", remedy
+        )
+    return well(
+        "dagster", "daemon", f"The last heartbeat of Dagster's daemon was {plural(round(oldest), 'second')} ago."
+    )
 
 
 def clock(behind: float, whose: str = "Postgres'") -> Finding:
@@ -226,7 +235,7 @@ def clock(behind: float, whose: str = "Postgres'") -> Finding:
     return warning(
         "clock",
         whose,
-        f"This machine's clock is {abs(behind):,.0f} s {'behind' if behind > 0 else 'ahead of'} {whose}: times that "
-        "are shown, and waits after a failure, are wrong by as much.",
-        "Let both machines keep time by NTP (timedatectl, chronyc tracking).",
+        f"This machine's clock is {abs(behind):,.0f} s {'behind' if behind > 0 else 'ahead of'} {whose}: displayed "
+        "times, and waits after a failure, are off by that much.",
+        "Synchronize both machines with NTP (timedatectl, chronyc tracking).",
     )

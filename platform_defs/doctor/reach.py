@@ -22,8 +22,11 @@ class Told:
         """The sentence about how one came in; it names the listener if the broker's settings may be read."""
         listener, answering = self.answer.listener, self.answer.answering
         if listener is None or answering is None:
-            return f" You came in by {self.by}."
-        return f" You came in by {self.by}, by the configuration of broker {answering} the listener {listener}."
+            return f" You connected through {self.by}."
+        return (
+            f" You connected through {self.by}, which is the listener {listener} in the configuration of broker "
+            f"{answering}."
+        )
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,8 @@ class Case:
     def who(self) -> str:
         """The beginning of the sentence: who names the address."""
         if self.told is None:
-            return f"{self.source} names {self.address}."
-        return f"Broker {self.told.broker} tells clients to come to {self.address}."
+            return f"{self.source} contains {self.address}."
+        return f"Broker {self.told.broker} advertises {self.address}."
 
     @property
     def broker(self) -> str:
@@ -57,7 +60,7 @@ class Case:
     def setting(self) -> str:
         """The setting to change for another address, as the beginning of a sentence."""
         if self.told is None:
-            return f"{self.source} must name an address"
+            return f"{self.source} must contain an address"
         return f"advertised.listeners of {self.broker} must give {self.listener} an address"
 
     @property
@@ -78,59 +81,59 @@ Words = tuple[str, str]  # what was found, and what to do
 
 def _unknown_name(case: Case) -> Words:
     return (
-        f"That name is not known here{case.said}.",
-        f"{case.setting} that this machine can look up and reach; or let this machine's name service know "
-        f"{case.address.host}.",
+        f"This machine cannot resolve that name{case.said}.",
+        f"{case.setting} that this machine can resolve and reach; or add {case.address.host} to this machine's DNS "
+        "or hosts file.",
     )
 
 
 def _refused(case: Case) -> Words:
     return (
-        f"Nothing listens at that port{case.said}: {case.broker} is not running, its port is not mapped (a "
-        "container's, or through a firewall), or it listens elsewhere.",
-        f"Start {case.broker}, or map the port; `listeners` of {case.broker} must bind it on an interface that is "
-        f"reached from here, and {case.setting} that leads to it.",
+        f"Nothing listens on that port{case.said}: {case.broker} is not running, its port is not mapped (in a "
+        "container or firewall), or it listens elsewhere.",
+        f"Start {case.broker}, or map the port; `listeners` of {case.broker} must bind to an interface that is "
+        f"reachable from here, and {case.setting} that leads to it.",
     )
 
 
 def _unreachable(case: Case) -> Words:
     return (
-        f"There is no way to it from here{case.said}.",
-        f"{case.setting} in a network that this machine is in; or open the way (route, VPN, firewall).",
+        f"There is no network route to it from here{case.said}.",
+        f"{case.setting} in a network that this machine is in; or set up access (route, VPN, firewall).",
     )
 
 
 def _no_connection(case: Case) -> Words:
     return (
-        f"Nobody answers there{case.said}: a firewall drops what is sent, the machine is off, or the address is one of "
-        "another network.",
-        f"Open the port in the firewall; or {case.setting} that is reached from this machine.",
+        f"Nothing answers there{case.said}: a firewall drops the packets, the machine is off, or the address "
+        "belongs to another network.",
+        f"Open the port in the firewall; or {case.setting} that is reachable from this machine.",
     )
 
 
 def _silent(case: Case) -> Words:
     return (
-        f"Something takes connections there and says nothing{case.said}: {case.broker} hangs, or what stands before it "
-        "(a port mapping, a load balancer, a proxy) has nowhere to go on to.",
-        f"Look at {case.broker} (its log, its process) and at what maps the port; it must lead to an address of "
+        f"Something accepts connections there but does not respond{case.said}: {case.broker} hangs, or whatever is "
+        "in front of it (a port mapping, a load balancer, a proxy) has no backend.",
+        f"Check {case.broker} (its log, its process) and the port mapping, which must lead to an address in "
         f"`listeners` of {case.broker}.",
     )
 
 
 def _speaks_tls(case: Case) -> Words:
     return (
-        f"TLS is spoken there, and this client does not: its security.protocol is {case.protocol}.",
-        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {_other(case, 'SSL')}; or come in by a listener of {case.broker} "
-        f"without TLS ({MAP} of {case.broker} says which it has).",
+        f"The listener requires TLS, but this client does not use it: its security.protocol is {case.protocol}.",
+        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {_other(case, 'SSL')}; or connect through a listener of "
+        f"{case.broker} without TLS ({MAP} of {case.broker} lists its listeners).",
     )
 
 
 def _speaks_plainly(case: Case) -> Words:
     return (
-        "Kafka without TLS is spoken there, and this client begins with TLS: its security.protocol is "
-        f"{case.protocol}.",
-        f"Come in by the port of a listener of {case.broker} with TLS ({MAP} of {case.broker} says which it has); or "
-        f"set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {_other(case, 'PLAINTEXT')}, where all may read along.",
+        f"The listener does not use TLS, but this client does: its security.protocol is {case.protocol}.",
+        f"Connect to the port of a listener of {case.broker} with TLS ({MAP} of {case.broker} lists its "
+        f"listeners); or set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {_other(case, 'PLAINTEXT')}, which sends "
+        "everything unencrypted.",
     )
 
 
@@ -141,34 +144,35 @@ def _other(case: Case, ending: str) -> str:
 def _certificate_name(case: Case) -> Words:
     names = ", ".join(case.trouble.more) or "other names"
     return (
-        f"The certificate there is trusted and is made out to {names}, not to {case.address.host}.",
-        f"{case.setting} whose host is in the certificate; or give {case.broker} a certificate (ssl.keystore.location) "
-        f"whose subjectAltName has {case.address.host}. TIDEGATE_KAFKA_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM=none "
-        "switches the check off, and anybody with a certificate of the same authority could answer.",
+        f"The certificate there is trusted, but it is issued for {names}, not for {case.address.host}.",
+        f"{case.setting} whose host is in the certificate; or give {case.broker} a certificate "
+        f"(ssl.keystore.location) whose subjectAltName has {case.address.host}. "
+        "TIDEGATE_KAFKA_SSL_ENDPOINT_IDENTIFICATION_ALGORITHM=none turns the check off: any server with a "
+        "certificate from the same authority could then answer.",
     )
 
 
 def _certificate(case: Case) -> Words:
     return (
         f"The certificate there is not trusted{case.said}.",
-        f"Set TIDEGATE_KAFKA_SSL_CA_LOCATION to a file with the authority that signed the certificate of {case.broker} "
-        "(its ssl.keystore.location).",
+        "Set TIDEGATE_KAFKA_SSL_CA_LOCATION to a file with the CA certificate that signed the certificate of "
+        f"{case.broker} (its ssl.keystore.location).",
     )
 
 
 def _tls(case: Case) -> Words:
     return (
         f"TLS fails there{case.said}.",
-        f"Where {case.broker} asks for a client's certificate (ssl.client.auth=required), set "
-        "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION and TIDEGATE_KAFKA_SSL_KEY_LOCATION; otherwise its log names the "
-        f"reason, and ssl.enabled.protocols of {case.broker} what it takes.",
+        f"If {case.broker} requires a client certificate (ssl.client.auth=required), set "
+        "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION and TIDEGATE_KAFKA_SSL_KEY_LOCATION. Otherwise, its log has the "
+        f"reason, and ssl.enabled.protocols of {case.broker} lists the TLS versions that it accepts.",
     )
 
 
 def _not_kafka(case: Case) -> Words:
     return (
-        f"What answers there is not Kafka{case.said}.",
-        f"{case.setting} of Kafka; the port may be another service's (Kafka's usual one is 9092).",
+        f"The service that answers there is not Kafka{case.said}.",
+        f"{case.setting} of Kafka; the port may belong to another service (Kafka's default is 9092).",
     )
 
 
@@ -176,65 +180,68 @@ def _closed(case: Case) -> Words:
     return (
         f"The connection was closed{case.said}: {case.broker} is starting or stopping, its connections are limited "
         "(max.connections.per.ip), or the port is a controller's.",
-        f"Look into the log of {case.broker}; {case.setting} of a broker, not one of controller.listener.names.",
+        f"Check the log of {case.broker}; {case.setting} of a broker, not of a listener in controller.listener.names.",
     )
 
 
 def _wants_login(case: Case) -> Words:
     offered = ", ".join(case.trouble.more) or "its log names them"
     return (
-        f"That listener wants a login (SASL; mechanisms: {offered}), and this client's security.protocol is "
+        f"That listener requires a login (SASL; mechanisms: {offered}), but this client's security.protocol is "
         f"{case.protocol}.",
-        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to SASL_{case.protocol}, with TIDEGATE_KAFKA_SASL_MECHANISM, _USERNAME "
-        f"and _PASSWORD; or come in by another listener of {case.broker} ({MAP}).",
+        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to SASL_{case.protocol}, with TIDEGATE_KAFKA_SASL_MECHANISM, "
+        f"_USERNAME and _PASSWORD; or connect through another listener of {case.broker} ({MAP}).",
     )
 
 
 def _no_login_there(case: Case) -> Words:
     return (
-        f"That listener has no login, and this client wants to log in: its security.protocol is {case.protocol}.",
-        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {case.protocol.removeprefix('SASL_')}; or come in by a listener of "
-        f"{case.broker} with SASL ({MAP} of {case.broker} says which it has).",
+        "That listener does not use a login, but this client tries to log in: its security.protocol is "
+        f"{case.protocol}.",
+        f"Set TIDEGATE_KAFKA_SECURITY_PROTOCOL to {case.protocol.removeprefix('SASL_')}; or connect through a "
+        f"listener of {case.broker} with SASL ({MAP} of {case.broker} lists its listeners).",
     )
 
 
 def _mechanism(case: Case) -> Words:
     offered = ", ".join(case.trouble.more) or "none"
     return (
-        f"That listener does not take this client's mechanism of SASL{case.said}; it has {offered}.",
-        f"Set TIDEGATE_KAFKA_SASL_MECHANISM to one of them; or add it to sasl.enabled.mechanisms of {case.broker}.",
+        f"That listener does not accept this client's SASL mechanism{case.said}; it offers {offered}.",
+        "Set TIDEGATE_KAFKA_SASL_MECHANISM to one of these; or add the client's mechanism to "
+        f"sasl.enabled.mechanisms of {case.broker}.",
     )
 
 
 def _login_refused(case: Case) -> Words:
     return (
-        f"The login was refused there{case.said}.",
-        "Correct TIDEGATE_KAFKA_SASL_USERNAME and TIDEGATE_KAFKA_SASL_PASSWORD; or let an administrator of Kafka add "
-        f"the user for that mechanism, on {case.broker} as on the others.",
+        f"The login was rejected there{case.said}.",
+        "Correct TIDEGATE_KAFKA_SASL_USERNAME and TIDEGATE_KAFKA_SASL_PASSWORD; or ask a Kafka administrator to "
+        f"add the user for that mechanism, on {case.broker} as on the other brokers.",
     )
 
 
 def _login_untried(case: Case) -> Words:
     return (
-        f"Kafka answers there, and the doctor itself cannot log in by {case.trouble.said}: who answers, and where its "
-        "brokers send clients to, was not asked.",
+        f"Kafka answers there, but the doctor itself cannot log in with {case.trouble.said}: it did not check "
+        "which broker answers, or which addresses the brokers advertise.",
         "`kafka-broker-api-versions.sh --bootstrap-server` with the same login shows the brokers' addresses.",
     )
 
 
 def _tls_untried(case: Case) -> Words:
     return (
-        f"Something takes connections there, and the doctor itself cannot use {case.trouble.said}, which librdkafka "
-        "reads: who answers, and where its brokers send clients to, was not asked.",
-        "Give the certificates as files in PEM form to have it asked: TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION, "
-        "TIDEGATE_KAFKA_SSL_KEY_LOCATION and TIDEGATE_KAFKA_SSL_CA_LOCATION.",
+        f"Something accepts connections there, but the doctor itself cannot use {case.trouble.said}, which "
+        "librdkafka reads: it did not check which broker answers, or which addresses the brokers advertise.",
+        "To let the doctor check this, provide the certificates as PEM files: "
+        "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION, TIDEGATE_KAFKA_SSL_KEY_LOCATION and "
+        "TIDEGATE_KAFKA_SSL_CA_LOCATION.",
     )
 
 
 def _kafka_error(case: Case) -> Words:
     return (
-        f"Kafka refuses there{case.said}.",
-        f"Look into the log of {case.broker}; Tidegate needs Kafka 3.1 or later.",
+        f"Kafka rejects the request there{case.said}.",
+        f"Check the log of {case.broker}; Tidegate requires Kafka 3.1 or later.",
     )
 
 

@@ -45,7 +45,11 @@ def findings(looks: Sequence[TopicLook]) -> list[Finding]:
     fine = [finding for finding in found if finding.severity is Severity.OK]
     if len(fine) <= MOST:
         return found
-    together = well("topics", "topics", f"{len(fine):,} topics have all partitions led and in sync, and may be read.")
+    together = well(
+        "topics",
+        "topics",
+        f"{len(fine):,} topics have a leader and all replicas in sync for every partition, and can be read.",
+    )
     return [together, *(finding for finding in found if finding.severity is not Severity.OK)]
 
 
@@ -57,7 +61,9 @@ def of_topic(look: TopicLook) -> list[Finding]:
     rules = (_leaderless, _out_of_sync, _too_few, _rights)
     wrong = [finding for rule in rules for finding in rule(look.topic, state)]
     partitions = plural(len(state.leaders), "partition")
-    return wrong or [well("topics", look.topic, f"{look.topic}: {partitions}, all led and in sync; may be read.")]
+    return wrong or [
+        well("topics", look.topic, f"{look.topic}: {partitions}, all with a leader and in sync; can be read.")
+    ]
 
 
 def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
@@ -80,9 +86,8 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
     return error(
         "topics",
         look.topic,
-        f"Kafka gave no answer about {look.topic}, {of} ({trouble.said}).",
-        "Settle the findings about the brokers' addresses first; a broker that does not answer may lead its "
-        "partitions.",
+        f"Kafka did not answer when asked about {look.topic}, {of} ({trouble.said}).",
+        "Fix the findings about the brokers' addresses first: a broker that does not answer may lead its partitions.",
     )
 
 
@@ -94,9 +99,9 @@ def _leaderless(topic: str, state: TopicState) -> Iterator[Finding]:
             "topics",
             topic,
             f"{topic}: {_share(without, state)} no leader, so nothing can be read or written there.",
-            f"Start one of the brokers {_listed(held)}, which hold {noun_for(len(without), 'it', 'them')}. If they are "
-            "gone for good, an unclean election (unclean.leader.election.enable) goes on with what is left, and loses "
-            "messages.",
+            f"Start one of the brokers {_listed(held)}, which hold {noun_for(len(without), 'it', 'them')}. If they "
+            "are gone for good, an unclean election (unclean.leader.election.enable) continues with the remaining "
+            "replicas, and loses messages.",
         )
 
 
@@ -110,17 +115,17 @@ def _out_of_sync(topic: str, state: TopicState) -> Iterator[Finding]:
         yield error(
             "topics",
             topic,
-            f"{topic}: {_share(under, state)} fewer replicas in sync than min.insync.replicas ({least}): writes with "
-            "acks=all are refused there.",
-            f"Start the brokers {_listed(lagging)}, whose replicas are behind, or see in their logs why they are.",
+            f"{topic}: {_share(under, state)} fewer in-sync replicas than min.insync.replicas ({least}): writes "
+            "with acks=all are refused there.",
+            f"Start the brokers {_listed(lagging)}, whose replicas are behind, or check their logs for the reason.",
         )
     elif behind:
         yield warning(
             "topics",
             topic,
-            f"{topic}: {_share(behind, state)} replicas that are not in sync; what is written meanwhile is held by "
-            "fewer brokers.",
-            f"Look at the brokers {_listed(lagging)}, whose replicas are behind.",
+            f"{topic}: {_share(behind, state)} replicas that are not in sync; until they catch up, new messages "
+            "are on fewer brokers.",
+            f"Check the brokers {_listed(lagging)}, whose replicas are behind.",
         )
 
 
@@ -135,9 +140,9 @@ def _too_few(topic: str, state: TopicState) -> Iterator[Finding]:
         yield warning(
             "topics",
             topic,
-            f"{topic}: min.insync.replicas is {least}, and {_share(short, state)} {replicas}: a write is held by fewer "
-            "brokers than that setting promises.",
-            f"Add replicas; or set min.insync.replicas of {topic} to what its replicas can keep.",
+            f"{topic}: min.insync.replicas is {least}, and {_share(short, state)} {replicas}: a write reaches "
+            "fewer brokers than that setting promises.",
+            f"Add replicas; or lower min.insync.replicas of {topic} to the number of its replicas.",
         )
 
 

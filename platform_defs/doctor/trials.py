@@ -42,7 +42,7 @@ def places_to_read(looks: Sequence[TopicLook]) -> list[Place]:
 def reading(answers: Mapping[Place, str | None]) -> Iterator[Finding]:
     """Yield the findings about reading from each broker."""
     if not answers:
-        yield well("kafka", "reading", "Reading was not tried: there is no topic of a pipeline to read from.")
+        yield well("kafka", "reading", "Reading was not checked: no pipeline has a topic to read from.")
     worked = [place for place, problem in answers.items() if problem is None]
     if worked:
         brokers = ", ".join(sorted({str(place.leader) for place in worked}))
@@ -54,8 +54,8 @@ def reading(answers: Mapping[Place, str | None]) -> Iterator[Finding]:
                 "reading",
                 f"Partition {place.partition} of {place.topic} could not be read from its leader, broker "
                 f"{place.leader}: {problem}.",
-                f"Settle what is said of the address of broker {place.leader} and of the rights on {place.topic} "
-                "first; then its log says more.",
+                f"Fix the findings about the address of broker {place.leader} and the rights on {place.topic} "
+                "first. If the problem remains, check the broker's log.",
             )
 
 
@@ -66,18 +66,19 @@ def writing(written: Written, read_back: str | None) -> Finding:
             "kafka",
             "writing",
             f"A message could not be written to {written.topic}: {written.problem}.",
-            f"The user needs Write on {written.topic}; with too few replicas in sync, start the brokers that are down "
-            "(the findings about topics name them).",
+            f"The user needs Write on {written.topic}; if too few replicas are in sync, start the brokers that are "
+            "down (the findings about topics name them).",
         )
     where = f"offset {written.offset} of partition {written.partition} of {written.topic}"
     if read_back is not None:
         return error(
             "kafka",
             "writing",
-            f"A message was written to {where}, and could not be read again: {read_back}.",
-            f"The user needs Read on {written.topic}; the findings about addresses say whether its leader is reached.",
+            f"A message was written to {where} but could not be read back: {read_back}.",
+            f"The user needs Read on {written.topic}; the findings about addresses show whether its leader can be "
+            "reached.",
         )
-    return well("kafka", "writing", f"Writing works: one message, at {where}, was written and read again.")
+    return well("kafka", "writing", f"Writing works: one message, at {where}, was written and read back.")
 
 
 def not_written() -> Finding:
@@ -85,6 +86,6 @@ def not_written() -> Finding:
     return well(
         "kafka",
         "writing",
-        "Writing was not tried, because every message stays in its topic. To try it: tidegate doctor --write TOPIC, "
-        "with a topic that no pipeline reads.",
+        "Writing was not checked, because the test message would stay in the topic. To check it: tidegate doctor "
+        "--write TOPIC, with a topic that no pipeline reads.",
     )

@@ -110,7 +110,7 @@ class AvroEncoder:
                         return long_bytes(place) + self._default(branch, value)
                     except CannotEncode:
                         continue
-                raise CannotEncode(f"the default {shown(value)} is none of {spelled(found)}")
+                raise CannotEncode(f"the default {shown(value)} does not fit {spelled(found)}")
             case Record() if isinstance(value, dict):
                 given = cast("Mapping[str, Any]", value)
                 return b"".join(
@@ -150,12 +150,12 @@ class AvroEncoder:
             with suppress(CannotEncode):
                 found[place] = self.value(branch, value)
         if not found:
-            raise CannotEncode(f"{shown(value)} is none of {', '.join(map(_name, branches))}")
+            raise CannotEncode(f"{shown(value)} does not fit any of {', '.join(map(_name, branches))}")
         place = _only({place: branches[place] for place in found})
         if place is None:
             several = [_name(branches[place]) for place in found]
             example = shown({several[0]: value})
-            raise CannotEncode(f"{shown(value)} may be any of {', '.join(several)}: name the one, as {example}")
+            raise CannotEncode(f"{shown(value)} could be any of {', '.join(several)}: name the type, as in {example}")
         return long_bytes(place) + found[place]
 
 

@@ -129,7 +129,7 @@ def _floating(kind: str, value: int | Decimal) -> bytes:
     if abs(found) == float("inf"):
         raise _Misfit("it is out of range")
     if isinstance(value, int) and int(found) != value:
-        raise _Misfit("it has more digits than that keeps")
+        raise _Misfit("it has more digits than the type allows")
     return written
 
 
@@ -174,14 +174,14 @@ def _decimal(logical: Logical, of: Primitive | Fixed, value: Any) -> bytes:
 
 def _days(value: Any) -> int:
     if not isinstance(value, str) or not re.fullmatch(_DATE, value):
-        raise _Misfit("a date is written as 2026-01-31")
+        raise _Misfit("write a date as 2026-01-31")
     return date.fromisoformat(value).toordinal() - _EPOCH_DAY
 
 
 def _of_time(value: Any, per_second: int, *, exact: bool) -> int:
     found = _time(value) if isinstance(value, str) else None
     if found is None:
-        raise _Misfit("a time is written as 13:45:00.123")
+        raise _Misfit("write a time as 13:45:00.123")
     clock, fraction = found.groups()
     at = datetime.fromisoformat(f"1970-01-01T{clock}+00:00") - _EPOCH
     return at.seconds * per_second + _ticks(fraction, per_second, exact=exact)
@@ -191,10 +191,10 @@ def _of_timestamp(value: Any, per_second: int, *, local: bool, exact: bool) -> i
     found = _timestamp(value) if isinstance(value, str) else None
     if found is None:
         written = "2026-01-31T13:45:00" + ("" if local else "Z")
-        raise _Misfit(f"a timestamp is written as {written}")
+        raise _Misfit(f"write a timestamp as {written}")
     day, clock, fraction, offset = found.groups()
     if exact and local and offset:
-        raise _Misfit("it is local, and has no offset")
+        raise _Misfit("it is local and must not have an offset")
     if exact and not local and not offset:
         raise _Misfit("it needs an offset, such as Z or +01:00")
     since = datetime.fromisoformat(f"{day}T{clock}{offset or 'Z'}") - _EPOCH
@@ -205,5 +205,5 @@ def _ticks(fraction: str | None, per_second: int, *, exact: bool) -> int:
     """Return the fraction of a second, whose digits are given, in ticks."""
     digits, kept = (fraction or "").rstrip("0"), len(str(per_second)) - 1
     if exact and len(digits) > kept:
-        raise _Misfit(f"it has more digits than the {kept} of its unit")
+        raise _Misfit(f"it has more than the {kept} fractional digits of its unit")
     return int(digits[:kept].ljust(kept, "0") or "0")

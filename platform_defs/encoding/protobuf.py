@@ -77,7 +77,7 @@ def protobuf_text(writer: WriterSchema, text: str, *, alone: bool = True) -> byt
     of: Descriptor = encoder.message_class.DESCRIPTOR
     found = next((one for one in of.fields if one.type == one.TYPE_STRING and not one.is_repeated), None)
     if found is None or (alone and len(of.fields) > 1):
-        raise CannotEncode(f"{of.full_name} is not a message of one text", quotes=False)
+        raise CannotEncode(f"{of.full_name} is not a message with a single string field", quotes=False)
     return encoder.index + encoder.encode({found.name: text})
 
 
@@ -94,7 +94,7 @@ def _of_message(value: Any, of: Descriptor) -> Any:
         reason = f"the message {of.full_name} has no such field; its fields are: {known}"
         raise CannotEncode(reason, path=unknown[:1], quotes=False)
     if len({fields[name].number for name in members}) < len(members):
-        raise CannotEncode("it has a field twice, by both of its names", quotes=False)
+        raise CannotEncode("it has a field twice, under both of its names", quotes=False)
     return {name: _within(name, inner, fields[name]) for name, inner in members.items()}
 
 

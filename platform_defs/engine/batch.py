@@ -166,7 +166,9 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
         except Excluded as found:
             ahead.drop()  # the next job would wait for its
             if again := found.refusals.keys() & excluded.keys():
-                raise InternalError.of("the search for a bad message", f"{again} fails although left out") from found
+                raise InternalError.of(
+                    "the search for a bad message", f"{again} fails although it was excluded"
+                ) from found
             excluded |= found.refusals
             last = found.last
         if len(excluded) > MAX_EXCLUDED:
@@ -272,7 +274,7 @@ def _stage(
         if pipeline.transform is None and isinstance(failure, TransformFailed):
             read = ", ".join(map(str, pending.ranges))
             # there is no transform to fail on a message
-            raise SparkAway.in_job(f"{failure}, while it read {read}", ()) from failure
+            raise SparkAway.in_job(f"{failure}, while reading {read}", ()) from failure
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
@@ -295,7 +297,7 @@ def _poison(
     poison, why = trials.find_poison(failure)
     stage = "publish" if pipeline.transform is None else "transform"
     if isinstance(why, RowRefused):
-        refusal = Refusal(stage, why.error_class, f"Postgres cannot store what this message becomes: {why}")
+        refusal = Refusal(stage, why.error_class, f"Postgres cannot store the row of this message: {why}")
     else:
         said = f"the transform fails on this message: {why}"
         refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))

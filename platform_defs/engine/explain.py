@@ -46,7 +46,7 @@ def how(table: Table) -> str:
     """Return how rows are written to the table."""
     if table.disposition == "accumulate":
         sums = ", ".join(f"{item.column} = {item.function}({item.source or '*'})" for item in table.aggregates)
-        return f"{sums} by {', '.join(table.group_by)}, merged into the rows that are there"
+        return f"{sums} by {', '.join(table.group_by)}, merged into the existing rows"
     return {
         "append": "each row is inserted",
         "upsert": "the newest message of each key replaces its row; a message without a value deletes it",
@@ -56,7 +56,7 @@ def how(table: Table) -> str:
 def dead_letter_limit(limits: Limits, pending: PendingBatch | None) -> str:
     """Return the condition under which dead letters halt the pipeline."""
     if pending is not None and pending.set_aside is not None:
-        return "the whole batch, set aside with tidegate resolve"
+        return "the whole batch, as decided with tidegate resolve"
     if pending is not None and pending.dead_letters_accepted:
         return "accepted for this batch with tidegate resolve, however many there are"
     return (
@@ -80,10 +80,10 @@ class _Batch:
     def planned(self) -> Iterator[str]:
         plan = self.plan
         if plan.pending is not None:
-            yield f"The offsets of batch {plan.pending.batch_id} were fixed by an earlier try and are read again."
+            yield f"The offsets of batch {plan.pending.batch_id} were fixed by an earlier try and will be read again."
         else:
             fixed = f"{plural(plan.offsets, 'offset')} {'is' if plan.offsets == 1 else 'are'} fixed in the ledger"
-            yield f"{fixed}; every try reads exactly these until the commit."
+            yield f"{fixed}; every try reads exactly these until the batch is committed."
         for item in plan.added:
             yield f"Partition {item.partition} is added to the ledger and read from offset {item.next_offset}."
         if plan.waiting:
@@ -111,9 +111,13 @@ class _Batch:
         table = self.pipeline.contract.row_table
         if self._direct:
             yield f"Nothing: each task copies its rows straight to {table.name} and publishes its range with them."
-            yield "A range that cannot be published so (the table refuses a row of it, say) is staged after all."
+            yield (
+                "A range that cannot be published this way (for example, if the table rejects a row) is staged instead."
+            )
             return
-        yield f"Each task copies its rows to an unlogged staging table of this try, with the columns of {table.name}."
+        yield (
+            f"Each task copies its rows to an unlogged staging table for this try, with the columns of {table.name}."
+        )
         yield f"Columns: {', '.join(f'{column.name} {column.type.postgres}' for column in table.columns)}."
 
     def audited(self) -> Iterator[str]:
@@ -125,8 +129,10 @@ class _Batch:
     def published(self) -> Iterator[str]:
         contract = self.pipeline.contract
         if self._direct:
-            yield "Each range is a batch of its own, published by its task: not all of this becomes visible at once."
-        yield "Check again with the broker that the log is still the one that was planned."
+            yield (
+                "Each range is a batch of its own, published by its task: the ranges do not all become visible at once."
+            )
+        yield "Check again with the broker that the log has not changed since the plan."
         yield "In one transaction:"
         for step in STEPS:
             yield f"{step.name}: {step.does}"
@@ -135,7 +141,7 @@ class _Batch:
 
     def reported(self) -> Iterator[str]:
         tables = ", ".join(table.name for table in self.pipeline.contract.tables)
-        yield f"Dagster gets a materialization of {tables} and a result of each check."
+        yield f"Dagster gets a materialization of {tables} and a result for each check."
         yield "The OpenLineage event is sent, and the new positions are committed to the consumer group."
 
 

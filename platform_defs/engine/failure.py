@@ -81,4 +81,4 @@ def _pause(error: TidegateError) -> Pause:
 
 def _keeps_failing(tries: int, error: str) -> str:
     times = plural(tries, "time")
-    return f"the same batch has failed {times} in a row; nothing of it was published. The last error: {error}"
+    return f"the same batch has failed {times} in a row; nothing from it was published. The last error: {error}"

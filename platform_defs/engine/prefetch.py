@@ -191,7 +191,9 @@ class Prefetch:
             self._give_up(error)
             return None
         self._begun = None
-        _log.info("%s: batch %s was staged while the one before was published", self._pipeline.name, batch.batch_id)
+        _log.info(
+            "%s: batch %s was staged while the previous one was being published", self._pipeline.name, batch.batch_id
+        )
         return begun.work, results
 
     def drop(self) -> None:
@@ -209,6 +211,6 @@ class Prefetch:
 
     def _give_up(self, error: Exception) -> None:
         """Prefetch no more in this run: batches that cannot be staged are not staged twice."""
-        _log.info("%s: nothing more is staged ahead: %s", self._pipeline.name, type(error).__name__)
+        _log.info("%s: prefetching stopped: %s", self._pipeline.name, type(error).__name__)
         self._failed = True
         self.drop()

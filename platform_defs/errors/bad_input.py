@@ -74,9 +74,9 @@ class TopicMissing(BadInput):
     @classmethod
     def named(cls, topic: str) -> "TopicMissing":
         return cls(
-            f"topic {topic} does not exist, or this user may not see it (ACL Describe). To create it: tidegate topics "
-            "apply, if a contract reads it or topics.yaml lists it. Otherwise grant the right "
-            "(docs/how-to/kafka-rights.md), or start the stack that holds it",
+            f"topic {topic} does not exist, or this user may not see it (ACL Describe). To create it: tidegate "
+            "topics apply, if a contract reads it or topics.yaml lists it. Otherwise, grant the right "
+            "(docs/how-to/kafka-rights.md), or start the Kafka cluster that has it",
             field=topic,
         )
 
@@ -87,9 +87,9 @@ class OtherCluster(BadInput):
     @classmethod
     def reached(cls, servers: str, host: str, found: str, planned: str) -> "OtherCluster":
         return cls(
-            f"on {host} the brokers' address {servers} reached cluster {found}, and the batch was planned on cluster "
-            f"{planned}. Nothing that was read there is kept. Let the name lead to the same brokers on every machine "
-            "that runs tasks"
+            f"on {host}, the broker address {servers} leads to cluster {found}, but the batch was planned on "
+            f"cluster {planned}. Nothing was kept from that read. Make the name resolve to the same brokers on "
+            "every machine that runs tasks"
         )
 
 
@@ -99,8 +99,8 @@ class OtherInstall(BadInput):
     @classmethod
     def found(cls, host: str, there: str, here: str) -> "OtherInstall":
         return cls(
-            f"the task on {host} has Tidegate {there}, and the run has Tidegate {here}. Nothing was read. Install the "
-            "same version there, or restart what still runs the older one"
+            f"the task on {host} uses Tidegate {there}, but the run uses Tidegate {here}. Nothing was read. "
+            "Install the same version on that machine, or restart the process that still uses the older one"
         )
 
 
@@ -109,7 +109,9 @@ class LedgerMissing(BadInput):
 
     @classmethod
     def of_database(cls, database: str) -> "LedgerMissing":
-        return cls(f"the database {database} has no ledger yet. The first run creates it, or: tidegate migrate")
+        return cls(
+            f"the database {database} has no ledger yet. The first run creates it. To create it now: tidegate migrate"
+        )
 
 
 class LedgerOutdated(BadInput):
@@ -118,8 +120,8 @@ class LedgerOutdated(BadInput):
     @classmethod
     def by(cls, missing: Sequence[str]) -> "LedgerOutdated":
         return cls(
-            f"the ledger is older than this version of Tidegate (it lacks {', '.join(missing)}). The next run upgrades "
-            "it, or: tidegate migrate"
+            f"the ledger is older than this version of Tidegate (missing: {', '.join(missing)}). The next run "
+            "upgrades it. To upgrade it now: tidegate migrate"
         )
 
 

@@ -59,8 +59,9 @@ class TransformBroken(BatchRejected):
     @classmethod
     def on_sample(cls, messages: int, reason: str, file: str) -> "TransformBroken":
         return cls(
-            f"{file}: the transform fails on each of {plural(messages, 'message')} that it was tried on: {reason}. "
-            "Nothing was published; correct the transform, what it calls, or what produces the messages",
+            f"{file}: the transform failed on every message that it was tried on ({plural(messages, 'message')}): "
+            f"{reason}. Nothing was published. Correct the transform, a service that it calls, or the producer of "
+            "the messages",
             file=file,
         )
 
@@ -75,8 +76,9 @@ class TooManyRefused(BatchRejected):
     @classmethod
     def of_batch(cls, pipeline: str, batch_id: int, limit: int, last: str) -> "TooManyRefused":
         return cls(
-            f"{pipeline}: more than {limit} messages of batch {batch_id} are refused, the last one because {last}; too "
-            "many to be isolated bad messages. Nothing was published",
+            f"{pipeline}: more than {limit} messages of batch {batch_id} were rejected, the last one because "
+            f"{last}. These are too many to be isolated bad messages, so nothing was published. Correct the "
+            "transform, the table or the producer of the messages",
             pipeline=pipeline,
             batch_id=batch_id,
         )
@@ -102,12 +104,11 @@ class BatchTooSlow(BatchRejected):
 
     @classmethod
     def after(cls, pipeline: str, batch_id: int, seconds: float, file: str | None) -> "BatchTooSlow":
-        hangs = f"{file}, or what it calls, may never return: give every call in it a time limit. " if file else ""
+        hangs = f"{file}, or a service that it calls, may never return: set a timeout on every call. " if file else ""
         return cls(
             f"the Spark job of batch {batch_id} of {pipeline} was still running after {seconds:g} seconds and was "
             f"cancelled; nothing was published. {hangs}If the batch is only slow, raise "
-            "TIDEGATE_BATCH_TIMEOUT_SECONDS; a lower batchMessages in the contract makes the batches after this one "
-            "smaller",
+            "TIDEGATE_BATCH_TIMEOUT_SECONDS; a lower batchMessages in the contract makes later batches smaller",
             pipeline=pipeline,
             batch_id=batch_id,
             seconds=seconds,
@@ -129,8 +130,9 @@ class InternalError(TidegateError):
     def of(cls, place: str, reason: object, *, sqlstate: str | None = None) -> "InternalError":
         said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
         return cls(
-            f"this is a bug in Tidegate, and not your mistake. In {place}: {said}. Nothing was lost: the batch was not "
-            "published, and is tried again. Please report it, with this message and what `tidegate --version` prints",
+            f"this is a bug in Tidegate, not a mistake of yours. In {place}: {said}. Nothing was lost: the batch "
+            "was not published and will be retried. Please report it with this message and the output of `tidegate "
+            "--version`",
             place=place,
             sqlstate=sqlstate,
         )

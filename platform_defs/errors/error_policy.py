@@ -72,35 +72,37 @@ def _setup(codes: str, why: str) -> ErrorRule:
 # By class (two characters) or code; a code of its own goes before its class.
 # https://www.postgresql.org/docs/current/errcodes-appendix.html
 SQLSTATES: Sequence[ErrorRule] = (
-    _same("08", AWAY, "The connection is gone, or was never made."),
-    _same("08P01", RETRY, "Server, pooler and client disagree about the protocol; that may not pass."),
-    _same("57 57P01 57P02 57P03", AWAY, "Postgres stops, restarts, or an administrator ended the session."),
+    _same("08", AWAY, "The connection was lost, or could not be made."),
+    _same("08P01", RETRY, "Server, pooler and client disagree about the protocol; a retry may not help."),
+    _same("57 57P01 57P02 57P03", AWAY, "Postgres is stopping or restarting, or an administrator ended the session."),
     _same(
-        "57014", RETRY, "A statement was canceled, by hand or by `statement_timeout`; the same batch may take as long."
+        "57014",
+        RETRY,
+        "A statement was canceled by a user or by `statement_timeout`; the same batch may take as long again.",
     ),
     _same("57P04", BAD, "The database was dropped."),
     _same("25006", AWAY, "The server is read-only: a standby, until it is promoted."),
-    _same("25P03 57P05", AWAY, "The session sat idle for too long: the process was stopped."),
+    _same("25P03 57P05", AWAY, "The session was idle for too long because the process was suspended."),
     _same("25P04", RETRY, "`transaction_timeout`: the same batch may take as long again."),
-    _same("53 53100 53300", AWAY, "Postgres has no room or no connection left; nothing about the batch can help."),
-    _same("53200 53400", RETRY, "Out of memory, or a limit of the configuration: the batch may be too large."),
-    _same("55P03 55006", AWAY, "Another session holds a lock; it is waited for as long as it does."),
+    _same("53 53100 53300", AWAY, "Postgres is out of disk space or connections; the batch is not the cause."),
+    _same("53200 53400", RETRY, "Out of memory, or over a configured limit: the batch may be too large."),
+    _same("55P03 55006", AWAY, "Another session holds a lock; the run retries until the lock is released."),
     _same("55", RETRY, "An object is not in the state that the statement needs."),
-    _same("40", RETRY, "The transaction was rolled back for another one's sake: a conflict or a deadlock."),
-    _same("58 72", RETRY, "An error of the server's disk or files, or a snapshot too old."),
+    _same("40", RETRY, "The transaction was rolled back because of a conflict or deadlock with another one."),
+    _same("58 72", RETRY, "An I/O error on the server, or a snapshot that is too old."),
     _same("XX", RETRY, "An error inside Postgres; a value may cause it (such as a row of more than 1 GB)."),
-    _same("XX001 XX002", HALT, "Postgres found its own data or an index damaged: to write on could lose rows."),
+    _same("XX001 XX002", HALT, "Postgres found corrupt data or a corrupt index: further writes could lose rows."),
     _rows("22 23 44", "A value or row violates its type, a constraint or a view's check."),
     _rows("54", "A value exceeds a limit: a key too long for its index, JSON nested too deep."),
-    _rows("P0 09 20 21 2F 38 39", "A trigger or function of the table refuses the row (RAISE, ASSERT, a routine)."),
-    _rows("40002", "A constraint, checked late, is violated."),
-    _same("42501", BAD, "The database's user lacks a right, or row-level security applies to it."),
-    _same("28 0L 0P 2B", BAD, "The database's user may not log in, or a role or grant is not there."),
+    _rows("P0 09 20 21 2F 38 39", "A trigger or function of the table rejects the row (RAISE, ASSERT, a routine)."),
+    _rows("40002", "A deferred constraint is violated."),
+    _same("42501", BAD, "The database user lacks a right, or row-level security applies to it."),
+    _same("28 0L 0P 2B", BAD, "The database user may not log in, or a role or grant is missing."),
     _same("3D F0", BAD, "There is no such database, or the server's configuration file is broken."),
-    _setup("42 3F 0A 27 55P04 HV", "The table is not what the contract says, or cannot be written like that."),
+    _setup("42 3F 0A 27 55P04 HV", "The table differs from the contract, or cannot be written that way."),
     _same("55P02", BAD, "A server setting that the session needs cannot be changed."),
-    _same("25 24 26 34 2D 3B 0B 02 03 07", BUG, "Statements in an order that Postgres does not allow."),
-    _same("0F 0Z 10", BUG, "A feature of SQL that Tidegate does not use."),
+    _same("25 24 26 34 2D 3B 0B 02 03 07", BUG, "Statements were sent in an order that Postgres does not allow."),
+    _same("0F 0Z 10", BUG, "An SQL feature that Tidegate does not use."),
 )
 
 # By the name of the code, as librdkafka has it (with an underscore: its own; without: the broker's).
@@ -119,7 +121,7 @@ KAFKA: Sequence[ErrorRule] = (
         LISTENER_NOT_FOUND UNKNOWN_TOPIC_ID INCONSISTENT_TOPIC_ID
         """,
         AWAY,
-        "A broker is away, busy or elects a leader. librdkafka asks again by itself; a limit of time bounds the wait.",
+        "A broker is unavailable or busy, or is electing a leader. librdkafka retries by itself, up to a time limit.",
     ),
     _same(
         """
@@ -127,8 +129,8 @@ KAFKA: Sequence[ErrorRule] = (
         _NO_OFFSET _LOG_TRUNCATION
         """,
         RETRY,
-        "The offsets, the partition or the topic are not there (any more). The next run asks the broker why, and halts "
-        "where messages are lost.",
+        "The offsets, the partition or the topic do not exist, or no longer do. The next run asks the broker why, "
+        "and halts if messages are lost.",
     ),
     _same(
         """
@@ -136,7 +138,8 @@ KAFKA: Sequence[ErrorRule] = (
         RECORD_LIST_TOO_LARGE UNSUPPORTED_COMPRESSION_TYPE _PARTIAL
         """,
         RETRY,
-        "The log holds something that cannot be read: damaged, or packed in a way that this librdkafka does not know.",
+        "The log has data that cannot be read: it is corrupt, or compressed in a way that this librdkafka does not "
+        "support.",
     ),
     _same(
         """
@@ -148,8 +151,8 @@ KAFKA: Sequence[ErrorRule] = (
         PRINCIPAL_DESERIALIZATION_FAILURE UNACCEPTABLE_CREDENTIAL
         """,
         DENIED,
-        "Kafka does not let this user in, or does not let it read: a password, a certificate or an ACL is to be set. "
-        "No batch is to blame, so this never halts a pipeline.",
+        "Kafka rejects this user's login, or the user lacks an ACL: correct the password, the certificate or the "
+        "ACL. The batch is not the cause, so this never halts a pipeline.",
     ),
     _same(
         """
@@ -179,7 +182,7 @@ KAFKA: Sequence[ErrorRule] = (
         OPERATION_NOT_ATTEMPTED RESOURCE_NOT_FOUND INVALID_PARTITIONS
         """,
         BUG,
-        "Tidegate has asked wrongly, or took for an error what is none (the end of a partition is a proof).",
+        "Tidegate sent an invalid request, or treated a normal event, such as the end of a partition, as an error.",
     ),
     _same(
         """
@@ -197,7 +200,8 @@ KAFKA: Sequence[ErrorRule] = (
         STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED
         """,
         BUG,
-        "Only producers, transactions, share groups, streams and administration get these; a pipeline is none of them.",
+        "Only producers, transactions, share groups, streams and admin clients get these; a pipeline uses none of "
+        "them.",
     ),
 )
 
@@ -207,21 +211,23 @@ REGISTRY: Sequence[ErrorRule] = (
     _same(
         "none 408 425 429 500 502 503 504",
         AWAY,
-        "No answer, half an answer, one that is not the registry's JSON, or too busy. Asked again for 25 seconds, as "
-        "with any other status. Where it answers for other schemas then, it is not away: it refuses this one, "
-        "which is `bad input`. Not so with 408, 425, 429 and 503: these are never about one schema.",
+        "No response, an incomplete one, one that is not the registry's JSON, or the registry is too busy. Retried "
+        "for 25 seconds, like any other status. If the registry then answers for other schemas, it is available "
+        "and refuses only this one: that is `bad input`. This does not apply to 408, 425, 429 and 503, which are "
+        "never about one schema.",
     ),
     _same(
         "401 403",
         AWAY,
-        "The registry does not let this user in, for now: a token or a password may have expired. As above.",
+        "The registry rejects this user: a token or a password may have expired. Otherwise as above.",
     ),
     _same(
         "404",
         REFUSED,
-        "The registry has no schema of this id. Asked three times over 5 seconds, since a follower may lag; then the "
-        "messages that name it become dead letters, unless the registry has no id of the batch, nor any that the "
-        "ledger keeps of it, nor a version of the contract's subject: then it may be the wrong one (`bad input`).",
+        "The registry has no schema with this id. Requested three times over 5 seconds, since a follower may lag. "
+        "Then the messages that name the id become dead letters. The exception is a registry that may be the wrong "
+        "one: it has none of the batch's ids, none of the ids that the ledger recorded from it, and no version of "
+        "the contract's subject (`bad input`).",
     ),
 )
 
@@ -232,40 +238,41 @@ SPARK: Sequence[ErrorRule] = (
     _same(
         "22 23 54 P0 21",
         REFUSED,
-        "Spark says that a value is at fault: a cast, a division, raise_error().",
+        "Spark reports that a value is at fault: a cast, a division, raise_error().",
     ),
     _same(
         "PYTHON_EXCEPTION org.apache.spark.api.python.PythonException 38 39",
         SUSPECT,
-        "A function of the transform raises: because of the message, or because of what the function calls.",
+        "A function in the transform raises an exception, because of the message or because of a service that it "
+        "calls.",
     ),
     _same(
         "java.io.EOFException java.net.SocketException",
         SUSPECT,
-        "The Python worker died: killed, out of memory, or crashed by what it was given.",
+        "The Python worker died: it was killed, ran out of memory, or crashed on its input.",
     ),
     _same(
         "java.lang.OutOfMemoryError 82 UNABLE_TO_ACQUIRE_MEMORY",
         SUSPECT,
-        "Out of memory: by one message, or by all that the machine does.",
+        "Out of memory, because of one message or because of the machine's total load.",
     ),
-    _same("java.lang java.util java.time", SUSPECT, "An exception of Java inside the transform's expressions."),
+    _same("java.lang java.util java.time", SUSPECT, "A Java exception in the transform's expressions."),
     _same(
         "SPARK_JOB_CANCELLED org.apache.spark.shuffle.FetchFailedException java.lang.IllegalStateException",
         RETRY,
-        "The job was canceled, Spark was stopped, or an executor took its results with it.",
+        "The job was canceled, Spark was stopped, or an executor was lost with its results.",
     ),
     _same(
         "java.io java.nio java.net",
         RETRY,
-        "Files or network where Spark runs: no space, no connection.",
+        "A file or network error on a Spark machine, such as no space or no connection.",
     ),
-    _same("42 0A 07 46 56 3F 24 2B 02", BAD, "Spark cannot run what the transform asks for."),
-    _same("53 58 55 51 40 HV HY KD XX F0", RETRY, "Spark lacks resources, or an error inside Spark."),
+    _same("42 0A 07 46 56 3F 24 2B 02", BAD, "Spark cannot run the transform."),
+    _same("53 58 55 51 40 HV HY KD XX F0", RETRY, "Spark lacks resources, or has an internal error."),
     _same(
         _ABORTED,
         RETRY,
-        "A job was aborted without a cause: an executor was lost, or Spark was stopped.",
+        "A job was aborted with no cause given: an executor was lost, or Spark was stopped.",
     ),
 )
 

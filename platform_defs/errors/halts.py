@@ -83,7 +83,7 @@ class TopicChanged:
     """The contract names another topic than the one that was read: their names."""
 
     code: ClassVar[HaltCode] = "topic_changed"
-    seen: ClassVar[str] = "the contract names another topic than the one that was read."
+    seen: ClassVar[str] = "the contract names a different topic from the one that was read."
 
     was: str = ""
     now: str = ""
@@ -191,7 +191,7 @@ class GateRed:
     """
 
     code: ClassVar[HaltCode] = "gate_red"
-    seen: ClassVar[str] = "a batch fails a blocking check each time; nothing from this batch was published."
+    seen: ClassVar[str] = "a batch fails a blocking check on every try; nothing from this batch was published."
 
     batch_id: int = 0
     messages: int = 0
@@ -238,7 +238,7 @@ class KeepsFailing:
     """A batch that failed repeatedly though no system was away: the number of failures, and the last error."""
 
     code: ClassVar[HaltCode] = "keeps_failing"
-    seen: ClassVar[str] = "the same batch failed again and again; nothing from this batch was published."
+    seen: ClassVar[str] = "the same batch failed repeatedly; nothing from this batch was published."
 
     tries: int = 0
     error_class: str = ""
@@ -259,7 +259,7 @@ class RegistrySwitched:
     """The schema registry has other schemas under ids that messages name: its name in the ledger, and the ids."""
 
     code: ClassVar[HaltCode] = "registry_switched"
-    seen: ClassVar[str] = "the schema registry has other schemas under ids that messages already named."
+    seen: ClassVar[str] = "the schema registry now returns different schemas for ids that messages already used."
 
     registry: str = ""
     keys: tuple[str, ...] = ()
@@ -276,7 +276,9 @@ class RegistrySwitched:
 class UnknownHalt:
     """A halt that another version of Tidegate recorded, and whose code this one does not know."""
 
-    seen: ClassVar[str] = "another version of Tidegate halted it, for a reason that this version does not know."
+    seen: ClassVar[str] = (
+        "another version of Tidegate halted the pipeline, for a reason that this version does not know."
+    )
 
     code: str
     stored: Json = field(default_factory=dict[str, Any])

@@ -51,7 +51,7 @@ class UnsentLost(TidegateError):
     def neither(cls, messages: int, topic: str, away: object, path: object, error: object) -> "UnsentLost":
         many = plural(messages, "message", "messages")
         return cls(
-            f"{many} to {topic} could not be delivered, and not be kept either: Postgres took none ({away}), and the "
-            f"file {path} could not be written ({error}). Make room there or let Postgres answer, and send them again: "
-            "they are lost with this process"
+            f"{many} to {topic} could not be delivered or saved: Postgres did not accept them ({away}), and the "
+            f"file {path} could not be written ({error}). They are lost when this process ends. Free disk space or "
+            "start Postgres, then send them again"
         )

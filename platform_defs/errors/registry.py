@@ -29,11 +29,11 @@ class RegistryAway(Retryable):
         cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
     ) -> "RegistryAway":
         return cls(
-            f"the schema registry at {registry} did not answer for {seconds:.0f} s when it was asked for {what}: "
-            f"{reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user right?",
+            f"the schema registry at {registry} did not answer for {seconds:.0f} s when asked for {what}: "
+            f"{reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user correct?",
             registry=registry,
             status=status,
-            seen=f"the schema registry at {registry} gives no answer when it is asked for {what}: {reason}",
+            seen=f"the schema registry at {registry} does not answer when asked for {what}: {reason}",
             refused=refused,
         )
 
@@ -46,8 +46,9 @@ class RegistryAway(Retryable):
         messages became dead letters, so a person decides whether to do without it.
         """
         return self._with(
-            "Nothing was changed. Replay again once it answers, or without a registry (TIDEGATE_REGISTRY_URL not set, "
-            "the embedded one stopped): then messages whose schema the ledger does not have stay dead letters"
+            "Nothing was changed. Replay again once the registry answers. To replay without a registry, unset "
+            "TIDEGATE_REGISTRY_URL and stop the embedded one: messages whose schema is not in the ledger then stay "
+            "dead letters"
         )
 
     def _with(self, rest: str) -> "RegistryAway":
@@ -57,8 +58,8 @@ class RegistryAway(Retryable):
     @classmethod
     def another(cls, registry: str) -> "RegistryAway":
         return cls(
-            f"the schema registry at {registry} has other schemas under ids that were in use when the run began. "
-            "Nothing was published; the next run looks again, and halts if that is so",
+            f"the schema registry at {registry} returns different schemas for ids that were in use when the run "
+            "began. Nothing was published. The next run checks again, and halts if they still differ",
             registry=registry,
         )
 
@@ -82,9 +83,10 @@ class SchemasNotGiven(BadInput):
         """
         return cls._of(
             pipeline,
-            f"{messages} of batch {batch_id} name a schema, and the registry has none of these ({said}). Is this the "
-            "right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, make it known (tidegate schema "
-            f"fetch {pipeline}), or register a schema under the contract's subject: then these become dead letters",
+            f"{messages} of batch {batch_id} name schemas, and the registry has none of them ({said}). Is this the "
+            "right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it with tidegate "
+            f"schema fetch {pipeline}, or register a schema under the contract's subject: these messages then "
+            "become dead letters",
         )
 
     @classmethod
@@ -92,8 +94,8 @@ class SchemasNotGiven(BadInput):
         """Return the error for a registry that refuses one schema while it answers for others."""
         return cls._of(
             pipeline,
-            f"{reason}. It answers for other schemas: give its user access to this one, repair it there, or delete it "
-            "there for good (then its messages become dead letters)",
+            f"{reason}. The registry answers for other schemas. Give Tidegate's user access to this one, repair it "
+            "in the registry, or delete it there permanently (its messages then become dead letters)",
         )
 
     @classmethod
@@ -103,9 +105,9 @@ class SchemasNotGiven(BadInput):
         """
         return cls._of(
             pipeline,
-            f"the schema registry at {registry} gives a new schema, and none of those in use, so that it may be "
-            "another registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
-            f"If it is the right one as it is, let the ledger know its schemas: tidegate schema fetch {pipeline}",
+            f"the schema registry at {registry} has a new schema but none of the schemas in use: it may be a "
+            "different registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
+            f"If it is the right one, record its schemas in the ledger: tidegate schema fetch {pipeline}",
         )
 
     @classmethod
@@ -113,20 +115,22 @@ class SchemasNotGiven(BadInput):
         """Return the error for more ids than may be looked up, nearly all of them garbage; or than there is time for:
         `seconds` is how long the registry took to report that there are no `ids` such schemas.
         """
-        took = f" ({seconds:.0f} s went by until it had said so)" if seconds is not None else ""
+        took = f" (the registry took {seconds:.0f} s to report this)" if seconds is not None else ""
         return cls._of(
             pipeline,
-            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: they "
-            "are not framed as the contract says, or garbage. Correct the contract's framing if that is it",
+            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: "
+            "they are not framed as the contract says, or are garbage. If the contract's framing is wrong, correct "
+            "it",
         )
 
     @classmethod
     def _of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
         live = pipeline.removesuffix("~replay")
         rest = (
-            "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts; then messages "
-            f"whose schema is not given can be made dead letters: tidegate resolve {pipeline} --batch dead-letters"
+            "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts. You can "
+            f"then turn the messages whose schema is unavailable into dead letters: tidegate resolve {pipeline} "
+            "--batch dead-letters"
         )
         if live != pipeline:
-            rest = f"The live tables have not changed; correct that, then run tidegate replay {live} again"
+            rest = f"The live tables have not changed. Correct this, then run tidegate replay {live} again"
         return cls(f"{problem}. {rest}", field=live)

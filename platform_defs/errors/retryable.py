@@ -21,8 +21,8 @@ class Fenced(Retryable):
     @classmethod
     def not_the_owner(cls, pipeline: str, epoch: int) -> "Fenced":
         return cls(
-            f"{pipeline}: another run took over (epoch {epoch}, of this run, is no longer the newest), or the pipeline "
-            "was halted. This run has changed nothing more and stops.",
+            f"{pipeline}: another run took over (this run's epoch {epoch} is no longer the newest), or the "
+            "pipeline was halted. This run stops without further changes.",
             pipeline=pipeline,
             epoch=epoch,
         )
@@ -30,39 +30,39 @@ class Fenced(Retryable):
     @classmethod
     def taken_over(cls, pipeline: str) -> "Fenced":
         return cls(
-            f"{pipeline}: another run, or a settlement, took over; this run has changed nothing more and stops.",
+            f"{pipeline}: another run, or tidegate resolve, took over; this run stops without further changes.",
             pipeline=pipeline,
         )
 
     @classmethod
     def in_commit(cls, pipeline: str, batch_id: int) -> "Fenced":
         return cls(
-            f"{pipeline}: another run took over while batch {batch_id} was being published; this run has changed "
-            "nothing and stops.",
+            f"{pipeline}: another run took over while batch {batch_id} was being published; this run stops, and "
+            "has not published the batch.",
             pipeline=pipeline,
         )
 
     @classmethod
     def positions_moved(cls, pipeline: str, batch_id: int, moved: int, positions: int) -> "Fenced":
         return cls(
-            f"{pipeline}: {moved} of {positions} positions are no longer where batch {batch_id} was planned from; "
-            "none was moved",
+            f"{pipeline}: {moved} of {positions} positions have changed since batch {batch_id} was planned; no "
+            "position was moved",
             pipeline=pipeline,
         )
 
     @classmethod
     def not_planned(cls, pipeline: str, span: object) -> "Fenced":
         return cls(
-            f"{pipeline}: {span} is not planned any more (another try has published it, or a person has cut or dropped "
-            "the batch); nothing was changed",
+            f"{pipeline}: {span} is no longer planned (another try published it, or a user split or dropped the "
+            "batch); nothing was changed",
             pipeline=pipeline,
         )
 
     @classmethod
     def in_another_log(cls, pipeline: str, topic: str, partition: int) -> "Fenced":
         return cls(
-            f"{pipeline}: its other partitions are of another topic, or of one created before {topic} with partition "
-            f"{partition}; nothing was changed",
+            f"{pipeline}: its other partitions belong to a different topic, or to one created before {topic} with "
+            f"partition {partition}; nothing was changed",
             pipeline=pipeline,
         )
 
@@ -78,8 +78,8 @@ class PipelineHeld(Retryable):
     def by_run(cls, pipeline: str, run_id: str | None) -> "PipelineHeld":
         who = f"run {run_id}" if run_id else "a run that Dagster did not start"
         return cls(
-            f"{pipeline} is held by {who}, whose process is alive. Nothing was changed. Wait until it has ended, or "
-            "end it.",
+            f"{pipeline} is in use by {who}, whose process is still running. Nothing was changed. Wait until it "
+            "ends, or stop it.",
             pipeline=pipeline,
             run_id=run_id,
         )
@@ -95,8 +95,8 @@ class RunStopped(Retryable):
     @classmethod
     def before(cls, pipeline: str, batch_id: int) -> "RunStopped":
         return cls(
-            f"the run was stopped before batch {batch_id} of {pipeline} was published. Nothing of it was written; the "
-            "next run reads it again",
+            f"the run was stopped before batch {batch_id} of {pipeline} was published. Nothing from it was "
+            "written; the next run reads it again",
             pipeline=pipeline,
             batch_id=batch_id,
         )
@@ -113,8 +113,8 @@ class TransformChanged(Retryable):
     def under_a_run(cls, pipeline: str, batch_id: int, file: str) -> "TransformChanged":
         return cls(
             f"{pipeline}: {file}, which its transform imports, has changed since this run imported it, and Python "
-            f"workers may run either version. Nothing of batch {batch_id} was published; the next run imports the file "
-            "again, and reads the batch again",
+            f"workers may run either version. Nothing from batch {batch_id} was published; the next run imports "
+            "the file again and reads the batch again",
             file=file,
         )
 
@@ -173,8 +173,8 @@ class MessageUnreadable(Retryable):
     @classmethod
     def at(cls, topic: str, partition: int, offset: int, reason: str) -> "MessageUnreadable":
         return cls(
-            f"{topic}[{partition}] holds something at offset {offset} or behind it that cannot be read: {reason}. "
-            "Nothing was skipped; the batch will be read again."
+            f"{topic}[{partition}] has data at or after offset {offset} that cannot be read: {reason}. Nothing was "
+            "skipped; the batch will be read again."
         )
 
 
@@ -209,8 +209,8 @@ class MessageMisplaced(Retryable):
     def between(cls, wanted: Any, found: object) -> "MessageMisplaced":
         """Return the error. `wanted` is the OffsetRange that was being read, `found` describes what came."""
         return cls(
-            f"while {wanted.topic} {wanted} was read, the Kafka client handed out {found}. Nothing of it is kept; the "
-            "batch will be read again",
+            f"while reading {wanted.topic} {wanted}, the Kafka client returned {found}. Nothing from it is kept; "
+            "the batch will be read again",
             topic=wanted.topic,
             partition=wanted.partition,
         )
@@ -226,8 +226,8 @@ class StagingLost(Retryable):
     @classmethod
     def rows(cls, reported: int, found: int) -> "StagingLost":
         return cls(
-            f"the tasks staged {plural(reported, 'row')}, staging holds {found} of them (did Postgres restart?); "
-            "the batch will be read again",
+            f"the tasks staged {plural(reported, 'row')}, but staging has {found} (did Postgres restart?); the "
+            "batch will be read again",
             reported=reported,
             found=found,
         )
@@ -235,8 +235,8 @@ class StagingLost(Retryable):
     @classmethod
     def dead_letters(cls, reported: int, found: int) -> "StagingLost":
         return cls(
-            f"the tasks staged {plural(reported, 'dead letter')}, staging holds {found} of them; "
-            "the batch will be read again",
+            f"the tasks staged {plural(reported, 'dead letter')}, but staging has {found}; the batch will be read "
+            "again",
             reported=reported,
             found=found,
         )
@@ -244,14 +244,14 @@ class StagingLost(Retryable):
     @classmethod
     def decoded(cls, staged: int, decoded: int) -> "StagingLost":
         return cls(
-            f"the tasks decoded {plural(decoded, 'row')} and staged {staged} of them; the batch will be read again",
+            f"the tasks decoded {plural(decoded, 'row')} but staged {staged}; the batch will be read again",
             reported=decoded,
             found=staged,
         )
 
     @classmethod
     def ranges(cls) -> "StagingLost":
-        return cls("the staged ranges are not the planned ones; the batch will be read again")
+        return cls("the staged ranges differ from the planned ones; the batch will be read again")
 
     @classmethod
     def unread(cls, span: object) -> "StagingLost":
@@ -264,8 +264,8 @@ class StagingLost(Retryable):
     @classmethod
     def of_another_log(cls, span: object, before: object, after: object) -> "StagingLost":
         return cls(
-            f"messages of {span} have leader epoch {after}, and those before them {before}: they are of another log of "
-            "the topic's name. The batch will be read again"
+            f"messages of {span} have leader epoch {after}, and those before them {before}: they come from "
+            "different logs of the topic. The batch will be read again"
         )
 
     @classmethod
@@ -283,8 +283,7 @@ class NotReproduced(Retryable):
     @classmethod
     def in_transform(cls, reason: str) -> "NotReproduced":
         return cls(
-            f"the job failed, but no message fails again when it is tried alone ({reason}); the batch will be read "
-            "again"
+            f"the job failed, but no message fails when retried by itself ({reason}); the batch will be read again"
         )
 
     @classmethod
@@ -313,9 +312,9 @@ class MessagesSuspected(Retryable):
     def of_batch(cls, pipeline: str, batch_id: int, messages: int, first: str, seconds: float) -> "MessagesSuspected":
         """Return the error. `first` names the first one, and why it fails; `seconds` is how long they have to fail."""
         return cls(
-            f"{pipeline}: {plural(messages, 'message')} of batch {batch_id} cannot be transformed while others can. "
-            f"The first: {first}. Nothing was published: what the transform calls may be away for these. Those that "
-            f"still fail after {seconds:.0f} seconds become dead letters",
+            f"{pipeline}: {plural(messages, 'message')} of batch {batch_id} cannot be transformed, although others "
+            f"can. The first: {first}. Nothing was published, since a service that the transform calls may be "
+            f"unavailable for these. Messages that still fail after {seconds:.0f} seconds become dead letters",
             pipeline=pipeline,
             messages=messages,
         )
@@ -339,7 +338,7 @@ class OutcomeUnknown(Retryable):
     @classmethod
     def of_batch(cls, batch_id: int, reason: object) -> "OutcomeUnknown":
         return cls(
-            f"the connection died in the COMMIT of batch {batch_id} and Postgres cannot be asked: {reason}. The ledger "
-            "has the outcome; the next run continues from there.",
+            f"the connection was lost during the COMMIT of batch {batch_id}, and Postgres cannot be reached: "
+            f"{reason}. Whether the batch was committed is in the ledger; the next run continues from there.",
             batch_id=batch_id,
         )

@@ -13,7 +13,7 @@ _FREE, _BREAKS = ChangeClass.FREE, ChangeClass.BREAKS_PRODUCERS
 _EARLIER_ROWS = "existing rows lack it: a replay is required"
 _OTHER_RECORDS: Mapping[OtherRecords, str] = {
     "dead_letter": "messages of other records, which were only counted, become dead letters",
-    "skip": "messages of other records are only counted: no dead letter shows them from now on",
+    "skip": "messages of other records are only counted from now on, and no longer become dead letters",
 }
 
 
@@ -24,7 +24,9 @@ def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
     renamed = _renamed(before, after)
     for name, field in before.items():
         if name not in after and name not in renamed.values():
-            yield Change("-", f"field {field.place}", _FREE, "messages may go on having it: it is counted", column=name)
+            yield Change(
+                "-", f"field {field.place}", _FREE, "messages may still have it: such messages are counted", column=name
+            )
     for name, field in after.items():
         was = before.get(name) or before.get(renamed.get(name, ""))
         if was is None:
@@ -42,7 +44,9 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
     if was.framing != now.framing:
         what = f"framing {was.framing} -> {now.framing}"
         kept = now.framing == "both" and was.framing in ("prefix", "header")
-        sentence = "messages that are framed as before are still read" if kept else "others than these are dead letters"
+        sentence = (
+            "messages that are framed as before are still read" if kept else ("all other messages are dead letters")
+        )
         yield Change("~", what, _FREE if kept else _BREAKS, sentence)
     if was.record != now.record:
         what = f"record {was.record or 'any'} -> {now.record or 'any'}"
@@ -51,7 +55,7 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
         what = f"otherRecords {was.other_records} -> {now.other_records}"
         yield Change("~", what, _BREAKS, _OTHER_RECORDS[now.other_records])
     if was.schema_text != now.schema_text:
-        sentence = "messages are read by another schema, those of a replay too"
+        sentence = "messages are read with a different schema, also in a replay"
         yield Change("~", f"the schema in {now.schema_file or 'schemaFile'}", _BREAKS, sentence)
 
 
@@ -60,8 +64,8 @@ def _of_records(contract: Contract) -> str:
     if contract.wire.record:
         return "messages of other records do not become rows"
     if contract.format == "protobuf":
-        return "the first message of each schema is read; the one that was named is read only if it is the first"
-    return "messages of every record are read: those of other records become rows or dead letters"
+        return "the first message in each schema is read; the previously named one is read only if it is the first"
+    return "messages of all records are read, and become rows or dead letters"
 
 
 def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
@@ -70,16 +74,16 @@ def _meant_otherwise(old: Contract, new: Contract) -> Iterator[Change]:
     before, after = context_of(was.subject), context_of(now.subject)
     if was.framed and now.framed and before != after:
         what = f"the subject's context {before or '(default)'} -> {after or '(default)'}"
-        sentence = "ids are looked up there from now on; a replay is refused where one of its range is unknown there"
+        sentence = "ids are looked up there from now on; a replay is refused if an id in its range is unknown there"
         yield Change("~", what, _BREAKS, sentence)
     if was.key_format != now.key_format:
         what = f"keyFormat {was.key_format} -> {now.key_format}"
         if new.row_table.disposition == "upsert":
-            yield Change("~", what, ChangeClass.REPLAY, "rows are found by other keys: all must be made again")
+            yield Change("~", what, ChangeClass.REPLAY, "rows get different keys: all rows must be rebuilt")
         elif new.reads_keys:
-            yield Change("~", what, ChangeClass.REPLAY, "keys have other texts: all rows must be made again")
+            yield Change("~", what, ChangeClass.REPLAY, "keys are decoded differently: all rows must be rebuilt")
         else:
-            yield Change("~", what, _FREE, "only an upsert, or a field with source key, reads keys")
+            yield Change("~", what, _FREE, "no effect: only upsert tables and fields with source key read keys")
 
 
 def widens(old: ColumnType, new: ColumnType) -> bool:
@@ -122,7 +126,7 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
     name = new.name
     if old.name != name:
         read = new.source or (f"number {new.number}" if new.number else spell_path(new.path))
-        sentence = f"it reads {read} of the message, as {old.name} did"
+        sentence = f"it reads {read} in the message, as {old.name} did"
         yield Change("~", f"field {old.name} -> {name}", _FREE, sentence, column=name)
     if old.source != new.source:
         what = f"field {name}: source {old.source or 'value'} -> {new.source or 'value'}"
@@ -133,13 +137,13 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
         yield _retyped(old, new)
     elif old.unit != new.unit:
         what = f"field {new.place}: unit {old.unit or 'none (text)'} -> {new.unit or 'none (text)'}"
-        sentence = "messages that are written as before are dead letters from now on, or rows with another time"
+        sentence = "messages written as before become dead letters, or rows with a different time"
         yield Change("~", what, _BREAKS, sentence, column=name)
     if new.required and not old.required:
         sentence = "messages without it are dead letters from now on"
         yield Change("~", f"field {new.place} optional -> required", _BREAKS, sentence, column=name)
     elif old.required and not new.required:
-        what, sentence = f"field {new.place} required -> optional", "messages without it are rows from now on"
+        what, sentence = f"field {new.place} required -> optional", "messages without it become rows from now on"
         yield Change("~", what, _FREE, sentence, column=name, rule=f"{old.name}_required")
     yield from rule_changes(old, new)
 
@@ -150,7 +154,7 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
     by_number = bool(new.number) and new.number == old.number  # instead of the last name of each path
     if new.number != old.number:
         what = f"field {new.name}: number {old.number or 'none'} -> {new.number or 'none'}"
-        sentence = "messages that are read by number have another field there, or none"
+        sentence = "messages read by number have a different field there, or none"
         yield Change("~", what, _BREAKS, sentence, column=new.name)
     kept = {path[: -1 if by_number else None] for path in after}
     gone = [path for path in before if path[: -1 if by_number else None] not in kept]
@@ -158,7 +162,7 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
         yield _moved(old, new)
     elif gone:
         what = f"field {new.name}: no longer {', '.join(sorted(map(spell_path, gone)))} in the message"
-        sentence = "writers that know it by that name only have no value in it"
+        sentence = "for writers that use only that name, it has no value"
         yield Change("~", what, _BREAKS, sentence, column=new.name)
     elif before != after:
         what = f"field {new.name}: {', '.join(map(spell_path, after))} in the message"
@@ -169,13 +173,13 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
 def _moved(old: Field, new: Field) -> Change:
     what = f"field {new.name}: {spell_path(old.path)} -> {spell_path(new.path)} in the message"
     lost = "are dead letters" if new.required else "have no value in it"
-    sentence = f"messages that have it under its old key {lost} from now on, those of a replay too"
+    sentence = f"messages with the old key {lost} from now on, also in a replay"
     return Change("~", what, _BREAKS, sentence, column=new.name)
 
 
 def _retyped(old: Field, new: Field) -> Change:
     what = f"field {new.place} {old.type.name} -> {new.type.name}"
     if widens(old.type, new.type):
-        return Change("~", what, _FREE, "it takes every value that it took before", column=new.name)
-    sentence = "messages whose value is not of the new type are dead letters from now on"
+        return Change("~", what, _FREE, "it accepts every value that it accepted before", column=new.name)
+    sentence = "messages whose value is not of the new type become dead letters from now on"
     return Change("~", what, _BREAKS, sentence, column=new.name)

@@ -113,10 +113,10 @@ def _both_there(old: Contract, new: Contract, shapes: Shapes) -> Iterable[Statem
             if former in shape and former not in done:
                 place, left, right = quoted(table.name), quoted(former), quoted(name)
                 why = (
-                    f"{table.name} has both {former} and {name}, which an earlier contract left, so {former} cannot be "
-                    f"renamed. Copy its values, UPDATE {place} SET {right} = {left} WHERE {left} IS NOT NULL, and drop "
-                    f"it, ALTER TABLE {place} DROP COLUMN {left}; or rebuild all rows: tidegate replay "
-                    f"{new.pipeline} --execute"
+                    f"{table.name} has both {former} and {name}, left by an earlier contract, so {former} cannot "
+                    f"be renamed. Either copy its values (UPDATE {place} SET {right} = {left} WHERE {left} IS NOT "
+                    f"NULL) and drop it (ALTER TABLE {place} DROP COLUMN {left}), or rebuild all rows: tidegate "
+                    f"replay {new.pipeline} --execute"
                 )
                 yield Statement("rename", table.name, name, f"RENAME COLUMN {left} TO {right}", why)
 
@@ -126,10 +126,10 @@ def unused(given: Given, found: ChangePlan) -> str | None:
     used = {(item.kind, item.column) for item in found.statements}
     for name in given.fill:
         if ("fill", name) not in used:
-            return f"--fill {name}: no column of this name is added that is required and has no value in old rows"
+            return f"--fill {name}: no new required column with this name needs a value in existing rows"
     for name in given.drop:
         if ("drop", name) not in used:
-            return f"--drop {name}: no table has a column of this name that the contract no longer has"
+            return f"--drop {name}: no table has a column with this name that was removed from the contract"
     return None
 
 
@@ -142,7 +142,7 @@ def _has(there: Shapes, change: Change) -> bool:
 
 def _there_already(added: Change) -> Change:
     """Return the change with its effect if the table has the column."""
-    keeps = "the table has the column already, and existing rows keep what they have in it"
+    keeps = "the table already has the column, and existing rows keep their values"
     if added.kind is ChangeClass.VALUE:
         return replace(added, kind=ChangeClass.CHECKED, sentence=f"{keeps}; they are {CHECKED}")
     return replace(added, sentence=keeps)
@@ -164,18 +164,20 @@ def _changes(old: Contract, new: Contract) -> Iterable[Change]:
         *_declassified(old, new),
     ]
     if not found and contract_digest(replace(old, version="")) != contract_digest(replace(new, version="")):
-        sentence = "where a message breaks several rules, its dead letter may name another of them"
+        sentence = "if a message breaks several rules, its dead letter may name a different one"
         found = [Change("~", "the order of fields, rules or tables", ChangeClass.FREE, sentence)]
     before, after = _words(old), _words(new)
     if any(before[name] != after[name] for name in before.keys() & after) or (not found and not same_words(old, new)):
-        sentence = "no message is judged by them"
+        sentence = "they do not affect messages"
         found.append(Change("~", "descriptions or limits", ChangeClass.WORDS, sentence))
     return found
 
 
 def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
     if old.pipeline != new.pipeline:
-        yield Change("~", f"id {old.pipeline} -> {new.pipeline}", ChangeClass.NEW_PIPELINE, "it is another pipeline")
+        yield Change(
+            "~", f"id {old.pipeline} -> {new.pipeline}", ChangeClass.NEW_PIPELINE, "it is a different pipeline"
+        )
     if old.topic != new.topic:
         sentence = (
             "the next run halts (topic_changed); tidegate resolve then continues in the new topic. For other data, "
@@ -183,18 +185,18 @@ def _of_the_whole(old: Contract, new: Contract) -> Iterable[Change]:
         )
         yield Change("~", f"topic {old.topic} -> {new.topic}", ChangeClass.NEW_PIPELINE, sentence)
     if old.format != new.format:
-        what, sentence = f"format {old.format} -> {new.format}", "messages of the old format are dead letters"
+        what, sentence = f"format {old.format} -> {new.format}", "messages in the old format become dead letters"
         yield Change("~", what, ChangeClass.BREAKS_PRODUCERS, sentence)
     yield from framing_changes(old, new)
     if old.publication != new.publication:
         what = f"publication {old.publication} -> {new.publication}"
-        yield Change("~", what, ChangeClass.FREE, "it holds from the next batch on")
+        yield Change("~", what, ChangeClass.FREE, "it applies from the next batch on")
 
 
 def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
     """Yield fields and columns whose values were hidden and are shown from now on, also under another name."""
     before, after = classified(old), classified(new)
-    sentence = "errors, samples, logs and commands show its values from now on, including those of messages read before"
+    sentence = "errors, samples, logs and commands will show its values, including those from messages already read"
     hidden = {path for item in old.message_fields if item.name in before.fields for path in (item.path, *item.aliases)}
     for item in new.message_fields:
         if item.name not in after.fields and not hidden.isdisjoint((item.path, *item.aliases)):

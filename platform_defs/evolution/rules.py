@@ -34,10 +34,10 @@ def _lets_more_through(old: RowRule, new: RowRule) -> bool:
 
 
 def _looser(what: str, sign: str, rule: RowRule) -> Change:
-    sentence = "messages that broke it are rows from now on"
+    sentence = "messages that break it become rows from now on"
     return Change(sign, what, ChangeClass.FREE, sentence, column=rule.field, rule=rule.name)
 
 
 def _tighter(what: str, sign: str, rule: RowRule) -> Change:
-    sentence = "messages that break it are dead letters from now on; existing rows stay"
+    sentence = "messages that break it become dead letters from now on; existing rows stay"
     return Change(sign, what, ChangeClass.BREAKS_PRODUCERS, sentence, column=rule.field)

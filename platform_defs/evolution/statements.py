@@ -127,8 +127,8 @@ def _add(table: Table, column: Column, given: Given) -> Iterator[Statement]:
     value = given.fill.get(column.name)
     if value is None:
         why = (
-            f"existing rows have no {column.name}, and it is required. Give them one value "
-            f"(--fill {column.name}=...), or rebuild all rows from the topic"
+            f"existing rows have no {column.name}, which is required. Set one value for all of them (--fill "
+            f"{column.name}=...), or rebuild all rows from the topic"
         )
         yield Statement("add", table.name, column.name, f"{added} NOT NULL", why)
         return
@@ -150,7 +150,7 @@ def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> S
 def _rename(table: Table, old: str, new: str, given: Given) -> Statement:
     renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
     allowed = given.breaking or given.emptied
-    why = f"what reads {old} of {table.name} will fail; if that is meant, add --allow breaking"
+    why = f"readers of {old} in {table.name} will fail; if that is intended, add --allow breaking"
     return Statement("rename", table.name, new, renamed, "" if allowed else why)
 
 

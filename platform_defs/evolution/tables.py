@@ -8,7 +8,7 @@ from platform_defs.evolution.renames import renames
 
 _FREE, _KEEP, _REPLAY = ChangeClass.FREE, ChangeClass.KEEP, ChangeClass.REPLAY
 CHECKED = "checked for NULL: readers wait while Postgres reads the whole table"
-_MADE_AGAIN = "existing rows must be made again from their messages"
+_MADE_AGAIN = "existing rows must be rebuilt from their messages"
 
 
 def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
@@ -18,32 +18,32 @@ def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
     before = {table.name: table for table in old.accumulates} | {new.row_table.name: old.row_table}
     for table in old.accumulates:
         if table.name not in {item.name for item in new.tables}:
-            sentence = "it stays as it is, and nothing is written to it any more; named again, it needs a replay"
+            sentence = "it stays as it is, and nothing more is written to it; if it is added again, it needs a replay"
             yield Change("-", f"table {table.name}", _KEEP, sentence, table.name)
     for table in new.tables:
         if (was := before.get(table.name)) is not None:
             yield from _changed(was, table)
         else:
-            sentence = "it is created; where batches have been published, runs then wait for the replay that fills it"
+            sentence = "it is created; if batches have been published, runs then wait for the replay that fills it"
             yield Change("+", f"table {table.name} ({table.disposition})", _REPLAY, sentence, table.name)
 
 
 def _moved(old: Table, new: Table) -> Change:
-    sentence = f"rename it in Postgres as well: the rows that {new.name} must hold are in {old.name}"
+    sentence = f"rename it in Postgres as well: the rows for {new.name} are in {old.name}"
     return Change("~", f"table {old.name} -> {new.name}", ChangeClass.BREAKS_READERS, sentence, new.name)
 
 
 def _changed(old: Table, new: Table) -> Iterator[Change]:
     if old.disposition != new.disposition:
         what = f"{new.name}: {old.disposition} -> {new.disposition}"
-        sentence = "it would be another table: give the contract a new id and new tables"
+        sentence = "it would be a different table: give the contract a new id and new tables"
         yield Change("~", what, ChangeClass.NEW_PIPELINE, sentence, new.name)
     elif old.definition != new.definition:
         what = f"{new.name}: {old.definition} -> {new.definition}"
-        yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: it is filled in another way", new.name)
+        yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: it is filled in a different way", new.name)
     yield from _columns(old, new)
     if _gates(old) != _gates(new):
-        yield Change("~", f"batch rules of {new.name}", _FREE, "they judge the next batch", new.name)
+        yield Change("~", f"batch rules of {new.name}", _FREE, "they apply from the next batch on", new.name)
 
 
 def _columns(old: Table, new: Table) -> Iterator[Change]:
@@ -75,7 +75,7 @@ def _added(column: Column, table: Table) -> Change:
 def _column(old: Column, new: Column, table: Table) -> Iterator[Change]:
     place = {"table": table.name, "column": new.name}
     if old.name != new.name:
-        sentence = f"what reads {old.name} fails from then on"
+        sentence = f"readers of {old.name} fail from then on"
         yield Change("~", f"{old.name} -> {new.name}", ChangeClass.BREAKS_READERS, sentence, **place)
     if old.type != new.type:
         what = f"{new.name} {old.type.name} -> {new.type.name}"
@@ -93,7 +93,7 @@ def _demanded(column: Column, table: Table) -> Change:
     if column.required:
         sentence = f"existing rows are {CHECKED}"
         return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
-    return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "what reads it may meet NULL", **place)
+    return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "readers may find NULL", **place)
 
 
 def _gates(table: Table) -> dict[str, object]:

@@ -70,10 +70,10 @@ def _perhaps_sent(found: ChangePlan, added: Sequence[str], unknown_fields: int) 
     """Return the error for a JSON field that writers may already send: without a schema, its types are unknown."""
     name = found.new.pipeline
     return BadInput(
-        f"its contract now reads {', '.join(added)}, and {plural(unknown_fields, 'message')} of its latest batches had "
-        "fields that it did not name. Messages in which one of these has another type would become dead letters. "
-        f"Nothing was written. Compare the latest messages: tidegate contract diff {name} --messages 1000; then: "
-        f"tidegate contract apply {name} --yes",
+        f"its contract now reads {', '.join(added)}, and {plural(unknown_fields, 'message')} in its latest batches "
+        "had fields that the previous contract did not read. Messages in which one of these fields has a different "
+        "type would become dead letters. Nothing was written. Compare the latest messages: tidegate contract diff "
+        f"{name} --messages 1000; then: tidegate contract apply {name} --yes",
         field=name,
     )
 
@@ -82,7 +82,8 @@ def _for_a_person(found: ChangePlan) -> BadInput:
     name = found.new.pipeline
     what = "; ".join([item.sql for item in found.statements] or [change.what for change in found.changes])
     return BadInput(
-        f"its contract has changed since {found.old.version} was applied, and the tables have not: {what}. Nothing was "
-        f"written. See what would change: tidegate contract diff {name}; then: tidegate contract apply {name} --yes",
+        f"its contract has changed since {found.old.version} was applied, but the tables have not: {what}. Nothing "
+        f"was written. To see the changes: tidegate contract diff {name}. To apply them: tidegate contract apply "
+        f"{name} --yes",
         field=name,
     )

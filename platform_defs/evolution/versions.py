@@ -15,18 +15,18 @@ def version_mistake(old: str, new: str, needed: Bump) -> str | None:
     """
     if is_lower(old, new):
         return (
-            f"its version is {new}, and {old} has been applied: this is an older file. To go back to what it says, "
+            f"its version is {new}, but {old} has already been applied: this is an older file. To go back to it, "
             f"give it a higher version: {_next(old, needed)}"
         )
     if needed is Bump.NONE:
         return None
     if old == new:
-        return f"it has changed, and its version is still {new}. Write version: {_next(old, needed)}"
+        return f"it has changed, but its version is still {new}. Write version: {_next(old, needed)}"
     before, after = _numbers(old), _numbers(new)
     if before is None or after is None:
         return None
     if ORDER.index(_bump(before, after)) < ORDER.index(_needed(before, needed)):
-        less = f"what has changed needs a {needed} version, and {old} -> {new} is less"
+        less = f"these changes require a {needed} version bump, and {old} -> {new} is less"
         return f"{less}. Write version: {_next(old, needed)}"
     return None
 

@@ -32,9 +32,9 @@ def reader_or_refusal(
     `indexed`: Protobuf payloads begin with the indexes of their message.
     """
     if writer.format != contract.format:
-        return Refused("WrongSchemaType", f"it is of type {writer.format}, and the contract reads {contract.format}")
+        return Refused("WrongSchemaType", f"it is of type {writer.format}, but the contract reads {contract.format}")
     if writer.encrypted:
-        return _not_compatible("rules of the registry encrypt fields of it, and only ciphertext could be stored")
+        return _not_compatible("registry rules encrypt some of its fields, so only ciphertext could be stored")
     try:
         return make(contract, writer, indexed=indexed)
     except SchemaNotCompatible as wrong:
@@ -47,7 +47,7 @@ def reader_or_refusal(
 
 def other_record(contract: Contract, found: str) -> Refused:
     """Return the refusal of a schema of other records: `found` are their full names."""
-    return Refused("OtherRecord", f"it is of {found}, and the contract reads {contract.wire.record}"[:_LONGEST])
+    return Refused("OtherRecord", f"it is for {found}, but the contract reads {contract.wire.record}"[:_LONGEST])
 
 
 def _not_compatible(reason: str) -> Refused:

@@ -99,8 +99,8 @@ class FramedReader:
         """Return the group's reader or refusal, made once for each schema: a large one takes long."""
         schema = self.known[group.key]
         if schema is None:  # not kept: there may be as many of these as messages
-            what = f"a schema {group.key} with all that it refers to"
-            return Refused("UnknownSchemaId", f"no registry and no ledger knows {what}")
+            what = f"a schema {group.key} with all of its references"
+            return Refused("UnknownSchemaId", f"neither the registry nor the ledger has {what}")
         indexed = not group.first
         made = self.readers.get((group.key, indexed))
         if made is None:

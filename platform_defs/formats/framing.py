@@ -77,7 +77,7 @@ def unframe(
     if framing == "both":
         block.by_prefix(present & ~headed)
     else:
-        message = f"the message has no header {HEADERS[part]}, which the contract says names its schema"
+        message = f"the message has no header {HEADERS[part]}, which must identify its schema according to the contract"
         block.refuse(np.flatnonzero(present & ~headed), "MissingSchemaHeader", message)
     return block.unframed()
 
@@ -162,7 +162,7 @@ class _Block:
         for row in rows.tolist():
             value = self.data[self.starts[row] : self.stops[row]][:80].tobytes()
             length = int(self.stops[row] - self.starts[row])
-            message = f"the {self.part} does not begin with a byte 0 and the id of a schema: {_likeness(value, length)}"
+            message = f"the {self.part} does not begin with a zero byte and a schema id: {_likeness(value, length)}"
             self.refuse(np.array([row]), "NotFramed", message)
 
     def unframed(self) -> Unframed:
@@ -210,10 +210,10 @@ def _header(written: bytes, *, protobuf: bool) -> _Header:
     elif written[:1] == b"\1" and len(written) >= _GUID:
         key, behind = str(UUID(bytes=written[1:_GUID])), written[_GUID:]
     else:
-        return _Header(written, wrong="names no schema")
+        return _Header(written, wrong="does not identify a schema")
     if behind and not (protobuf and _are_indexes(behind)):
-        beside = ", and not with the indexes of a message" if protobuf else ""
-        return _Header(written, wrong=f"goes on behind the schema that it names ({key}){beside}")
+        beside = ", but not with message indexes" if protobuf else ""
+        return _Header(written, wrong=f"continues after the schema id ({key}){beside}")
     return _Header(written, key, behind)
 
 
@@ -227,7 +227,7 @@ def _are_indexes(written: bytes) -> bool:
 def _likeness(value: bytes, length: int) -> str:
     """Describe the probable format of an unframed value, by its first bytes."""
     if length < _PREFIX:
-        return f"it has {length} bytes in all" if length != 1 else "it has 1 byte"
+        return f"it has only {length} bytes" if length != 1 else "it has only 1 byte"
     if value.lstrip()[:1] in (b"{", b"["):
         return "it looks like JSON without a schema"
     if value[:1] == b"\3" and value[1] in (0, 5) and length >= 18:

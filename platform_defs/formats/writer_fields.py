@@ -54,9 +54,9 @@ def _doubt(item: Field, field: WriterField) -> str | None:
     if item.type.kind == "json":
         return None
     if item.required and field.optional:
-        return f"{item.place} is required by the contract, and {field.type} may be missing in a message"
+        return f"{item.place} is required by the contract, but {field.type} may be missing in a message"
     if item.type.item and field.reads_as.kind == "json":
-        return f"{item.place} is {field.type}, and the contract's {item.type.name} holds no null"
+        return f"{item.place} is {field.type}, but the contract's {item.type.name} does not allow null"
     return _doubt_of_value(item, field, item.type.item or item.type, field.reads_as.item or field.reads_as)
 
 
@@ -64,9 +64,9 @@ def _doubt_of_value(item: Field, field: WriterField, wanted: ColumnType, written
     """Return why a value, or an array's item, may not fit; None if all do."""
     is_decimal = wanted.kind == written.kind == "decimal"
     if is_decimal and wanted.digits and written.digits and not _holds(wanted.digits, written.digits):
-        return f"{item.place} is {field.type}, and the contract's {item.type.name} does not hold all of its values"
+        return f"{item.place} is {field.type}, and the contract's {item.type.name} cannot hold all of its values"
     if wanted.kind == "timestamp" and "nanos" in field.type:
-        return f"{item.place} is {field.type}, and a timestamp has whole microseconds"
+        return f"{item.place} is {field.type}, but a timestamp keeps only microseconds"
     return None
 
 

@@ -70,9 +70,9 @@ def _writer_change(old: Contract, new: Contract, schema: WriterSchema) -> Iterat
     if misfit(old, schema) is not None:
         return
     if (reason := misfit(new, schema)) is not None:
-        sentence = f"they are dead letters from now on: {reason}"
+        sentence = f"they become dead letters from now on: {reason}"
     elif added := [doubt for doubt in doubts_of(new, schema) if doubt not in doubts_of(old, schema)]:
-        sentence = f"some may be dead letters from now on: {'; '.join(added)}"
+        sentence = f"some may become dead letters from now on: {'; '.join(added)}"
     else:
         return
     yield Change("~", f"messages of schema {schema.key}", ChangeClass.BREAKS_PRODUCERS, sentence)

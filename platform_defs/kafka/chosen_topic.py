@@ -37,13 +37,15 @@ def choose_topic(name: str, found: Contracts, *, raw: bool) -> ChosenTopic:
     classifying = [one.pipeline for one in readers if classified(one).any]
     if raw and classifying:
         raise BadInput(
-            f"messages of {topic} are not shown as bytes: the contract of {classifying[0]} classifies fields. Without "
-            "--raw their values are masked"
+            f"messages of {topic} cannot be shown as bytes, because the contract of {classifying[0]} classifies "
+            "fields. Leave out --raw to show them with masked values"
         )
     if broken and (raw or not readers):
         raise broken[0].error
     if not raw and pipeline is None and len(readers) > 1:
         names = ", ".join(one.pipeline for one in readers)
-        raise BadInput(f"{topic} is read by several contracts: {names}. Name one of these pipelines in its place")
+        raise BadInput(
+            f"{topic} is read by several contracts: {names}. Give one of these pipelines instead of the topic"
+        )
     contract = None if raw else pipeline or next(iter(readers), None)
     return ChosenTopic(topic, contract, hides=bool(classifying or broken))

@@ -49,14 +49,14 @@ def starts_at(
 
 def _range(number: int, view: PartitionView) -> str:
     holds = f"offsets {view.low} to {view.end - 1}" if view.end > view.low else "no message"
-    still = f" ({view.end} to {view.written - 1} are of an open transaction)" if view.written > view.end else ""
+    still = f" ({view.end} to {view.written - 1} belong to an open transaction)" if view.written > view.end else ""
     return f"partition {number} holds {holds}{still}"
 
 
 def no_leader(topic: str, without: Sequence[int], there: Sequence[int]) -> str:
     """Return a sentence that names the partitions that cannot be read now, and the options that read the others."""
     named = ", ".join(map(str, without[:MAX_NAMED])) + (" and others" if len(without) > MAX_NAMED else "")
-    said = f"{noun_for(len(without), 'partition')} {named} of {topic} cannot be read: no leader answers"
+    said = f"{noun_for(len(without), 'partition')} {named} of {topic} cannot be read, because no leader answers"
     others = [number for number in there if number not in without]
     options = " ".join(f"--partition {number}" for number in others[:MAX_NAMED])
     return f"{said}. To read others: {options}" if others else said

@@ -24,7 +24,7 @@ LOCKED: Mapping[str, str] = {
 }
 _PLACE = "_place"  # of a message in its block; fields' names do not begin with an underscore
 _TABLE, _EVERY = "messages", "*"  # an expression may name the table for all of its columns
-_NO_SELECT = "write one expression over columns, such as amount > 100; it takes no SELECT"
+_NO_SELECT = "write one expression over columns, such as amount > 100, without SELECT"
 
 
 class Where:

@@ -44,7 +44,7 @@ from resources.endpoints import connection
 from resources.postgres.batch.auditor import warm_up
 from resources.spark.session import SparkResource
 
-ENDED = "Spark has ended: what had no turn in this run is left to the next one"
+ENDED = "the Spark session ended; the next run reads the pipelines that this run did not get to"
 LEAST_FRESHNESS = timedelta(minutes=1)  # Dagster refuses a shorter window
 
 
@@ -79,7 +79,7 @@ def _definition(name: str, members: Sequence[Pipeline], pipelines: Sequence[Pipe
         specs=[_spec(contract, table) for contract in contracts for table in contract.tables],
         check_specs=[spec for contract in contracts for spec in check_specs(contract)],
         can_subset=True,
-        description="Reads topics into their tables, exactly once. A log line begins with the name of its pipeline.",
+        description="Loads topics into their tables, exactly once. Each log line begins with the pipeline's name.",
     )
     def drain_topics(
         context: dg.AssetExecutionContext,
@@ -102,7 +102,7 @@ def _drain(context: dg.AssetExecutionContext, pipelines: Sequence[Pipeline], spa
     survey.ledger.migrate()
     own = context.run.run_id
     for run_id in report_dead(context.instance, survey.live_runs, contracts, besides=own):
-        context.log.warning(f"run {run_id} was shown as started, but its process is gone: reported as failed")
+        context.log.warning(f"run {run_id} was shown as started, but its process is gone: it is now reported as failed")
     asked = of_tables(context.selected_asset_keys | {k.asset_key for k in context.selected_asset_check_keys}, contracts)
     chosen = [item for item in contracts if item.pipeline in asked]
     warm_up(chosen)  # imports Great Expectations while Spark starts
@@ -156,7 +156,7 @@ def _continuous(
     own, instance = context.run.run_id, context.instance
 
     def hand_over(why: str) -> None:
-        context.log.info(f"another run is asked for in this one's place: {why}")
+        context.log.info(f"requested another run to take over from this one: {why}")
         instance.add_run_tags(own, {HANDS_OVER: why})
 
     def others() -> OtherRuns:
@@ -214,7 +214,7 @@ def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Fail
     sentences = {name: str(error) for name, error in failures.items()}
     text = "; ".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     return dg.Failure(
-        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed, the others did not. {text}",
+        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed; the others succeeded. {text}",
         dict(sentences),
         allow_retries=False,
     )
@@ -256,7 +256,7 @@ def _spec(contract: Contract, table: Table) -> dg.AssetSpec:
 
 def _description(contract: Contract, table: Table) -> str:
     how = {
-        "append": "a row for each message, or several",
+        "append": "one or more rows for each message",
         "upsert": "the latest state of each key",
         "accumulate": f"exact sums over {contract.row_table.name}",
     }[table.disposition]

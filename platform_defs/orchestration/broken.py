@@ -75,8 +75,8 @@ def broken_asset(shown: BrokenAsset) -> dg.AssetsDefinition:
                 CONTRACT_LOADS,
                 asset=shown.key,
                 description=(
-                    "The contract and its transform can be loaded. Red until the file is corrected and the code "
-                    "location reloaded. Other pipelines are not affected."
+                    "The contract and its transform can be loaded. If this check fails, correct the file and "
+                    "reload the code location. Other pipelines are not affected."
                 ),
             )
         ],
@@ -109,7 +109,7 @@ def report_broken(broken: Sequence[BrokenAsset]) -> dg.SensorDefinition:
         name=SENSOR,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Shows the contracts and transforms that cannot be used. Starts nothing.",
+        description="Reports contracts and transforms that cannot be used. Launches no runs.",
     )
     def report(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         reason = f"these cannot be used: {'; '.join(item.sentence for item in broken)}"

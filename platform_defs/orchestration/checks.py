@@ -44,7 +44,7 @@ class VerifyConfig(dg.Config):
 
     whole: bool = Field(
         default=False,
-        description="Compare every message in one snapshot, not only what was committed since the last check.",
+        description="Compare all messages in one snapshot, not only those committed since the last check.",
     )
 
 
@@ -58,9 +58,9 @@ def verify_check(pipeline: Pipeline) -> dg.AssetChecksDefinition:
         key.name,
         asset=key.asset_key,
         description=(
-            f"Every message is in {tables} exactly once, or is a dead letter, or was filtered out by the transform, "
-            "or was skipped on purpose. Independent of the engine. Compares what is new since the last check; all of "
-            "it with whole: true."
+            f"Every message is in {tables} exactly once, or is a dead letter, or was filtered out by the transform "
+            "or skipped on purpose. Runs independently of the engine. Compares the messages since the last check, "
+            "or all messages with whole: true."
         ),
     )
 

@@ -29,7 +29,7 @@ def verify_job(contracts: Sequence[Contract]) -> AssetJob:
         VERIFY_JOB,
         selection=dg.AssetSelection.checks(*(verify_key(contract) for contract in contracts)),
         description=(
-            "Compares each message that was read since the last check with the tables, or with whole: true in a run's "
-            "config every message. The schedules start a run for each pipeline."
+            "Compares each message read since the last check with the tables, or every message if the run config "
+            "has whole: true. The schedules start a run for each pipeline."
         ),
     )

@@ -24,7 +24,11 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
     fails at its end, and the next night's run does the rest.
     """
 
-    @dg.op(description="What `tidegate prune --execute` does, for every pipeline; then Dagster's old runs and events.")
+    @dg.op(
+        description=(
+            "Runs `tidegate prune --execute` for every pipeline, then removes old runs and events from Dagster."
+        )
+    )
     def prune_ledger(
         context: dg.OpExecutionContext,
         run_session: RunSession,  # noqa: ARG001  # open while the run is alive
@@ -46,20 +50,22 @@ def prune_job(contracts: Sequence[Contract]) -> dg.JobDefinition:
         try:
             log = prune_log(context.instance, settings().dagster_retention_days)
             if log is None:
-                context.log.info("Dagster's log was not pruned: dagster.yaml names a storage that is not Tidegate's.")
+                context.log.info("Dagster's event log was not pruned: the storage in dagster.yaml is not Tidegate's.")
             else:
                 context.log.info(f"Dagster: removed {', '.join(f'{n:,} {name}' for name, n in asdict(log).items())}")
         except TidegateError as error:
             failures["Dagster's log"] = str(error)
         if failures:
-            what = f"{plural(len(failures), 'part')} could not be pruned, the others were"
+            what = f"{plural(len(failures), 'part')} could not be pruned; the others were"
             raise dg.Failure(f"{what}. {'; '.join(f'{k}: {v}' for k, v in failures.items())}", allow_retries=False)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]  # of Dagster: a bare PathLike
         name=JOB,
         tags=NO_RETRIES,
-        description="Removes what is older than each contract's retention and no longer needed, from the ledger, and "
-        "old runs and events from Dagster's log.",
+        description=(
+            "Removes ledger entries that are older than each contract's retention and no longer needed, and old "
+            "runs and events from Dagster."
+        ),
     )
     def prune_all() -> None:
         prune_ledger()

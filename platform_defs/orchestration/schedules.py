@@ -42,7 +42,9 @@ def weekly_verify(job: AssetJob, contracts: Sequence[Contract]) -> dg.ScheduleDe
         whole=True,
         cron_schedule=WEEKLY_VERIFY,
         default_status=dg.DefaultScheduleStatus.STOPPED,
-        description="Compares every message with the tables, each pipeline in one snapshot, however long that takes.",
+        description=(
+            "Compares every message with the tables, in one snapshot for each pipeline, however long it takes."
+        ),
     )
 
 
@@ -58,7 +60,7 @@ def _verify(
         free = [contract for contract in contracts if contract.pipeline not in busy]
         moment = context.scheduled_execution_time.isoformat()
         requests = [_request(contract, f"{name} {moment}", whole=whole) for contract in free]
-        return requests or dg.SkipReason("every pipeline is already being verified, or queued for it")
+        return requests or dg.SkipReason("a verification of every pipeline is already running or queued")
 
     return each
 
@@ -81,5 +83,5 @@ def nightly_prune() -> dg.ScheduleDefinition:
         cron_schedule=NIGHTLY_PRUNE,
         execution_timezone="UTC",
         default_status=dg.DefaultScheduleStatus.RUNNING,
-        description="Removes every night what is older than the retention and no longer needed.",
+        description="Every night, removes data that is older than the retention and no longer needed.",
     )

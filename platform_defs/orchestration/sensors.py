@@ -58,8 +58,8 @@ def lag_sensor(contracts: Sequence[Contract], job: AssetJob, definitions: str) -
         minimum_interval_seconds=min(max(EVERY, len(contracts) // PIPELINES), RARELY),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Launches a run when lag reaches lagMessages or the oldest unread message exceeds latency; keeps one run "
-            "for pipelines with a latency of a few seconds. Reports dead runs as failed."
+            "Launches a run when lag reaches lagMessages or the oldest unread message exceeds latency. Keeps one "
+            "run going for pipelines with a latency of a few seconds. Reports dead runs as failed."
         ),
     )
     def sense_lag(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -182,13 +182,17 @@ def keep_one(
     if not seen:
         return None
     if all(item.status.state == "halted" for item in seen):
-        return dg.SensorResult(skip_reason=f"{len(seen)} of low latency: each is halted until a person resolves it")
+        return dg.SensorResult(
+            skip_reason=f"{plural(len(seen), 'low-latency pipeline')}: each is halted until a user resolves it"
+        )
     due = [item for item in seen if isinstance(_decided(item, waits, working, now), Due)]
     late = [item for item in due if working.is_stuck(_waited(item, waits, now))]
     if working.looks_itself and not (late and len(working.scheduled) < RUNS):
-        return dg.SensorResult(skip_reason=f"{plural(len(seen), 'pipeline')} of low latency: a run stays for them")
+        return dg.SensorResult(
+            skip_reason=f"{plural(len(seen), 'pipeline')} with low latency: a continuous run reads them"
+        )
     if (seconds := pause()) > 0:
-        return dg.SensorResult(skip_reason=f"the run that stays has failed, and is started again in {seconds:.0f} s")
+        return dg.SensorResult(skip_reason=f"the continuous run has failed and restarts in {seconds:.0f} s")
     keys = [key for item in (late or seen)[:MOST] for key in table_keys(item.contract)]
     why = f"a latency of less than {CONTINUOUS_BELOW:.0f} s: {', '.join(item.contract.pipeline for item in seen)}"
     tags = {STARTED_FOR: why[:1000], DEFINITIONS: working.definitions, CONTINUOUS: IT_STAYS}
@@ -221,7 +225,7 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
     if not due:
         return dg.SensorResult(skip_reason=_reasons({name: str(reason) for name, reason in decided.items()}))
     if working.runs >= most:
-        return dg.SensorResult(skip_reason=f"{_names(due)} due, and {plural(working.runs, 'run')} at work already")
+        return dg.SensorResult(skip_reason=f"{_names(due)} due, but {plural(working.runs, 'run')} already in progress")
     by_name = {item.contract.pipeline: item for item in seen}
     late = [item for item in due if working.is_stuck(now - _should_have_begun(item, by_name[item.pipeline]))]
     if working.looks_itself and not late:
@@ -233,9 +237,9 @@ def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: 
 def _decided(item: Seen, waits: Waits, working: Working, now: float) -> Due | str:
     name = item.contract.pipeline
     if item.status.held:
-        return f"held by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
+        return f"in use by a run (run id {item.status.run_id or 'none: Dagster did not start it'})"
     if name in working.by_hand:
-        return "left to the run that was started for it by hand"
+        return "a manually started run reads it"
     return decide(item, waits.get(name), now)
 
 

@@ -70,8 +70,8 @@ def keys_written(written: Iterable[dg.AssetsDefinition]) -> set[dg.AssetKey]:
         for key in item.keys:
             if (other := writers.setdefault(key, item.node_def.name)) != item.node_def.name:
                 raise BadInput(
-                    f"{other} and {item.node_def.name} both write topic {key.path[-1]}; leave one of them out of what "
-                    "you give to definitions.load (a topic is one asset, whichever contract of it writes)",
+                    f"{other} and {item.node_def.name} both write topic {key.path[-1]}; pass only one of them to "
+                    "definitions.load (a topic is one asset, whichever contract writes to it)",
                     field=key.path[-1],
                 )
     return {*writers}
@@ -94,7 +94,7 @@ def _write(
             sent = _send(producer, messages(context))
             marker.write(producer, noted(note, _root(context), sent), sent)
     if earlier is not None:
-        context.log.info(f"an earlier try of this run has written its {plural(earlier, 'message')}: nothing was sent")
+        context.log.info(f"an earlier try of this run wrote its {plural(earlier, 'message')}, so nothing was sent")
         return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
     return {"preset": TRANSACTIONAL, "messages": producer.told.delivered, "written": "now", **ranges.metadata()}
 

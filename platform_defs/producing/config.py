@@ -76,7 +76,7 @@ def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | N
     """Return the option that the preset cannot be used with, and the reason; None if there is none."""
     transactional = preset.waits == "commit"
     if "transactional.id" in options and not transactional:
-        return "transactional.id", "transactional.id belongs to the preset transactional, which opens transactions"
+        return "transactional.id", "transactional.id requires the preset transactional, which opens transactions"
     return contradiction({"transactional.id": "any", **options} if transactional else options)
 
 

@@ -73,7 +73,7 @@ _EVERY = (
     JavaOption("interceptor.classes", note="librdkafka's interceptors are written in C"),
     JavaOption("key.serializer", note="keys are bytes; tidegate send encodes them as the contract says"),
     _same("linger.ms", "ms"),
-    JavaOption("max.block.ms", note="a full queue is waited for: `patience` of Tidegate's Producer, in seconds"),
+    JavaOption("max.block.ms", note="Tidegate's Producer waits for a full queue: `patience`, in seconds"),
     JavaOption("max.in.flight.requests.per.connection", "max.in.flight", note="librdkafka takes both names"),
     JavaOption("max.request.size", "message.max.bytes", "bytes", "bytes", 1),
     _same("metadata.max.age.ms", "ms"),
@@ -81,12 +81,12 @@ _EVERY = (
     _same("metadata.recovery.rebootstrap.trigger.ms", "ms"),
     _same("metadata.recovery.strategy"),
     JavaOption(
-        "metric.reporters", "statistics.interval.ms", note="librdkafka gives its statistics as JSON to a callback"
+        "metric.reporters", "statistics.interval.ms", note="librdkafka passes its statistics as JSON to a callback"
     ),
-    JavaOption("metrics.num.samples", note="each of librdkafka's statistics is of one window"),
+    JavaOption("metrics.num.samples", note="librdkafka's statistics each cover one window"),
     JavaOption("metrics.recording.level", note="librdkafka's statistics have one level"),
     JavaOption("metrics.sample.window.ms", "statistics.interval.ms", "ms", "ms", 1, "the window of the statistics"),
-    JavaOption("partitioner.adaptive.partitioning.enable", note="librdkafka does not look at how busy a broker is"),
+    JavaOption("partitioner.adaptive.partitioning.enable", note="librdkafka does not consider how busy a broker is"),
     JavaOption("partitioner.availability.timeout.ms", note="as above"),
     JavaOption("partitioner.class", "partitioner", note="a name, such as `keyed`, which is Java's default partitioner"),
     JavaOption("partitioner.ignore.keys", "partitioner", note="true is `sticky` here"),
@@ -126,12 +126,12 @@ def java_answer(name: str, value: object) -> str | None:
         return None
     note = f" ({found.note})" if found.note else ""
     if not found.name:
-        return f"{name} is an option of Java's producer, and librdkafka has none like it{note}"
+        return f"{name} is an option of the Java producer, and librdkafka has no equivalent{note}"
     if found.is_setting:
         here = "" if found.name == name else f" ({found.name} in librdkafka)"
-        kind = "is not an option of how messages are produced, but of the connection"
+        kind = "is a connection setting, not a producer option"
         return f"{name}{here} {kind}: set {found.variable}{note}"
-    unit = f", in {found.here} where Java has {found.unit}" if found.unit != found.here else ""
+    unit = f", in {found.here} instead of Java's {found.unit}" if found.unit != found.here else ""
     return f"{name} is Java's name; librdkafka's is {found.name}{unit}{_converted(found, value)}{note}"
 
 

@@ -12,7 +12,10 @@ from itertools import count
 Chooser = Callable[[bytes | None], int]  # of a key, the partition
 
 WORDS: Mapping[str, str] = {
-    "keyed": "by the murmur2 hash of the key, as Java's producer; without a key, one partition for a moment",
+    "keyed": (
+        "by the murmur2 hash of the key, like the Java producer; messages without a key stay on one partition for "
+        "a short time"
+    ),
     "keyed-crc32": "by the CRC-32 of the key; without a key, each partition in turn",
     "sticky": "one partition for a moment, then another; a message with a key goes anywhere",
     "round-robin": "each partition in turn, whatever the key",

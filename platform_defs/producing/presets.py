@@ -28,29 +28,30 @@ class Preset:
 _COMMON: Mapping[str, tuple[Value, str]] = {
     "partitioner": (
         "murmur2_random",
-        "A key goes where Java's producer sends it; messages without a key stay on one partition for a moment.",
+        "A key goes where the Java producer sends it; messages without a key stay on one partition for a short time.",
     ),
     "message.timeout.ms": (
         120_000,
-        "After this a message has failed. 100 retries take 97 s: a shorter limit would end them early.",
+        "After this time, a message fails. 100 retries take 97 s: a shorter limit would cut them off.",
     ),
     "queue.buffering.max.kbytes": (
         65_536,
-        "64 MiB wait to be sent at most; beyond that `send` waits. The library would take up to 1 GiB of memory.",
+        "At most 64 MiB wait to be sent; beyond that, `send` blocks. The library's default would use up to 1 GiB "
+        "of memory.",
     ),
     "statistics.interval.ms": (0, "Nothing reads the library's statistics."),
 }
-_NONE = (0, "Without an acknowledgement there is nothing to be told that a retry would answer.")
-_HUNDRED = (100, "With the back-off from 100 ms to 1 s: for about 97 s.")
-_FOREVER = (MOST, "The clock ends the tries (message.timeout.ms), not their number.")
-_ALL = ("all", "Acknowledged when every in-sync replica has it: the loss of the leader loses nothing.")
-_PLAIN = (False, "A retry may write a message twice, and behind later ones.")
-_IDEMPOTENT = (True, "Brokers know each batch by its number: none is written twice or out of order.")
-_FIVE = (5, "The most with which brokers keep the order of an idempotent producer.")
-_FIVE_PLAIN = (5, "As many as with idempotence, so that only idempotence differs.")
-_FAST = (5, "The library's default: 5 ms are waited for a batch to fill.")
-_FULL = (20, "Larger batches, fewer requests; costs up to 20 ms.")
-_LZ4 = ("lz4", "Costs little time, and saves most of what stronger ones save.")
+_NONE = (0, "Without acknowledgements, the producer never learns of a failure that it could retry.")
+_HUNDRED = (100, "With a back-off from 100 ms to 1 s, this lasts about 97 s.")
+_FOREVER = (MOST, "Time limits the retries (message.timeout.ms), not their number.")
+_ALL = ("all", "Acknowledged when every in-sync replica has the message: losing the leader loses nothing.")
+_PLAIN = (False, "A retry may write a message twice, and after later ones.")
+_IDEMPOTENT = (True, "Brokers track each batch's sequence number: none is written twice or out of order.")
+_FIVE = (5, "The maximum at which brokers preserve the order of an idempotent producer.")
+_FIVE_PLAIN = (5, "The same as with idempotence, so that only idempotence differs.")
+_FAST = (5, "The library's default: wait 5 ms for a batch to fill.")
+_FULL = (20, "Larger batches and fewer requests; adds up to 20 ms of latency.")
+_LZ4 = ("lz4", "Takes little time, and saves most of what stronger codecs save.")
 
 
 def _preset(name: str, promise: str, waits: Waits, **options: tuple[Value, str]) -> Preset:
@@ -63,9 +64,9 @@ def _preset(name: str, promise: str, waits: Waits, **options: tuple[Value, str])
 _EVERY = (
     _preset(
         "fire_and_forget",
-        "may be lost, and nobody is told",
+        "may be lost without notice",
         "never",
-        acks=(0, "The broker does not answer: every message counts as delivered once it was written to the socket."),
+        acks=(0, "The broker does not answer: every message counts as delivered once it is written to the socket."),
         enable_idempotence=(False, "It needs acks=all."),
         retries=_NONE,
         linger_ms=_FAST,
@@ -73,9 +74,9 @@ _EVERY = (
     ),
     _preset(
         "leader",
-        "what was acknowledged may be lost with the leader, doubled, reordered",
+        "acknowledged messages may be lost with the leader, duplicated or reordered",
         "callback",
-        acks=(1, "Acknowledged when the leader has it, whether or not a follower does."),
+        acks=(1, "Acknowledged when the leader has the message, whether or not a follower does."),
         enable_idempotence=(False, "It needs acks=all."),
         retries=_HUNDRED,
         max_in_flight=_FIVE_PLAIN,
@@ -84,7 +85,7 @@ _EVERY = (
     ),
     _preset(
         "at_least_once",
-        "not lost; may be doubled, reordered",
+        "not lost; may be duplicated or reordered",
         "callback",
         acks=_ALL,
         enable_idempotence=_PLAIN,
@@ -95,18 +96,21 @@ _EVERY = (
     ),
     _preset(
         "one_in_flight",
-        "not lost; may be doubled, and reordered all the same",
+        "not lost; may be duplicated, and still reordered",
         "callback",
         acks=_ALL,
         enable_idempotence=_PLAIN,
         retries=_HUNDRED,
-        max_in_flight=(1, "Keeps the order in Java's producer; librdkafka builds the next batch while one is retried."),
+        max_in_flight=(
+            1,
+            "Preserves order in the Java producer; librdkafka builds the next batch while one is being retried.",
+        ),
         linger_ms=_FULL,
         compression_type=_LZ4,
     ),
     _preset(
         "asynchronous",
-        "not lost, not doubled, in order, within one producer's life and while none times out",
+        "not lost, not duplicated, in order, for the lifetime of one producer and while no message times out",
         "callback",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,
@@ -117,18 +121,18 @@ _EVERY = (
     ),
     _preset(
         "synchronous",
-        "as asynchronous, and waits for each ack before sending the next: a round trip a message",
+        "as asynchronous, but waits for each ack before sending the next: one round trip per message",
         "each",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,
         retries=_FOREVER,
         max_in_flight=_FIVE,
-        linger_ms=(0, "There is one message at a time: nothing to wait for."),
+        linger_ms=(0, "Only one message is sent at a time: there is nothing to wait for."),
         compression_type=("none", "One small message does not shrink."),
     ),
     _preset(
         "transactional",
-        "all or none of a transaction; holds across a restart with the same id, and fences the older producer",
+        "all or nothing per transaction, also across a restart with the same id, which fences the older producer",
         "commit",
         acks=_ALL,
         enable_idempotence=_IDEMPOTENT,
@@ -136,8 +140,8 @@ _EVERY = (
         max_in_flight=_FIVE,
         linger_ms=_FAST,
         compression_type=_LZ4,
-        message_timeout_ms=(60_000, "At most transaction.timeout.ms, or the library refuses it."),
-        transaction_timeout_ms=(60_000, "An open transaction of a process that hangs holds back readers for so long."),
+        message_timeout_ms=(60_000, "Must not exceed transaction.timeout.ms, or the library rejects it."),
+        transaction_timeout_ms=(60_000, "If a process hangs, its open transaction blocks readers for this long."),
     ),
 )
 PRESETS: Mapping[str, Preset] = {preset.name: preset for preset in _EVERY}

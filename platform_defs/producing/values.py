@@ -16,10 +16,10 @@ def read_option(name: object, value: object) -> tuple[str, Value]:
     if option is None:
         close = get_close_matches(str(name), OPTIONS, n=1)
         hint = f"did you mean {close[0]}?" if close else f"the options are {', '.join(OPTIONS)}"
-        raise BadInput(f"{name} is not an option of how messages are produced; {hint}", field=str(name))
+        raise BadInput(f"{name} is not a producer option; {hint}", field=str(name))
     found = _read(option, value)
     if found is None:
-        raise BadInput(f"{name} is {_wanted(option)}, not {value!r}", field=str(name))
+        raise BadInput(f"{name} must be {_wanted(option)}, not {value!r}", field=str(name))
     return option.name, found
 
 
@@ -58,4 +58,4 @@ def _wanted(option: Option) -> str:
         return f"one of {', '.join(WORDS)}, partition=N, {option.values}"
     if option.choices or isinstance(option.default, bool):
         return f"one of {option.values}"
-    return f"a whole number from {option.values}" if option.highest else "a text"
+    return f"a whole number from {option.values}" if option.highest else "text"

@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     except subprocess.TimeoutExpired:
         from platform_defs.errors import Retryable  # the process that runs this file starts in half the time without it
 
-        raise Retryable(f"the compiler of Protobuf schemas did not end within {WAIT:.0f} s") from None
+        raise Retryable(f"the Protobuf compiler did not finish within {WAIT:.0f} s") from None
 
 
 def limit_reached(status: int, stderr: str) -> str | None:
@@ -43,7 +43,7 @@ def limit_reached(status: int, stderr: str) -> str | None:
     if status == -signal.SIGXCPU:
         return f"{CPU_SECONDS} s of CPU time"
     if status == -signal.SIGXFSZ:
-        return f"{OUTPUT:,} bytes for what it writes"
+        return f"{OUTPUT:,} bytes for its output"
     if status == NO_MEMORY or (status == -signal.SIGABRT and "bad_alloc" in stderr):
         return f"{MEMORY:,} bytes of memory"
     return None

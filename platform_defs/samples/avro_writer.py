@@ -133,7 +133,7 @@ class AvroWriter:
                 return long_bytes(number) + self.value(branch, value)
             except CannotEncode:
                 continue
-        raise CannotEncode(f"{shown(value)} is none of {spelled(of)}")
+        raise CannotEncode(f"{shown(value)} does not fit {spelled(of)}")
 
 
 def avro_writer(writer: WriterSchema, record: str) -> AvroWriter:

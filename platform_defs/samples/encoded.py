@@ -58,7 +58,7 @@ class EncodedSamples:
             return self._before + self._write(sample.value or b"")
         except CannotEncode as wrong:
             raise BadInput(
-                f"schema {self._schemas.value.key} has no way to write a message of the contract: {wrong}",
+                f"schema {self._schemas.value.key} cannot encode a message of the contract: {wrong}",
                 field=self._contract.pipeline,
             ) from None
 
@@ -136,7 +136,7 @@ def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[by
         encode("")
     except CannotEncode:
         raise BadInput(
-            f"schema {schema.key}, of the keys, is not of a text, and only keys that are texts are made up",
+            f"key schema {schema.key} is not for text, and only text keys can be generated",
             field=contract.pipeline,
         ) from None
     return lambda key: encode(key.decode())

@@ -72,7 +72,7 @@ def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> 
             ParseDict({found.json_name: _plain(value)}, message)
     except _BIAS as wrong:
         if not is_json:
-            raise CannotEncode(f"{shown(value)} is not what {found.full_name} takes") from wrong
+            raise CannotEncode(f"{shown(value)} is not valid for {found.full_name}") from wrong
         message.ClearField(found.name)
 
 

@@ -221,5 +221,5 @@ def _identifier(item: Field, pattern: str, number: int) -> str | None:
 
 
 def _nothing_fits(contract: Contract, item: Field) -> BadInput:
-    message = f"no value that keeps the rules of {item.name} could be made up; give the field examples"
+    message = f"no value that satisfies the rules of {item.name} could be generated; add examples to the field"
     return BadInput(message, file=str(contract.path) if contract.path else None, field=item.name)

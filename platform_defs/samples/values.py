@@ -81,7 +81,7 @@ class Values:
             with warnings.catch_warnings(action="error", category=FutureWarning):  # at [[:alpha:]]
                 return self._rstr.xeger(pattern)
         except (re.error, FutureWarning, KeyError, IndexError) as error:
-            message = f"no value that matches {pattern!r} could be made up ({error}); give the field examples"
+            message = f"no value that matches {pattern!r} could be generated ({error}); add examples to the field"
             raise BadInput(message, field=self._item.name) from error
 
     def _like(self, example: str) -> str:
@@ -165,4 +165,4 @@ def _as_string(value: Any) -> str:
         return b64encode(value).decode()
     if isinstance(value, date | Decimal):
         return str(value)
-    raise TypeError(f"{type(value).__name__} has no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -38,7 +38,7 @@ def contract_yaml(draft: Draft, message: FoundMessage) -> str:
 
 
 def _head(draft: Draft) -> Iterator[str]:
-    yield "# Imported from a schema. What it does not say is inferred:"
+    yield "# Imported from a schema. The following was inferred:"
     for note in draft.notes:
         yield from _comment(note)
     yield "apiVersion: v3.1.0"

@@ -35,10 +35,10 @@ def within_limit(fields: Iterable[FoundField]) -> tuple[FoundField, ...]:
     """Return all fields. Raises BadInput for none, or more than a table has columns."""
     found = tuple(islice(fields, MAX_FIELDS + 1))
     if not found:
-        raise BadInput("the schema has no field that could be a column")
+        raise BadInput("the schema has no field that can become a column")
     if len(found) > MAX_FIELDS:
         raise BadInput(
-            f"the schema has more than {MAX_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. Write a "
-            "contract by hand, with the fields that you need, or with whole records in json columns"
+            f"the schema has more than {MAX_FIELDS:,} fields, and a Postgres table has at most 1,600 columns. "
+            "Write a contract by hand with the fields that you need, or put whole records into json columns"
         )
     return found

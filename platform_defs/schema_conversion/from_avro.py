@@ -63,8 +63,8 @@ def _record(schema: Schema, wanted: str) -> Record:
         return fitting[0]
     names = ", ".join(one.name for one in records)
     if not records:
-        raise BadInput(f"the schema is {spelled(root)}, and only a record can become the rows of a table")
-    raise BadInput(f"the schema has the records {names}: say which with --record")
+        raise BadInput(f"the schema is {spelled(root)}, but only a record can become rows of a table")
+    raise BadInput(f"the schema has the records {names}: choose one with --record")
 
 
 def _fields(

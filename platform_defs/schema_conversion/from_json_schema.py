@@ -28,7 +28,9 @@ def from_json_schema(writer: WriterSchema) -> FoundMessage:
         raise BadInput(f"the JSON Schema cannot be read: {wrong}") from None
     top, _ = meant(root, node(root))
     if top is None or not isinstance(top.get("properties"), dict):
-        raise BadInput("the schema is not of an object with properties, and only that can become the rows of a table")
+        raise BadInput(
+            "the schema does not describe an object with properties, and only such objects can become rows of a table"
+        )
     return FoundMessage("", within_limit(_fields(top, (), node(root), required=True)))
 
 
@@ -41,7 +43,9 @@ def _fields(of: Node, path: MessagePath, root: Node, *, required: bool) -> Itera
         if found and isinstance(inside, dict) and inside and len(here) < _DEEPEST:
             yield from _fields(found, here, root, required=always)
         else:
-            kind, note = _column(found, root) if found is not None else ("json", "a value of several types, whole")
+            kind, note = (
+                _column(found, root) if found is not None else ("json", "a value with several types, kept whole")
+            )
             yield FoundField(here, kind, always, note=note)
 
 
@@ -53,7 +57,7 @@ def _column(of: Node, root: Node) -> tuple[str, str]:
     if kind not in ("string", "integer", "double", "boolean"):
         return kind, ""
     rules = [f"{key} {json.dumps(of[key])}" for key in (*_NOT_CARRIED, *_LENGTHS) if key in of]
-    return kind, f"rules that are not carried: {', '.join(rules)}" if rules else ""
+    return kind, f"rules that were not imported: {', '.join(rules)}" if rules else ""
 
 
 def _spelled(kind: Any) -> str:

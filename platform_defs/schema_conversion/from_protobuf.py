@@ -128,5 +128,5 @@ def _single(item: FieldDescriptor) -> tuple[str, str]:
 
 def _note(message: Descriptor, found: str | None) -> str:
     if found == _GUESSED:
-        return f"a {message.full_name}, which does not say its digits: precision and scale are guessed"
+        return f"a {message.full_name}, which does not define its digits: precision and scale are guesses"
     return "" if found else f"a {message.full_name}, whole"

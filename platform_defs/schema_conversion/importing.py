@@ -47,7 +47,7 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     message = read_message(writer, wanted.record)
     topic = wanted.topic or _topic(wanted.subject) or wanted.stem
     if not TOPIC.fullmatch(topic):
-        raise BadInput(f"{topic!r} cannot be the name of a topic: give it with --topic")
+        raise BadInput(f"{topic!r} is not a valid topic name: set one with --topic")
     first, _, rest = topic.partition(".")
     domain = plain_name(wanted.domain or first, "imported")
     name = plain_name(rest.replace(".", "_") or first, "messages")
@@ -99,12 +99,13 @@ def _notes(draft: Draft, message: FoundMessage, wanted: Wanted) -> list[str]:
     found = [f"the schema: {wanted.source}"] if wanted.source else []
     found += [
         f"topic {draft.topic}: {'as given' if wanted.topic else named}",
-        f"table {draft.table}: after the topic; every message becomes a row (disposition append). Where each key has "
-        "one row, which is replaced: disposition upsert, and keyFormat if keys are written with a schema",
+        f"table {draft.table}: named after the topic; every message becomes a row (disposition append). If each "
+        "key has one row, which newer messages replace, use disposition upsert, and keyFormat if keys are written "
+        "with a schema",
         "framing: each message begins with a byte 0 and the id of its schema, as the registry's serializers write it",
     ]
     if draft.wire.get("compatibility"):
-        found.append("compatibility NONE: producers decide about the schema, and the registry's level is left as it is")
+        found.append("compatibility NONE: producers own the schema, and the registry's level is not changed")
     found += [f"{spell_path(item.path)}: {item.note}" for item in message.fields if item.note]
     return [*found, *message.notes]
 
@@ -113,7 +114,7 @@ def _json(writer: WriterSchema, record: str) -> FoundMessage:
     from platform_defs.schema_conversion.from_json_schema import from_json_schema
 
     if record:
-        raise BadInput("a JSON Schema has no records: leave --record out")
+        raise BadInput("a JSON Schema has no records: leave out --record")
     return from_json_schema(writer)
 
 

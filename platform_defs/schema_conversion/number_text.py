@@ -9,7 +9,7 @@ from platform_defs.errors import BadInput
 from platform_defs.schema_conversion.field_numbers import Assigned
 
 _pyyaml: Any = yaml  # its stubs do not type compose
-_BY_HAND = "write the numbers by hand: the fields are not written out one by one"
+_BY_HAND = "write the numbers by hand, because the file does not list the fields one by one"
 
 
 def with_numbers(text: str, assigned: Iterable[Assigned]) -> str:

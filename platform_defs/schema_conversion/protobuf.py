@@ -55,15 +55,15 @@ def proto_text(contract: Contract) -> str:
     """
     if contract.format != "protobuf":
         raise BadInput(
-            "numbers of fields decide what the bytes of a Protobuf message mean, and only a contract of format "
-            "protobuf has any: write format: protobuf, then tidegate contract export with --assign",
+            "a Protobuf schema needs field numbers, and only a contract with format: protobuf has them: set "
+            "format: protobuf, then run tidegate contract export with --assign",
             file=str(contract.path) if contract.path else None,
             field="servers.kafka.format",
         )
     if lacking := missing_numbers(contract):
         raise BadInput(
-            f"no fieldNumber: {', '.join(lacking)}. Have them written into the file: "
-            f"tidegate contract export {contract.pipeline} --assign",
+            f"these fields have no fieldNumber: {', '.join(lacking)}. To add the numbers to the file: tidegate "
+            f"contract export {contract.pipeline} --assign",
             file=str(contract.path) if contract.path else None,
         )
     package, _, name = record_name(contract).rpartition(".")

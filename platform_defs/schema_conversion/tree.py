@@ -45,7 +45,9 @@ def members_of(contract: Contract) -> tuple[Member, ...]:
     for item in contract.fields:
         for name in item.path:
             if not _NAME.fullmatch(name):
-                raise unfit(contract, item, f"{name!r} is no name of a field in a schema: letters, digits and _ only")
+                raise unfit(
+                    contract, item, f"{name!r} is not a valid field name in a schema: use letters, digits and _ only"
+                )
     return _within((), contract.fields)
 
 

@@ -138,13 +138,13 @@ def _contradictions(sources: list[_Source]) -> list[Violation]:
                 found.append(_refused(source, key, f"{key} is {value} here and {before} in {other.place(key)}"))
     listed = [source for source in sources if source.reader is None]
     if listed and len(sources) > 1:
-        wrong = f"{sources[0].topic} is the topic of {sources[0].file}: declare it there, and take it out of here"
+        wrong = f"{sources[0].topic} is the topic of {sources[0].file}: declare it there, and remove it here"
         found.append(_refused(listed[0], "", wrong))
     return found
 
 
 def _refused(source: _Source, key: str, message: str) -> Violation:
-    message = f"{message}; let both say the same" if key else message
+    message = f"{message}; use the same value in both" if key else message
     return Violation("refuse", "declared_once", source.topic, message, source.place(key))
 
 

@@ -97,7 +97,8 @@ def unread_kept(
         place = [f"config.{key}" for key in keys]
         if evidence.unknown:
             message = (
-                f"whether pipelines have read what this would delete of {topic} cannot be told: {evidence.unknown}"
+                f"cannot tell whether pipelines have read the messages of {topic} that this would delete: "
+                f"{evidence.unknown}"
             )
             yield said(declared, "refuse", "unread_kept", message, *place)
         for one in evidence.unread.get(topic, ()):
@@ -116,8 +117,8 @@ def read_before(topics: Mapping[str, Declared], observed: Observed, evidence: Ev
             topics[topic],
             "refuse",
             "read_before",
-            f"{one.pipeline} has read {topic} (topic id {one.topic_id} in cluster {one.cluster_id}), and this cluster, "
-            f"{observed.cluster_id}, has no such topic. If these are the wrong brokers, correct "
+            f"{one.pipeline} has read {topic} (topic id {one.topic_id} in cluster {one.cluster_id}), but this "
+            f"cluster, {observed.cluster_id}, has no such topic. If these are the wrong brokers, correct "
             "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. If the topic was deleted: tidegate topics apply --recreate; then "
             f"{one.pipeline} halts until you resolve it (tidegate resolve {one.pipeline})",
         )
@@ -127,8 +128,8 @@ def same_cluster(observed: Observed, evidence: Evidence) -> Iterator[Violation]:
     """Refuse a cluster other than the ledger's."""
     first = evidence.first_cluster
     if first is not None and first != observed.cluster_id:
-        message = f"the ledger's topics are in cluster {first}, and this is cluster {observed.cluster_id}. Correct "
-        message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster has taken the other's place: tidegate topics "
+        message = f"the ledger's topics are in cluster {first}, but this is cluster {observed.cluster_id}. Correct "
+        message += "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS; or, if this cluster replaces the other one: tidegate topics "
         yield Violation("refuse", "same_cluster", "", f"{message}apply --new-cluster {observed.cluster_id}")
 
 
@@ -139,14 +140,14 @@ def cluster_known(plan: Plan, evidence: Evidence) -> Iterator[Violation]:
     changes = plan.steps if evidence.unknown else any(plan.topics.values())
     if not changes or evidence.first_cluster is not None:
         return
-    why = evidence.unknown or "the ledger knows no cluster yet, and the plan changes topics that exist"
+    why = evidence.unknown or "the ledger has not recorded a cluster yet, and the plan changes existing topics"
     yield Violation(
         "refuse",
         "cluster_known",
         "",
-        f"no ledger shows that {plan.cluster_id} is the intended cluster: {why}. Make the ledger available (tidegate "
-        "stack up, or TIDEGATE_POSTGRES_URL); or, if you have checked that it is the intended one: --cluster-id "
-        f"{plan.cluster_id}",
+        f"no ledger confirms that {plan.cluster_id} is the intended cluster: {why}. Make the ledger available "
+        "(tidegate stack up, or TIDEGATE_POSTGRES_URL). If you have checked that it is the intended cluster: "
+        f"--cluster-id {plan.cluster_id}",
     )
 
 
@@ -163,8 +164,8 @@ def _loss(declared: Declared, one: Unread) -> str:
     remedy = f"Let it read them first (tidegate lag {one.pipeline})"
     if one.retired:
         remedy = (
-            f"No readable contract here names {declared.topic} for it: restore the contract and let it read them "
-            f"first; or, if the pipeline will not read them again: --retired {one.retired}"
+            f"No readable contract here names {declared.topic} for this pipeline: restore the contract and let it "
+            f"read them first; or, if the pipeline will not read the topic again: --retired {one.retired}"
         )
     return f"{one.pipeline} has not read {plural(one.messages, 'message')} of {declared.topic}{loss}. {remedy}"
 

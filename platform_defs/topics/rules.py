@@ -34,8 +34,8 @@ def replication_fits(declared: Declared, observed: Observed) -> Iterator[Violati
             declared,
             "refuse",
             "replication_fits",
-            f"replicationFactor {factor}{default} needs as many brokers, and {live} live here. Write {live} at most, "
-            "or add brokers first",
+            f"replicationFactor {factor}{default} needs as many brokers, but only {live} can be reached. Write at "
+            f"most {live}, or add brokers first",
             "replicationFactor",
         )
 
@@ -47,12 +47,17 @@ def writable(declared: Declared, observed: Observed) -> Iterator[Violation]:
         return
     keys = (f"config.{ISR}", "replicationFactor")
     if least > factor:
-        message = f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: Kafka 4.3 takes it "
-        message += f"for {factor}, so that fewer brokers hold a write than is declared; an older one may refuse every "
+        message = (
+            f"{ISR} {least} is more than the {plural(factor, 'replica')} of {declared.topic}: Kafka 4.3 treats it "
+        )
+        message += f"as {factor}, so fewer brokers hold a write than is declared; older versions may refuse every "
         message += f"write with acks=all. Write {ISR} {max(1, factor - 1)}, or a larger replicationFactor"
         yield said(declared, "refuse", "writable", message, *keys)
     elif least == factor > 1:
-        message = f"{ISR} {least} is all {factor} replicas of {declared.topic}: one broker down stops every write with "
+        message = (
+            f"{ISR} {least} equals the number of replicas ({factor}) of {declared.topic}: one broker down stops "
+            "every write with "
+        )
         yield said(declared, "warn", "writable", f"{message}acks=all. Write {ISR} {factor - 1}", *keys)
 
 
@@ -66,7 +71,7 @@ def durable(declared: Declared, observed: Observed) -> Iterator[Violation]:
         message = f"{declared.topic} has one replica: {lost} its broker. Write replicationFactor 3 and {ISR} 2"
         yield said(declared, "warn", "durable", message, "replicationFactor")
     elif factor is not None and factor > 1 and least == 1:
-        message = f"{ISR} 1: {lost} the one broker that has them, even those of acks=all. Write {ISR} 2"
+        message = f"{ISR} 1: {lost} the only broker that has them, even with acks=all. Write {ISR} 2"
         yield said(declared, "warn", "durable", message, f"config.{ISR}", "replicationFactor")
     if (setting(observed, declared.topic, declared.config, UNCLEAN) or "").lower() == "true":
         message = f"{UNCLEAN} lets a replica that lacks messages lead: {lost} it. Write false"
@@ -80,9 +85,9 @@ def never_fewer(declared: Declared, observed: Observed) -> Iterator[Violation]:
             declared,
             "refuse",
             "never_fewer",
-            f"{declared.topic} has {plural(len(there.partitions), 'partition')}, and {wanted} are declared: Kafka "
-            f"takes none away. Write {len(there.partitions)}, or make a new topic with {wanted} and move to it "
-            "(docs/how-to/change-partitions.md)",
+            f"{declared.topic} has {plural(len(there.partitions), 'partition')}, but {wanted} are declared: Kafka "
+            f"cannot remove partitions. Write {len(there.partitions)}, or create a new topic with {wanted} and "
+            "move to it (docs/how-to/change-partitions.md)",
             "partitions",
         )
 
@@ -97,9 +102,10 @@ def order_kept(declared: Declared, observed: Observed) -> Iterator[Violation]:
         declared,
         "refuse",
         "order_kept",
-        f"from {len(there.partitions)} to {wanted} partitions {moved:.0%} of the keys of {declared.topic} go to "
-        "another partition, and keyOrder is strict: later messages of a key could be read before earlier ones. Once "
-        "nothing writes to it and all is read: --break-key-order (docs/how-to/change-partitions.md)",
+        f"going from {len(there.partitions)} to {wanted} partitions moves {moved:.0%} of the keys of "
+        f"{declared.topic} to another partition, but keyOrder is strict: later messages of a key could be read "
+        "before earlier ones. Once nothing writes to the topic and everything is read: --break-key-order "
+        "(docs/how-to/change-partitions.md)",
         "partitions",
     )
 
@@ -118,13 +124,15 @@ def compaction_fits(declared: Declared, observed: Observed) -> Iterator[Violatio
         return
     appended, upserted = declared.read_by("append"), declared.read_by("upsert")
     if _compacts(wanted) and not _compacts(before) and appended:
-        message = f"{POLICY} {wanted} keeps one message of each key, and {appended[0]} appends a row for every one: "
-        message += "those not read yet would be lost. Leave it delete, or make the table upsert"
+        message = (
+            f"{POLICY} {wanted} keeps only one message of each key, but {appended[0]} appends a row for every message: "
+        )
+        message += "messages not read yet would be lost. Leave it delete, or make the table upsert"
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
     ages = not _compacts(wanted) or (_deletes(wanted) and not _deletes(before))
     if _compacts(before) and ages and upserted:
         message = f"{POLICY} {wanted} deletes the latest messages of keys by age, and the table of "
-        message += f"{upserted[0]} is made of them: it could not be rebuilt. Leave it {before}"
+        message += f"{upserted[0]} is built from them: it could not be rebuilt. Leave it {before}"
         yield said(declared, "refuse", "compaction_fits", message, f"config.{POLICY}")
 
 
@@ -148,9 +156,9 @@ def tombstones_outlast(declared: Declared, observed: Observed) -> Iterator[Viola
     slow = [one for one in declared.readers if one.disposition == "upsert" and one.seconds * 1000 > int(kept or 0)]
     if slow:
         message = (
-            f"tombstones of {declared.topic} are kept for {kept} ms, and {slow[0].pipeline} starts a run after "
-            f"{slow[0].seconds:g} s: the rows that they delete could remain forever. Write {TOMBSTONES} 86400000, or "
-            "longer than any outage"
+            f"tombstones of {declared.topic} are kept for {kept} ms, but {slow[0].pipeline} starts a run after "
+            f"{slow[0].seconds:g} s: rows that they should delete could remain forever. Write {TOMBSTONES} "
+            "86400000, or a time longer than any outage"
         )
         yield said(declared, "refuse", "tombstones_outlast", message, *keys)
 
@@ -162,7 +170,7 @@ def over_racks(declared: Declared, observed: Observed) -> Iterator[Violation]:
         moves = "The plan moves them" if declared.replication_factor else "Declare replicationFactor to have them moved"
         which = f"{noun_for(len(narrow), 'partition')} {_some(narrow)} of {declared.topic}"
         message = (
-            f"{which}: all replicas are in fewer racks than they could be, and one rack down could take them all. "
+            f"{which}: the replicas are in fewer racks than possible, so one rack down could take all of them offline. "
         )
         yield said(declared, "warn", "over_racks", message + moves, "replicationFactor")
 
@@ -172,7 +180,7 @@ def known_setting(declared: Declared, observed: Observed) -> Iterator[Violation]
     known = next((topic.effective.keys() for topic in observed.topics.values() if topic.effective), None)
     for name in declared.config if known is not None else ():
         if name not in (known or ()):
-            message = f"this Kafka has no setting {name} of a topic"
+            message = f"this Kafka has no topic setting {name}"
             yield said(declared, "refuse", "known_setting", message, f"config.{name}")
 
 
@@ -182,7 +190,7 @@ def names_apart(topics: Mapping[str, Declared], observed: Observed) -> Iterator[
     for name, declared in topics.items():
         other = taken.setdefault(name.replace(".", "_"), name)
         if other != name and name not in observed.names:
-            message = f"{name} and {other} differ only by '.' and '_', which are one in the names of Kafka's metrics: "
+            message = f"{name} and {other} differ only by '.' and '_', which are equal in Kafka's metric names: "
             yield said(declared, "refuse", "names_apart", f"{message}Kafka refuses the second. Choose another name")
 
 

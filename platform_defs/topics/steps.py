@@ -97,7 +97,7 @@ class Reassign:
     def sentence(self) -> str:
         shown = ", ".join(f"{one.partition}: {_list(one.observed)} → {_list(one.becomes)}" for one in self.moves[:3])
         more = f", and {len(self.moves) - 3} more" if len(self.moves) > 3 else ""
-        return f"other replicas of {plural(len(self.moves), 'partition')} ({shown}{more})"
+        return f"move replicas of {plural(len(self.moves), 'partition')} ({shown}{more})"
 
 
 Step = Create | SetConfig | AddPartitions | Reassign

@@ -13,7 +13,7 @@ def difference(plan: Plan, observed: Observed) -> str | None:
     Steps of the plan that were applied before an interruption are not a change.
     """
     if plan.cluster_id != observed.cluster_id:
-        return f"the plan was made on cluster {plan.cluster_id}, and this is cluster {observed.cluster_id}"
+        return f"the plan was made on cluster {plan.cluster_id}, but this is cluster {observed.cluster_id}"
     differences = (_of_topic(plan, topic, seen, observed.topics.get(topic)) for topic, seen in plan.topics.items())
     return next((sentence for sentence in differences if sentence), None)
 
@@ -22,7 +22,7 @@ def _of_topic(plan: Plan, topic: str, seen: Seen | None, now: ObservedTopic | No
     steps = [step for step in plan.steps if step.topic == topic]
     if seen is None:
         made = now is None or any(isinstance(step, Create) and made_by(step, now) for step in steps)
-        return None if made else f"{topic} did not exist when the plan was made, and exists now"
+        return None if made else f"{topic} did not exist when the plan was made, but exists now"
     if now is None:
         return f"{topic} no longer exists"
     return None if _reached(seen, steps, now) else f"{topic} was changed since the plan was made: {_what(seen, now)}"
@@ -49,14 +49,14 @@ def _same(seen: Seen, now: ObservedTopic) -> bool:
 
 def _what(seen: Seen, now: ObservedTopic) -> str:
     if seen.topic_id != now.topic_id:
-        return f"it was deleted and created again (its id was {seen.topic_id} and is {now.topic_id})"
+        return f"it was deleted and recreated (its id was {seen.topic_id} and is now {now.topic_id})"
     if len(seen.replicas) != len(now.partitions):
-        return f"it had {len(seen.replicas)} partitions and has {len(now.partitions)}"
+        return f"it had {len(seen.replicas)} partitions and now has {len(now.partitions)}"
     if seen.replicas != now.replicas:
-        return "partitions have other replicas"
+        return "the replicas of its partitions have changed"
     names = sorted({*seen.overrides, *now.overrides})
     changed = [name for name in names if seen.overrides.get(name) != now.overrides.get(name)]
     return ", ".join(
-        f"{name} was {seen.overrides.get(name, 'not set')} and is {now.overrides.get(name, 'not set')}"
+        f"{name} was {seen.overrides.get(name, 'not set')} and is now {now.overrides.get(name, 'not set')}"
         for name in changed
     )

@@ -47,7 +47,8 @@ def partitioner_kept(topics: Mapping[str, Declared], samples: Mapping[str, Sampl
             if written is not None and FAMILIES.get(reader.partitioner, written) != written:
                 right = "keyed" if written == "murmur2" else "keyed-crc32"
                 message = (
-                    f"keys of {topic} were written by {written}, and producers by the contract of {reader.pipeline} "
+                    f"keys of {topic} were partitioned by {written}, but producers under the contract of "
+                    f"{reader.pipeline} "
                 )
                 message += f"use {reader.partitioner}: they would put later messages of a key into another partition "
                 message += f"than earlier ones. Write producerOptions {{partitioner: {right}}}"
@@ -60,7 +61,10 @@ def keys_needed(
     """Refuse compaction of a topic with keyless messages: Kafka refuses each of them in a compacted topic."""
     for topic, sample in samples.items():
         if sample.keyless and becomes_compacted(topics[topic], observed):
-            message = f"messages of {topic} have no key, and a compacted topic refuses such. Leave {POLICY} delete"
+            message = (
+                f"messages of {topic} have no key, and a compacted topic rejects messages without a key. Leave "
+                f"{POLICY} delete"
+            )
             yield said(topics[topic], "refuse", "keys_needed", message, f"config.{POLICY}")
 
 

@@ -176,10 +176,10 @@ class _Check:
             self.reached = found
             return True
         if found.batch_id >= self.open_plan:
-            self.hint = "Ranges of a batch were being published one by one, so the checkpoint stays before these"
+            self.hint = "A batch was being published range by range, so the checkpoint stays before it"
             return False
         if not move_checkpoint(self.endpoints.postgres_url, self.pipeline.name, found):
-            self.hint = "Another check has moved the checkpoint meanwhile, so this one ended"
+            self.hint = "Another check moved the checkpoint in the meantime, so this one stopped"
             return False
         self.reached = replace(found, moves=found.moves + 1)
         return True
@@ -190,7 +190,7 @@ class _Check:
         if table.disposition != "append" or snapshot.indexed_by_batch(table):
             return ""
         return (
-            f"{table.name} has no index on _batch_id, so each check reads the whole table. To change that: "
-            f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) "
-            "WITH (autosummarize = on, pages_per_range = 1024)"
+            f"{table.name} has no index on _batch_id, so each check reads the whole table. To speed checks up: "
+            f"CREATE INDEX CONCURRENTLY ON {table.name} USING brin (_batch_id) WITH (autosummarize = on, "
+            "pages_per_range = 1024)"
         )

@@ -54,10 +54,10 @@ CHUNK = 50_000  # messages that are compared at once ...
 TRANSFORMED = 100_000  # ... and with a transform, since each chunk costs a Spark job
 AHEAD = 2  # chunks that are read and validated while one is compared: so many more are in memory
 
-OTHER_TRANSFORM = "; its batch was made by another transform than the one that is there now (a replay makes it again)"
+OTHER_TRANSFORM = "; its batch was produced by a different transform from the current one (a replay rebuilds it)"
 NOT_NAMED = (
-    "; its batch does not name its contract (it is from before the ledger kept them), so the first one that the ledger "
-    "has was taken, which may be another"
+    "; its batch does not name its contract, because it is older than the ledger's contract history, so the oldest "
+    "recorded contract was used, which may be the wrong one"
 )
 
 Progress = Callable[[int, int], None]  # messages done, of about how many
@@ -207,7 +207,10 @@ def cover(part: Partition, findings: Findings) -> None:
         what = f"{spelt(part.number, span)} was committed twice"
         findings.bad("duplicated", what, part.number, span[0], size([span]))
     for span in tiles.outside:
-        what = f"{spelt(part.number, span)} was committed, but the pipeline's position says [{part.start}, {part.next})"
+        what = (
+            f"{spelt(part.number, span)} was committed, but is outside the pipeline's position [{part.start}, "
+            f"{part.next})"
+        )
         findings.bad("uncovered", what, part.number, span[0], size([span]))
 
 
@@ -230,7 +233,7 @@ def refuse_unlike(snapshot: Snapshot) -> None:
 def _same_tables(snapshot: Snapshot) -> None:
     for table in snapshot.contract.tables:
         if not snapshot.exists(table):
-            message = "the table does not exist, although the ledger says that batches were written to it"
+            message = "the table does not exist, although according to the ledger batches were written to it"
             raise BadInput(message, field=table.name)
 
 

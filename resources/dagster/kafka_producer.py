@@ -13,9 +13,9 @@ from resources.kafka.producer.producer import Producer, Report
 class KafkaProducerResource(dg.ConfigurableResource[None]):
     """Makes producers for the brokers of TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or the embedded ones."""
 
-    preset: str = Field(default=DEFAULT, description="How messages are sent: `tidegate presets` lists the ways.")
+    preset: str = Field(default=DEFAULT, description="How messages are sent: `tidegate presets` lists the presets.")
     options: dict[str, str] = Field(
-        default_factory=dict, description="Options of librdkafka's in place of the preset's, such as linger.ms: 50."
+        default_factory=dict, description="librdkafka options that override the preset's, such as linger.ms: 50."
     )
 
     def producer(

@@ -193,8 +193,9 @@ def _create_schema(postgres_url: str) -> None:
         )
         if not may:
             raise BadInput(
-                f"{role} may not create Dagster's tables in {connection.info.dbname}, or not use those that are there. "
-                "As the owner of the schema: tidegate migrate --tables, then execute what tidegate rights prints",
+                f"{role} may not create Dagster's tables in {connection.info.dbname}, or may not use the existing "
+                "ones. As the owner of the schema, run tidegate migrate --tables, then execute the output of "
+                "tidegate rights",
                 field="TIDEGATE_POSTGRES_URL" if settings().dagster_url is None else "TIDEGATE_DAGSTER_URL",
             )
         if not there:

@@ -148,7 +148,7 @@ def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, rece
     if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
         pause = receiver.failed()
         waiting.put_off(item.sequence, said, pause)
-        return f"the receiver of lineage events is asked again in {pause:.0f} s: {said}"
+        return f"lineage events will be sent again in {pause:.0f} s: {said}"
     receiver.failures = 0
     what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
     return f"{what} for good: {said}" if waiting.refused(item.sequence, said) else f"{what}: {said}"

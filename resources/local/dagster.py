@@ -74,7 +74,7 @@ def reload() -> None:
     """
     running = status()
     if running.url is None:
-        raise BadInput("the UI is not running; it loads the definitions when it starts (tidegate ui up)")
+        raise BadInput("the UI is not running, and loads the definitions when it starts (tidegate ui up)")
     body, headers = json.dumps({"query": RELOAD}).encode(), {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{running.url}/graphql", body, headers)  # noqa: S310  # our own address
     try:

@@ -104,8 +104,8 @@ def _controllers(home: Path) -> dict[int, int]:
 def _fixed(number: int, port: int) -> int:
     if not processes.is_free(port):
         raise processes.ServerFailed(
-            f"Kafka did not start: another program has taken port {port}, where the other brokers look for broker "
-            f"{number} (lsof -i :{port} shows which). End that program, then start again: tidegate stack up"
+            f"Kafka did not start: another program uses port {port}, which broker {number} needs (lsof -i :{port} "
+            "shows the program). Stop that program, then start again: tidegate stack up"
         )
     return port
 

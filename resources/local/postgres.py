@@ -128,10 +128,10 @@ def _system_user(home: Path) -> str | None:
         subprocess.CalledProcessError,
     ) as error:  # not on Linux: no os.getxattr
         raise BadInput(
-            f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). It has "
-            f"to pass the folders above {_folder(home)} and {binaries()}, and none of these is opened to everybody. "
-            f"Run Tidegate as another user, or set TIDEGATE_POSTGRES_URL; or create that user (useradd {SYSTEM_USER}), "
-            "and put both where every user may pass."
+            f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). It "
+            f"needs access to the folders above {_folder(home)} and {binaries()}, and Tidegate does not change "
+            "their permissions. Run Tidegate as another user, or set TIDEGATE_POSTGRES_URL; or create that user "
+            f"(useradd {SYSTEM_USER}), and put both where every user has access."
         ) from error
     return SYSTEM_USER
 

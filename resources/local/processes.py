@@ -137,7 +137,7 @@ def kept_or_free_port(kept: int | None, progress: Callable[[str], None], reserve
     # Below 32768: Linux gives the ports above to outgoing connections, which would take a kept one while we are down.
     port = next(one for one in random.sample(range(20_000, 32_000), 12_000) if one not in reserved and is_free(one))
     if kept is not None:
-        progress(f"port {kept} is taken by another program; using {port} from now on")
+        progress(f"port {kept} is used by another program; using {port} from now on")
     return port
 
 
@@ -178,5 +178,5 @@ def _cause(lines: Iterable[str]) -> str:
     if "No space left" in text:
         return ": the disk is full; free some space, or set TIDEGATE_HOME to a folder on another disk"
     if IN_USE in text:
-        return ": another program has taken its port; try again"
+        return ": another program uses its port; try again"
     return ""

@@ -27,7 +27,7 @@ from resources.unsent.files import UnsentFiles, unsent_files
 LOCK_SECONDS = 180.0
 
 _OWN_BROKERS = (
-    "--brokers is for the embedded Kafka, and TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own ({servers}). Leave "
+    "--brokers is for the embedded Kafka, but TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names your own ({servers}). Leave "
     "out --brokers, or unset that variable"
 )
 
@@ -189,9 +189,9 @@ def _brokers(chosen: Settings, asked: int | None) -> int:
     formatted = state.brokers_of(chosen.home)
     if asked and formatted and asked != formatted:
         raise BadInput(
-            f"the Kafka cluster in {chosen.home} has {plural(formatted, 'broker')}, and {asked} were asked for; a "
-            "cluster that is there keeps its number. Set TIDEGATE_HOME to another folder, or delete this one with all "
-            "its data: tidegate stack reset"
+            f"the Kafka cluster in {chosen.home} has {plural(formatted, 'broker')}, but {asked} were requested; an "
+            "existing cluster keeps its number of brokers. Set TIDEGATE_HOME to another folder, or delete this one "
+            "with all its data: tidegate stack reset"
         )
     return asked or formatted or 1
 
@@ -290,7 +290,10 @@ def _lock(home: Path) -> Generator[None]:
     try:
         lock.acquire()
     except Timeout as error:
-        message = f"another `tidegate stack` command has held {lock.lock_file} for {LOCK_SECONDS:.0f} s; try again"
+        message = (
+            f"another `tidegate stack` command has locked {lock.lock_file} for {LOCK_SECONDS:.0f} s; try again "
+            "once it has ended"
+        )
         raise BadInput(message) from error
     try:
         with processes.writing_privately():
@@ -304,10 +307,10 @@ def _refuse_to_lose(unsent: UnsentFiles) -> None:
         return
     many = plural(len(left), "file", "files")
     raise BadInput(
-        f"{many} in {unsent.folder} {'holds' if len(left) == 1 else 'hold'} messages that were not delivered, and are "
-        f"nowhere else, so nothing was deleted. `tidegate dlq list PIPELINE --unsent`, with any pipeline, takes files "
-        f"*.unsent into the ledger, once Postgres answers. Delete what is not needed: {left[0].name}"
-        f"{', ...' if len(left) > 1 else ''}"
+        f"{many} in {unsent.folder} {'holds' if len(left) == 1 else 'hold'} messages that were not delivered and "
+        "exist nowhere else, so nothing was deleted. To move *.unsent files into the ledger once Postgres answers, "
+        "run `tidegate dlq list PIPELINE --unsent` with any pipeline. Delete the files that you do not need: "
+        f"{left[0].name}{', ...' if len(left) > 1 else ''}"
     )
 
 
@@ -315,8 +318,8 @@ def _refuse_to_empty(home: Path) -> None:
     kept = {Path.home(), Path.cwd(), PROJECT_ROOT}
     if any(folder.resolve().is_relative_to(home.resolve()) for folder in kept):
         raise BadInput(
-            f"TIDEGATE_HOME is {home}, which holds more than Tidegate's own state, so it is not emptied. "
-            "Set TIDEGATE_HOME to a folder of its own."
+            f"TIDEGATE_HOME is {home}, which contains more than Tidegate's own files, so it was not emptied. Set "
+            "TIDEGATE_HOME to a separate folder."
         )
     if home.exists() and not (home / MARKER).exists():
         raise BadInput(

@@ -35,8 +35,8 @@ def private_home(home: Path) -> Path:
     if found.st_uid == os.geteuid() and (mode := stat.S_IMODE(found.st_mode)) & ~_most():
         if mode & stat.S_ISVTX and any(home.iterdir()):
             raise BadInput(
-                f"{home} is shared with other users, and what Tidegate writes is its user's alone. Name a folder "
-                f"in it, such as {home / 'tidegate'}",
+                f"{home} is shared with other users, but Tidegate's files must be private. Use a folder in it, "
+                f"such as {home / 'tidegate'}",
                 field="TIDEGATE_HOME",
             )
         home.chmod(mode & _most())

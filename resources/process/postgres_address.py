@@ -20,8 +20,8 @@ _PARAMETER = re.compile(r"(?i)([^?&=]*(?:password|passwd|secret|token)[^?&=]*)=[
 
 NOT_ENCODED = (
     "not a connection URI like postgresql://user:password@host:5432/database (it is not shown: it may hold a "
-    "password). Is a character of the password written as it is? Each of : / ? # [ ] @ % & = and a space is "
-    "percent-encoded, such as %2F for a slash"
+    "password). If the password has special characters, percent-encode each of : / ? # [ ] @ % & = and spaces, "
+    "such as %2F for a slash"
 )
 
 

@@ -52,7 +52,7 @@ class Settings(BaseSettings):
     contracts: Path | None = Field(
         default=None,
         description=(
-            "The folder with the contracts, in a folder for each domain; `docs/examples` has those of the examples."
+            "The folder with the contracts, in a subfolder for each domain; `docs/examples` has example contracts."
         ),
         examples=["docs/examples"],
     )
@@ -69,8 +69,8 @@ class Settings(BaseSettings):
         default=None,
         repr=False,
         description=(
-            "The Postgres database that holds Dagster's storage, where that is another one, or is used as another "
-            "user. Unset: that of the ledger."
+            "The Postgres database for Dagster's storage, if it is a different one or needs a different user. "
+            "Unset: that of the ledger."
         ),
         examples=["postgresql://dagster:secret@db.example.com:5432/dagster?sslmode=verify-full"],
     )
@@ -83,8 +83,8 @@ class Settings(BaseSettings):
         default=None,
         repr=False,
         description=(
-            "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a schema. "
-            "Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
+            "The schema registry, Confluent's or one that speaks its API, for contracts whose messages name a "
+            "schema. Several addresses, separated by commas, are tried in turn. Unset: the embedded registry."
         ),
         examples=["https://registry-1.example.com:8081,https://registry-2.example.com:8081"],
     )
@@ -92,8 +92,8 @@ class Settings(BaseSettings):
         default="default",
         min_length=1,
         description=(
-            "The registry's name in the ledger, where its schemas are kept for good. It stays when the address "
-            "changes, and is another one for another registry."
+            "The registry's name in the ledger, which keeps its schemas permanently. Keep the name when the "
+            "address changes; use a different name for a different registry."
         ),
         examples=["bank"],
     )
@@ -108,8 +108,9 @@ class Settings(BaseSettings):
     spark_secret: SecretStr | None = Field(
         default=None,
         description=(
-            "The secret that a standalone Spark cluster knows its applications by (its `spark.authenticate.secret`). "
-            "With it, tasks, which carry passwords, are encrypted on their way. YARN and Kubernetes need none."
+            "The secret that a standalone Spark cluster knows its applications by (its "
+            "`spark.authenticate.secret`). It encrypts tasks, which carry passwords, in transit. YARN and "
+            "Kubernetes do not need it."
         ),
         examples=["a-long-random-text"],
     )
@@ -131,8 +132,9 @@ class Settings(BaseSettings):
         gt=0,
         allow_inf_nan=False,
         description=(
-            "How long the Spark job of a batch may take. After so long it is cancelled: a transform that never returns "
-            "would keep other pipelines waiting. That counts as a failure of the batch, which halts after ten of them."
+            "The time limit of a batch's Spark job. After it the job is cancelled, since a transform that never "
+            "returns would block other pipelines. That counts as a failure of the batch, and ten failures halt the "
+            "pipeline."
         ),
         examples=["3600"],
     )
@@ -141,8 +143,9 @@ class Settings(BaseSettings):
         gt=0,
         allow_inf_nan=False,
         description=(
-            "After how many days Dagster's runs, with their events and output, are removed by the nightly job `prune`. "
-            "The latest event of each asset and check stays. Each contract says what is kept of batches (`retention`)."
+            "After how many days Dagster's runs, with their events and output, are removed by the nightly job "
+            "`prune`. The latest event of each asset and check stays. The retention of batches is set in each "
+            "contract (`retention`)."
         ),
         examples=["90"],
     )
@@ -265,8 +268,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         PREFIX + "*" + FILE,
-        "The path of a file that holds what the variable would. Any of those above can be given like that, and not in "
-        "both ways.",
+        "The path of a file with the variable's value. Any variable above can be set this way, but not in both "
+        "ways at once.",
         None,
         "TIDEGATE_KAFKA_SASL_PASSWORD_FILE=/run/secrets/kafka-password",
     ),

@@ -12,7 +12,7 @@ from psycopg.conninfo import conninfo_to_dict
 # certificate is not from the authority (sslrootcert), and verify-full also one with another name.
 # https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-SSLMODE-STATEMENTS
 UNPROTECTED = ("disable", "allow", "prefer")
-REMEDY = "Add sslmode=verify-full, and sslrootcert with the file of the authority's certificate"
+REMEDY = "Add sslmode=verify-full, and sslrootcert with the CA certificate file"
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Address:
         """The reason why rows could be read in transit, as a sentence with the remedy; None if they cannot."""
         if not self.remote or self.sslmode not in UNPROTECTED or self.gssencmode == "require":
             return None
-        what = "is not encrypted" if self.sslmode == "disable" else "is unencrypted wherever the server, or whoever "
-        what += "" if self.sslmode == "disable" else "answers in its place, says so"
+        what = "is not encrypted" if self.sslmode == "disable" else "is unencrypted if the server, or an attacker "
+        what += "" if self.sslmode == "disable" else "in its place, asks for that"
         return f"the connection to {', '.join(self.remote)} {what} (sslmode={self.sslmode}). {REMEDY}"
 
 
@@ -47,8 +47,8 @@ def refuse_unusable(url: str) -> None:
     # The bundled libraries have their own OpenSSL, which knows no certificate folder of this machine.
     if given.get("sslrootcert") == "system" and not os.environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR"}:
         raise ValueError(
-            "sslrootcert=system needs SSL_CERT_FILE as well, the file of the authorities that this machine trusts; or "
-            "give that file itself, such as sslrootcert=/etc/ssl/certs/ca-certificates.crt"
+            "sslrootcert=system also needs SSL_CERT_FILE, the file with the CA certificates that this machine "
+            "trusts; or set sslrootcert to that file, such as sslrootcert=/etc/ssl/certs/ca-certificates.crt"
         )
 
 
@@ -79,15 +79,15 @@ def tls_remedy(said: str) -> str:
 
 _REMEDIES = {
     "certificate verify failed": (
-        "The server's certificate is not of an authority in sslrootcert: give the file of the one that signed it "
-        "(sslrootcert=system: those that this machine trusts)"
+        "The server's certificate is not signed by a CA in sslrootcert: set it to the certificate file of the CA "
+        "that signed it (sslrootcert=system: the CAs that this machine trusts)"
     ),
     "does not match host name": (
-        "The server's certificate is for another name: connect by a name that it has, or give the server one for this "
-        "name"
+        "The server's certificate is for a different name: connect with a name in the certificate, or give the "
+        "server a certificate for this name"
     ),
-    "server does not support SSL": "Let the server speak TLS (ssl = on, with ssl_cert_file and ssl_key_file)",
-    "root certificate file": "Give the file of the authority's certificate: sslrootcert=/path/to/ca.pem",
+    "server does not support SSL": "Enable TLS on the server (ssl = on, with ssl_cert_file and ssl_key_file)",
+    "root certificate file": "Set the CA certificate file: sslrootcert=/path/to/ca.pem",
 }
 
 

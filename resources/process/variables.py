@@ -39,7 +39,7 @@ def value(name: str) -> str | None:
     if not path:
         return given or None
     if given:
-        raise BadInput(f"{name} is given as well; unset one of the two", field=name + FILE)
+        raise BadInput(f"{name} is also set; unset one of the two", field=name + FILE)
     return _content(name + FILE, Path(path))
 
 
@@ -88,7 +88,7 @@ def _content(variable: str, path: Path) -> str:
     except OSError as error:
         raise BadInput(f"the file {path} cannot be read: {error.strerror}", field=variable) from error
     except UnicodeDecodeError:
-        raise BadInput(f"the file {path} is not text in UTF-8", field=variable) from None  # the error quotes the file
+        raise BadInput(f"the file {path} is not UTF-8 text", field=variable) from None  # the error quotes the file
     if not text:
         raise BadInput(f"the file {path} is empty", field=variable)
     return text

@@ -56,9 +56,9 @@ class RegistryClient:
             self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
             said = self._without_secrets(str(error))
-            raise BadInput(f"the registry's client refuses its options: {said}", field="TIDEGATE_REGISTRY_*") from None
+            raise BadInput(f"the registry client rejects its options: {said}", field="TIDEGATE_REGISTRY_*") from None
         if not self._servers:
-            raise BadInput("it names no address", field="TIDEGATE_REGISTRY_URL")
+            raise BadInput("it has no address", field="TIDEGATE_REGISTRY_URL")
 
     @property
     def pace(self) -> Pace:
@@ -319,7 +319,7 @@ def _checked(answer: Any) -> dict[str, Any]:
     """Return `answer`, if it is a schema: another server's JSON has none. Raises Unreadable."""
     found = _object(answer)
     if not isinstance(found.get("schema"), str):
-        raise Unreadable("the answer holds no schema")
+        raise Unreadable("the answer contains no schema")
     return found
 
 

@@ -43,7 +43,7 @@ class ReadOnlySchemas:
     def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         if self.address is None:
             raise BadInput(
-                f"messages name schema {keys[0]}, which is not in the ledger, and there is no schema registry to ask: "
+                f"messages use schema {keys[0]}, which is not in the ledger, and no schema registry is configured: "
                 "set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack up --registry)"
             )
         subject = self.contract.wire.subject
@@ -69,6 +69,6 @@ def readonly_schemas(
     try:
         opened = ledger.generations(contract.pipeline)
     except (LedgerAway, LedgerMissing, LedgerOutdated) as error:
-        note(f"schemas come from the registry alone: {error}")
+        note(f"schemas come only from the registry: {error}")
         return alone
     return replace(alone, ledger=ledger, opened=opened, topic_id=topic_id)

@@ -150,7 +150,7 @@ class RegistrySchemas:
         if agrees is False:
             raise RegistryAway.another(str(self.address))  # another registry's answers are not kept with these
         if agrees is None and not client.is_there(self.subject):
-            said, seconds = "it gave a new one, and then no answer any more", client.registry.patience
+            said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
             raise RegistryAway.asked(str(self.address), "the schemas in use", seconds, said, None).of_batch()
         if agrees is None and not (self.accepts or self.replays):
             raise SchemasNotGiven.none_in_use(self.pipeline, str(self.address))

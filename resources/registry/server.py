@@ -68,7 +68,7 @@ def within(seconds: float, call: Callable[[], Answer]) -> Answer:
     try:
         good, answer = answered.get(timeout=seconds)
     except Empty:
-        raise TimeoutError(f"no whole answer within {seconds:.0f} s") from None
+        raise TimeoutError(f"no complete answer within {seconds:.0f} s") from None
     if not good:
         raise answer
     return answer

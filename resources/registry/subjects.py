@@ -79,7 +79,7 @@ class Subjects(RegistryClient):
         what, where = f"registering a schema under {subject}", f"{_path(subject)}/versions"
         found = self._request(what, "post", where, _id, _body(kind, document))
         if found is None:
-            raise BadInput(f"the schema registry at {self.registry} has no place for {subject}", field=subject)
+            raise BadInput(f"the schema registry at {self.registry} cannot store {subject}", field=subject)
         return found
 
     def level(self, subject: str) -> str | None:
@@ -91,12 +91,13 @@ class Subjects(RegistryClient):
         what = f"holding {subject} to {level}"
         if self._request(what, "put", _config(subject), bool, {"compatibility": level}) is None:
             raise BadInput(
-                f"the schema registry at {self.registry} has no place for a level of {subject}", field=subject
+                f"the schema registry at {self.registry} cannot store a compatibility level for {subject}",
+                field=subject,
             )
 
     def release(self, subject: str) -> None:
         """Remove the subject's level, so that the registry's applies again; no error if it has none."""
-        self._request(f"releasing {subject} from its level", "delete", _config(subject), bool)
+        self._request(f"removing the compatibility level of {subject}", "delete", _config(subject), bool)
 
     def _version(self, subject: str, number: int) -> Version:
         what, where = f"version {number} of {subject}", f"{_path(subject)}/versions/{number}"
@@ -132,7 +133,7 @@ class Subjects(RegistryClient):
         said = excerpt(self._without_secrets(str(error) or type(error).__name__))
         return RegistryAway(
             f"the schema registry at {self.registry} did not answer ({what}): {said}. Is it up (tidegate stack "
-            "status), and are TIDEGATE_REGISTRY_URL and the user right?",
+            "status), and are TIDEGATE_REGISTRY_URL and the user correct?",
             registry=str(self.registry),
             status=status,
         )
@@ -168,7 +169,7 @@ def _reasons(found: Any) -> list[str]:
     if found["is_compatible"]:
         return []
     said = _texts(found.get("messages") or [found.get("reason")])
-    return [one for one in said if not one.startswith(_NO_REASON)] or ["it does not say why"]
+    return [one for one in said if not one.startswith(_NO_REASON)] or ["it gives no reason"]
 
 
 def _words(said: str) -> str:

@@ -47,7 +47,10 @@ def _make_or_say(path: Path) -> None:
     try:
         _make(path)
     except (OSError, subprocess.SubprocessError, Py4JError, PySparkException, TidegateError) as error:
-        _say(f"Spark will start more slowly: its class archive could not be made ({str(error).strip() or repr(error)})")
+        _say(
+            "Spark will start more slowly: its class archive could not be created "
+            f"({str(error).strip() or repr(error)})"
+        )
 
 
 def _make(path: Path) -> None:

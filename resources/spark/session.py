@@ -123,10 +123,10 @@ def _refuse_unencrypted(spark: SparkSession) -> None:
         return
     spark.stop()
     raise BadInput(
-        f"Spark at {conf.get('spark.master')} would get tasks over connections that are neither authenticated nor "
-        "encrypted, and tasks carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the cluster and "
-        "set TIDEGATE_SPARK_SECRET to its spark.authenticate.secret; where nobody else can reach that network, "
-        "TIDEGATE_SPARK_UNENCRYPTED=true accepts it as it is",
+        f"Spark at {conf.get('spark.master')} would receive tasks over connections that are neither authenticated "
+        "nor encrypted, and tasks carry the passwords of Postgres and Kafka. Turn on spark.authenticate in the "
+        "cluster and set TIDEGATE_SPARK_SECRET to its spark.authenticate.secret. If nobody else can reach that "
+        "network, set TIDEGATE_SPARK_UNENCRYPTED=true to accept this",
         field="TIDEGATE_SPARK_MASTER",
     )
 
@@ -157,7 +157,7 @@ class SparkResource(LazyPySparkResource):
     def _of_the_settings(cls, given: dict[str, Any]) -> dict[str, Any]:
         """Refuse options from a run's configuration: in Dagster's launchpad, a Java option would run any code."""
         if given:
-            raise ValueError("Spark is configured by TIDEGATE_SPARK_* alone, not in the configuration of a run")
+            raise ValueError("Spark is configured only with TIDEGATE_SPARK_*, not in the run config")
         return given
 
     def session(self) -> SparkSession:

@@ -67,7 +67,10 @@ class UnsentFiles:
         try:
             return sum(self.take(path, keep) for path in self.waiting())
         except PermissionError as error:
-            said = "messages that were not delivered lie here, in a file of another user; run this command as that user"
+            said = (
+                "messages that were not delivered are here, in a file that belongs to another user; run this "
+                "command as that user"
+            )
             raise BadInput(said, file=str(error.filename or self.folder)) from error
 
     def take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
@@ -145,7 +148,7 @@ def _in_portions(messages: Iterable[UnsentMessage]) -> Generator[list[UnsentMess
 def _damaged(path: Path, kept: Path, lines: Sequence[int]) -> BadInput:
     return BadInput(
         f"{len(lines)} of the messages in this file cannot be read: their checksums do not match. The others were "
-        f"taken in. The file is kept as {kept.name}",
+        f"moved to the ledger. The file was kept as {kept.name}",
         file=str(path),
         line=lines[0],
     )

@@ -210,8 +210,8 @@ def kept_where(sink: UnsentSink) -> str:
     many = plural(sink.kept, "message that was", "messages that were")
     where = "tidegate.unsent"
     if sink.in_files:
-        where = f"{sink.files.folder} ({sink.in_files:,} of them, since Postgres took none: {sink.away})"
+        where = f"{sink.files.folder} ({sink.in_files:,} of them, because Postgres did not accept them: {sink.away})"
     return (
-        f"{many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is there again: "
+        f"{many} not delivered {'is' if sink.kept == 1 else 'are'} kept in {where}. Once Kafka is available again: "
         f"tidegate dlq send {sink.pipeline}"
     )

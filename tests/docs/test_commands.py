@@ -40,7 +40,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     try:
         said = run_command("make demo", environment)
         assert "200,000, of which 200,000 by this run" in said
-        assert "Every message is two postings or one dead letter." in said
+        assert "Every message became two postings or one dead letter." in said
         assert re.search(r"lag +0\n", said)
         yield environment
     finally:

@@ -114,7 +114,7 @@ def test_the_doctor_finds_every_connection_encrypted_and_every_right_there(walke
 def test_a_reader_sees_what_there_is_to_watch(walked: Walked) -> None:
     said = walked.said[_block("url reader")]
     assert "bank_transfers: 0 messages behind bank.transfers, active" in said
-    assert "may read the ledger and may not write" in said
+    assert "may read the ledger but not write" in said
 
 
 def test_no_role_is_more_than_it_says_and_the_owner_owns_what_lasts(walked: Walked) -> None:

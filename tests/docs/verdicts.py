@@ -7,14 +7,14 @@ from platform_defs.errors.error_policy import ErrorRule, Verdict
 from tests.docs.tables import code, table
 
 MEANINGS = {
-    Verdict.AWAY: "tried again for as long as the system is away, busy or out of room",
-    Verdict.RETRY: f"tried again, {error_policy.TRIES} times in a row at most; then the pipeline halts",
-    Verdict.REFUSED_ROW: "the message is found and becomes a dead letter; its neighbours commit",
-    Verdict.SUSPECT: "the same, if it fails again and again while another message passes",
-    Verdict.DENIED: "a password or a right is to be set; tried again until it is, at least every five minutes",
-    Verdict.BAD_INPUT: "a contract, table, setting or right is to be corrected; tried again like `retry`",
+    Verdict.AWAY: "retried for as long as the system is unavailable, busy or out of space",
+    Verdict.RETRY: f"retried, at most {error_policy.TRIES} times in a row; then the pipeline halts",
+    Verdict.REFUSED_ROW: "the message is found and becomes a dead letter; the other messages commit",
+    Verdict.SUSPECT: "the same, if it fails repeatedly while another message passes",
+    Verdict.DENIED: "a password or a right is missing or wrong; retried until corrected, at least every five minutes",
+    Verdict.BAD_INPUT: "a contract, table, setting or right must be corrected; retried like `retry`",
     Verdict.HALT: "the pipeline halts at once",
-    Verdict.BUG: "a mistake of Tidegate's own, and reported as one; tried again like `retry`",
+    Verdict.BUG: "a bug in Tidegate, reported as one; retried like `retry`",
 }
 
 

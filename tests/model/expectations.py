@@ -174,7 +174,7 @@ class Expectations(RuleBasedStateMachine):
             self._positions_know_their_leaders(run)
             continues(run, self.look()["pipeline"]["pending"])
             if len(self.committed) % 3 == 1:
-                with pytest.raises(Fenced, match="no longer where batch"):  # once is enough
+                with pytest.raises(Fenced, match="have changed since batch"):  # once is enough
                     self._unchanged(run.publish)
             run.forget()
 

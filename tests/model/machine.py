@@ -241,7 +241,7 @@ class Machine(TopicEvents):
             self.session.execute(
                 "UPDATE tidegate.pipeline SET pending = NULL, batch_failures = 0 WHERE name = %(name)s", here
             )
-        with pytest.raises(Fenced, match="no longer where batch"):
+        with pytest.raises(Fenced, match="have changed since batch"):
             self._unchanged(self.owner.publish)
         self.fired["moved by hand"] += 1
         self.owner.forget()
@@ -285,7 +285,7 @@ class Machine(TopicEvents):
         self.fired["settled"] += 1
         self._keep(before, positions(self.look()))
         if again:
-            with pytest.raises(Retryable, match="no longer as it was shown"):
+            with pytest.raises(Retryable, match="has changed since this was shown"):
                 self._unchanged(lambda: settlement.settle(self.url, self.contract, decided, "twice", "nobody"))
 
     def _keep(self, before: Sequence[Span], now: Sequence[Span]) -> None:

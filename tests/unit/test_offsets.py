@@ -279,7 +279,7 @@ def test_the_ranges_of_a_partition_are_one_span_and_a_hole_between_them_is_refus
     parts = [OffsetRange("t", 1, 5, 9), OffsetRange("t", 0, 0, 3), OffsetRange("t", 1, 2, 5)]
     assert [str(span) for span in whole_spans(parts)] == ["partition 0 [0, 3)", "partition 1 [2, 9)"]
     for wrong in (OffsetRange("t", 1, 10, 11), OffsetRange("t", 1, 4, 6)):
-        with pytest.raises(Retryable, match="partition 1 do not continue at"):
+        with pytest.raises(Retryable, match="partition 1 have a gap or an overlap at"):
             whole_spans([*parts, wrong])
 
 

@@ -140,7 +140,7 @@ def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human)
     live = [broker.id for broker in seen.brokers]
     sizes, unknown = look.sizes(live)
     for why in unknown:
-        print_error(f"bytes are not known: {why}")
+        print_error(f"byte counts are unavailable: {why}")
     topics = [topic_skew(held, len(live)) for held in by_topic(seen.partitions).values()]
     loads = cluster_load(seen.partitions, {*live, *_holders(seen.partitions)}, sizes)
     print_json(skew_json(seen.cluster_id, loads, topics)) if output is Output.json else print_skew(loads, topics)
@@ -215,8 +215,8 @@ def _print_election(
         print_json({"before": was, "after": found, "refused": failed})
         return
     print_line(
-        f"{found['preferred']} of {found['partitions']} partitions are led by the first of their replicas (before: "
-        f"{was['preferred']}), {found['offline']} have no leader (before: {was['offline']})."
+        f"{found['preferred']} of {found['partitions']} partitions are led by their preferred replica (before: "
+        f"{was['preferred']}); {found['offline']} have no leader (before: {was['offline']})."
     )
     for (name, number), why in sorted(refused.items()):
         print_line(f"{name}[{number}]: {why}")

@@ -58,7 +58,7 @@ def print_health(seen: Observed, found: Health) -> None:
 
 def _brokers(brokers: Sequence[Broker]) -> str:
     well = sum(broker.answers and not broker.fenced for broker in brokers)
-    return f"{well} of {plural(len(brokers), 'broker')} well"
+    return f"{well} of {plural(len(brokers), 'broker')} up"
 
 
 def _partitions(found: Health) -> str:
@@ -71,7 +71,7 @@ def _partitions(found: Health) -> str:
 
 def _quorum(seen: Observed) -> str:
     if seen.quorum is None:
-        return "quorum not known"
+        return "quorum unknown"
     voters = seen.quorum.voters
     lag = max((voter.lag for voter in voters), default=0)
     return f"controller {seen.quorum.leader} leads {plural(len(voters), 'voter')}, lag {lag}"

@@ -65,7 +65,7 @@ def plan(
     from platform_defs.operations.cluster.reassign_plan import Wanted, plan
 
     if leaders_only and (replication_factor is not None or without):
-        raise typer.BadParameter("--leaders-only moves no replica: leave --replication-factor and --without out")
+        raise typer.BadParameter("--leaders-only moves no replicas: leave out --replication-factor and --without")
     wanted = Wanted(tuple(topics or ()), replication_factor, tuple(without or ()), leaders_only)
     found = plan(_reassigning().look, wanted)
     if file is not None:
@@ -110,7 +110,7 @@ def _plan_json(plan: Reassignment) -> dict[str, Any]:
 
 def _print_plan(plan: Reassignment, file: Path | None) -> None:
     if not plan.topics:
-        print_line("Nothing to move: the replicas are where they should be.")
+        print_line("Nothing to move: all replicas are already in place.")
         return
     rows = [
         (item.topic, number, list(item.observed[number]), list(item.planned[number]))
@@ -120,10 +120,14 @@ def _print_plan(plan: Reassignment, file: Path | None) -> None:
     print_table(["topic", "partition", "replicas", "planned"], rows)
     size = "an unknown number of bytes" if plan.bytes is None else plural(plan.bytes, "byte")
     print_line(
-        f"{plural(plan.moves, 'replica')} to copy ({size}); {plural(len(plan.orders()), 'change')} of order only."
+        f"{plural(plan.moves, 'replica')} to copy ({size}); {plural(len(plan.orders()), 'change')} of replica "
+        "order only."
     )
     if file is None:
-        print_line("To apply it, make it again with --file plan.json, then: tidegate cluster reassign apply plan.json")
+        print_line(
+            "To apply the plan, run this command again with --file plan.json, then: tidegate cluster reassign "
+            "apply plan.json"
+        )
     else:
         print_line(f"To apply it: tidegate cluster reassign apply {file}")
 
@@ -152,8 +156,8 @@ def apply(
     chosen = _chosen(reassigning, plan, back=back)
     if why := reassigning.record.unkept(chosen.cluster_id):
         print_error(
-            f"The ledger cannot keep this reassignment: {why}. It is kept in {reassigning.record.path} only: do not "
-            "delete that file until the replicas have moved"
+            f"The ledger cannot record this reassignment: {why}. It is recorded only in {reassigning.record.path}: "
+            "do not delete that file until the replicas have moved"
         )
     with progress() as show:
         begun = reassigning.begin(chosen, throttle)
@@ -182,9 +186,10 @@ def _kept(reassigning: Reassigning) -> Kept:
     if (kept := reassigning.record.load(cluster_id)) is None:
         why = reassigning.record.unkept(cluster_id)
         raise BadInput(
-            f"no reassignment is recorded in {reassigning.record.path}, nor in the ledger{f' ({why})' if why else ''}. "
-            "If throttles are left (tidegate cluster health): tidegate cluster reassign status --adopt. To begin one: "
-            "tidegate cluster reassign plan --file plan.json, then tidegate cluster reassign apply plan.json"
+            f"no reassignment is recorded in {reassigning.record.path}, nor in the "
+            f"ledger{f' ({why})' if why else ''}. If throttles are left over (tidegate cluster health shows them): "
+            "tidegate cluster reassign status --adopt. To start a reassignment: tidegate cluster reassign plan "
+            "--file plan.json, then tidegate cluster reassign apply plan.json"
         )
     return kept
 
@@ -218,7 +223,7 @@ def status(
         _answer(reassigning.status(_kept(reassigning)), output)
         return
     cleared = reassigning.clear()
-    said = f"Removed the throttles of {plural(len(cleared), 'topic')}." if cleared else "Nothing is throttled."
+    said = f"Removed the throttles from {plural(len(cleared), 'topic')}." if cleared else "No topic is throttled."
     print_answer({"unthrottled": list(cleared)}, said, output)
 
 
@@ -264,12 +269,15 @@ def _sentence(found: Progress) -> str:
     total = f"{plural(len(plan.planned()), 'partition')} with {plural(plan.moves, 'replica')} to copy"
     match found.kept.state:
         case "done":
-            return f"Done: {total}. The way back: tidegate cluster reassign apply --back"
+            return f"Done: {total}. To undo it: tidegate cluster reassign apply --back"
         case "cancelled":
-            return f"Cancelled: {total}. What has arrived goes back with: tidegate cluster reassign apply --back"
+            return (
+                f"Cancelled: {total}. To move the replicas that have already arrived back: tidegate cluster "
+                "reassign apply --back"
+            )
         case "under way":
             pass
     if found.waiting and not found.moving:
-        begin = "to begin: tidegate cluster reassign apply"
-        return f"Nothing moves, and {len(found.waiting)} of {total} have not begun; {begin}"
-    return f"{len(found.moving)} under way and {len(found.waiting)} waiting, of {total}"
+        begin = "to start: tidegate cluster reassign apply"
+        return f"No replica is moving, and {len(found.waiting)} of {total} have not started; {begin}"
+    return f"{len(found.moving)} in progress and {len(found.waiting)} waiting, of {total}"

@@ -11,9 +11,9 @@ from platform_defs.operations.contracts.schema_survey import WriterFit
 from platform_defs.operations.runs.preview import Preview
 
 UNKNOWN = (
-    "The contract before is not known: the ledger has none yet, so only the tables are compared, and a changed rule or "
-    "field is not shown. If the file was edited since the last run, put it back, let the pipeline run once, and then "
-    "edit it."
+    "The previous contract is unknown: the ledger has not recorded one yet, so only the tables are compared, and "
+    "changed rules or fields are not shown. If you edited the file since the last run, revert it, let the pipeline "
+    "run once, and then edit it again."
 )
 
 
@@ -57,7 +57,7 @@ def show(found: Proposal, preview: Preview | None) -> None:
     for item in plan.statements:
         print_line(f"  {item.sql}{'   -- not in place' if item.refused else ''}")
     for rule, count in found.dead_letters:
-        print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay makes rows of those that pass now.")
+        print_line(f"{plural(count, 'open dead letter')} broke {rule}: a replay turns those that pass now into rows.")
     if found.writers:
         print_line(_writers(found.writers))
     if found.nullable:
@@ -73,13 +73,13 @@ def sentence(found: Proposal, *, applied: bool) -> str:
     """Return what was done, or what to do next."""
     plan, name = found.plan, found.plan.new.pipeline
     if applied:
-        then = f" Runs wait until its rows have been made again: {replay_command(name)}" if plan.needs_replay else ""
-        return f"Applied. The next run of {name} goes by it.{then}"
+        then = f" Runs wait until its rows have been rebuilt: {replay_command(name)}" if plan.needs_replay else ""
+        return f"Applied. The next run of {name} uses it.{then}"
     if found.empty:
         but = ", except for NOT NULL" if found.nullable else ""
-        return f"Nothing to apply: the ledger has this contract, and the tables are what it says{but}."
+        return f"Nothing to apply: the ledger already has this contract, and the tables match it{but}."
     if found.refusals:
-        return f"It cannot be applied like this: {'; '.join(found.refusals)}.{found.remedy}"
+        return f"The contract cannot be applied as it is: {'; '.join(found.refusals)}.{found.remedy}"
     return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
 
 
@@ -92,12 +92,12 @@ def _writers(found: Sequence[WriterFit]) -> str:
     refused = [one for one in found if one.fit == "does not fit"]
     fit = sum(one.fit == "fits" for one in found)
     fits = noun_for(fit, "1 fits", f"{fit} fit")
-    first = f"Its messages have named {plural(len(found), 'schema')}; {fits} the changed contract."
+    first = f"Its messages have used {plural(len(found), 'schema')}; {fits} the changed contract."
     return "\n".join([first, *(f"  Does not fit: {one.place}: {one.reason}" for one in refused)])
 
 
 def _show_preview(preview: Preview) -> None:
-    print_line(f"The latest {plural(preview.messages, 'message')}, judged by both contracts:")
+    print_line(f"The latest {plural(preview.messages, 'message')}, checked against both contracts:")
     rows: list[tuple[str, int, int]] = [("rows", preview.before.rows, preview.after.rows)]
     reasons = sorted({*preview.before.dead_letters, *preview.after.dead_letters})
     rows += [

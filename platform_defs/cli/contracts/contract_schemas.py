@@ -71,7 +71,7 @@ def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:
     for one in done.assigned:
         print_error(f"{one.field}: fieldNumber {'.'.join(map(str, (*one.path_numbers, one.number)))}")
     for name in done.unasked if done.assigned else ():
-        print_error(f"{name} was not asked which numbers were used before: there is none to ask")
+        print_error(f"{name} was not checked for field numbers used before: there is none")
     return done.contract, [asdict(one) for one in done.assigned]
 
 
@@ -98,8 +98,8 @@ def register(
 
     contract = find_contract(pipeline)
     done = registered(contract, registry_alone(), file)
-    what = "Registered" if done.new else "Nothing to do: the schema is registered"
-    held = f" The subject is held to {done.level}." if done.level else ""
+    what = "Registered" if done.new else "Nothing to do: the schema is already registered"
+    held = f" The subject's compatibility level is {done.level}." if done.level else ""
     print_answer({"pipeline": pipeline, **asdict(done)}, f"{what} as id {done.key} under {done.subject}.{held}", output)
 
 
@@ -130,7 +130,7 @@ def import_(
     from platform_defs.schema_conversion.importing import Wanted
 
     if (subject is None) == (file is None):
-        raise typer.BadParameter("give either --subject or --file")
+        raise typer.BadParameter("use either --subject or --file")
     wanted = Wanted(topic=topic, domain=domain, record=record)
     if subject is not None:
         from resources.endpoints import registry_alone
@@ -150,6 +150,4 @@ def _show_import(made: Imported, path: Path, output: Output) -> None:
         return
     for note in made.notes:
         print_line(f"- {note}")
-    print_line(
-        f"{path} is a contract with {made.fields} fields. Look through it; the next run of {made.pipeline} goes by it."
-    )
+    print_line(f"{path} is a contract with {made.fields} fields. Review it; the next run of {made.pipeline} uses it.")

@@ -55,7 +55,7 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     contract = find_contract(pipeline)
     found = survey(contract, registry_if_any(), ledger_if_any(), settings().registry_name)
     for who in found.unasked:
-        print_error(f"{who} was not asked: there is none that runs or is named by a TIDEGATE_* variable")
+        print_error(f"{who} was not checked: none is running, and no TIDEGATE_* variable names one")
     if output is Output.json:
         print_json({"pipeline": pipeline, "subject_name_strategy": contract.subject_name_strategy, **asdict(found)})
     else:
@@ -138,5 +138,5 @@ def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     from resources.process.settings import settings
 
     done = fetched(find_contract(pipeline), ledger_alone(), settings().registry_name, registry_alone())
-    said = f"{plural(done.schemas, 'schema')} of {done.subject}, of which {len(done.new)} new: the ledger has them all."
+    said = f"{plural(done.schemas, 'schema')} of {done.subject} ({len(done.new)} new): all are now in the ledger."
     print_answer({"pipeline": pipeline, **asdict(done)}, said, output)

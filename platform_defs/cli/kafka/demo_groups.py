@@ -82,6 +82,9 @@ def _finish(report: GroupsReport, found: list[Rebalance], output: Output) -> Non
         rows = [(one.group, report.sent, one.received, one.twice) for one in report.groups]
         print_table(("group", "messages sent", "received", "received twice"), rows)
         print_line("")
-        print_line("A message goes to one consumer of a group (a queue), and to each group (publish and subscribe).")
+        print_line(
+            "Each message goes to one consumer in every group: a queue within a group, publish and subscribe "
+            "across groups."
+        )
     if report.left:
         raise typer.Exit(1)

@@ -161,7 +161,7 @@ def print_deletion(found: Deletion, command: str, *, executed: bool) -> None:
         print_line(NO_OFFSETS)
     lost = plural(len(progress.partitions), "committed offset")
     if executed:
-        print_line(f"{progress.group.name} is deleted, with {lost}.")
+        print_line(f"{progress.group.name} was deleted, with {lost}.")
     else:
         print_line(
             f"Nothing was changed. To delete the group, with {lost}: {command} --execute --expect {found.fingerprint}"

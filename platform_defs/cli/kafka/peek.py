@@ -114,7 +114,7 @@ def _start(offset: int | None, at: str | None, last: int | None) -> Start:
     from platform_defs.times import EXAMPLE, parse_time
 
     if sum(one is not None for one in (offset, at, last)) > 1:
-        raise typer.BadParameter("give one of --offset, --at and --last")
+        raise typer.BadParameter("use only one of --offset, --at and --last")
     if at is None:
         return Start(offset=offset, last=last)
     if (time := parse_time(at, "--at")) is None:

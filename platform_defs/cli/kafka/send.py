@@ -89,7 +89,7 @@ def send(
     from platform_defs.operations.kafka.send import Sending
 
     if null and (value or file is not None):
-        raise typer.BadParameter("--null sends a message without a value: leave VALUE and --file out")
+        raise typer.BadParameter("--null sends a message without a value: leave out VALUE and --file")
     if null and key is None:
         raise typer.BadParameter("--null requires --key: a tombstone deletes the row with that key")
     request = Request(
@@ -118,7 +118,7 @@ def _lines(values: list[str], file: Path | None) -> Lines:
     from platform_defs.operations.kafka.lines import Arguments, FileLines, StreamLines
 
     if file is not None and values:
-        raise typer.BadParameter("give either VALUE or --file, not both")
+        raise typer.BadParameter("use either VALUE or --file, not both")
     if file is not None and str(file) != STANDARD_INPUT:
         return FileLines(file)
     if STANDARD_INPUT in values and len(values) > 1:
@@ -126,7 +126,7 @@ def _lines(values: list[str], file: Path | None) -> Lines:
     if values and values != [STANDARD_INPUT]:
         return Arguments(values)
     if not values and file is None and sys.stdin.isatty():
-        raise typer.BadParameter("give a VALUE, --file, or - to type lines")
+        raise typer.BadParameter("add a VALUE, --file, or - to type lines")
     return StreamLines(sys.stdin.buffer)
 
 

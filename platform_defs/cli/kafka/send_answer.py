@@ -88,12 +88,12 @@ def print_end(answer: Answer, sending: Sending) -> None:
         messages, values = plural(len(numbers), "message"), f"{noun_for(len(numbers), noun)} {_runs(numbers)}"
         print_error(
             f"Kafka did not acknowledge {messages} ({values}): {sending.failed[0].error}. Nothing after {noun} "
-            f"{sending.last} was sent. {kept or 'They are not kept: send them again.'}"
+            f"{sending.last} was sent. {kept or 'They were not saved: send them again.'}"
         )
     elif kept:
         print_error(kept)
     if refused is not None:
-        print_error(f"{noun} {refused}. Neither it nor anything after it was sent; {AS_THEY_ARE}")
+        print_error(f"{noun} {refused}. Neither this nor anything after it was sent; {AS_THEY_ARE}")
 
 
 def _checked(prepared: Prepared) -> str:

@@ -242,12 +242,12 @@ def delete(
     size = plural(found.messages, "message")
     if found.objections and expect is None:
         raise BadInput(
-            f"{topic} ({found.topic_id}) with {size} is not deleted: {'; '.join(found.objections)}. To delete it "
+            f"{topic} ({found.topic_id}) with {size} was not deleted: {'; '.join(found.objections)}. To delete it "
             f"anyway: {command} --expect {found.fingerprint}"
         )
     topics.admin.delete(topic, found.topic_id)
     answer = {"topic": topic, "topic_id": found.topic_id, "messages": found.messages, "deleted": True}
-    print_answer(answer, f"{topic} ({found.topic_id}) is deleted, with {size}.", output)
+    print_answer(answer, f"{topic} ({found.topic_id}) was deleted, with {size}.", output)
 
 
 def _topics(only: list[str] | None = None) -> Topics:
@@ -264,6 +264,6 @@ def _topics(only: list[str] | None = None) -> Topics:
 def _ask() -> None:
     """Ask for confirmation. Raises BadInput without a terminal, or if the user declines."""
     if not sys.stdin.isatty():
-        raise BadInput("cannot ask for confirmation: stdin is not a terminal. Give --yes. Nothing was changed")
+        raise BadInput("cannot ask for confirmation: stdin is not a terminal. Add --yes. Nothing was changed")
     if not typer.confirm("Apply it?", err=True):
         raise BadInput("nothing was changed")

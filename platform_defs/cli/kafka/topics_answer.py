@@ -23,7 +23,7 @@ def print_judged(judged: Judged, output: Output) -> None:
     for verdict in judged.verdicts:
         print_error(str(verdict))
     if judged.refused:
-        print_error("Nothing can be applied until you resolve what is refused.")
+        print_error("Nothing can be applied until you fix the refused items above.")
     elif not judged.plan.steps:
         print_line("Nothing to do: every topic exists and is as declared.")
 
@@ -54,7 +54,7 @@ def print_topics(listed: TopicList) -> None:
             overrides = ", ".join(f"{name} {value}" for name, value in sorted(one.config.items()))
             print_line(f"{one.topic} overrides {overrides}")
     if listed.sizes_unknown:
-        print_error(f"bytes are not known: {listed.sizes_unknown}")
+        print_error(f"byte counts are unavailable: {listed.sizes_unknown}")
     for one in listed.topics:
         for change in one.changes:
             print_line(f"{one.topic}: {change}")

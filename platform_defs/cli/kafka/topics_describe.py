@@ -109,7 +109,7 @@ def _print_settings(found: TopicDescription, *, every: bool) -> None:
         print_table(["setting", "value", "from"], [(one.name, _value(one), one.source) for one in settings])
     left = len(found.settings or ()) - len(settings)
     if left:
-        print_line(f"and {plural(left, 'setting')} with Kafka's default (--all)")
+        print_line(f"and {plural(left, 'setting')} with Kafka's default value (show them with --all)")
 
 
 def _value(setting: Setting) -> str | None:

@@ -55,7 +55,9 @@ def adopt(
     wanted, endpoints = find_pipeline(pipeline), outside().endpoints
     decided = adoption.propose(endpoints.postgres_url, wanted.contract)
     if decided is None:
-        print_answer({"pipeline": pipeline, "adopted": False}, f"{pipeline} has its tables: nothing to do.", output)
+        print_answer(
+            {"pipeline": pipeline, "adopted": False}, f"{pipeline} already has its tables: nothing to do.", output
+        )
         return
     decided = _verified(wanted, endpoints, decided)
     refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate adopt {pipeline}")
@@ -85,6 +87,6 @@ def _show(decided: Adoption) -> None:
     print_table(["table", "OID", "new OID"], [(item.table, item.was, item.becomes) for item in decided.bindings])
     if decided.sequences:
         rows = [(item.sequence, item.was, item.becomes) for item in decided.sequences]
-        print_table(["sequence", "is at", "will be at"], rows)
+        print_table(["sequence", "value", "new value"], rows)
     if decided.unverified:
-        print_line(f"Not verified, since the next run wants them rebuilt: {', '.join(decided.unverified)}")
+        print_line(f"Not verified, because the next run requires them to be rebuilt: {', '.join(decided.unverified)}")

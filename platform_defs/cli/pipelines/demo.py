@@ -152,7 +152,7 @@ def _materialize(log: Path, show: Callable[[str], None]) -> None:
                 show("  " + line.rpartition(" - ")[2].strip())
     if run.returncode:
         last = "".join(log.read_text().splitlines(keepends=True)[-15:])
-        raise TidegateError(f"materializing failed. The end of {log}:\n{last}")
+        raise TidegateError(f"the materialization failed. The end of {log}:\n{last}")
 
 
 def _installed(program: str) -> str:
@@ -176,19 +176,19 @@ def _print(report: _Report) -> None:
         }
     )
     print_line("")
-    exact = "Every message is two postings or one dead letter."
-    print_line(exact if totals.exact else f"NOT EXACT: compare with tidegate verify {PIPELINE}")
+    exact = "Every message became two postings or one dead letter."
+    print_line(exact if totals.exact else f"NOT EXACT: to find the differences, run tidegate verify {PIPELINE}")
     _print_next()
 
 
 def _print_next() -> None:
     print_line("")
-    print_line("What to type next (prefix each with `uv run`, except make):")
+    print_line("Next steps (prefix each command with `uv run`, except make):")
     print_fields(
         {
-            "make up": "the Dagster UI, sensors on, a trickle of transfers",
-            "tidegate verify bank_transfers": "compare every message with the tables, apart from the engine",
-            "tidegate dlq list bank_transfers": "the messages that could not become rows, and why",
+            "make up": "start the Dagster UI and sensors, with a trickle of transfers",
+            "tidegate verify bank_transfers": "compare every message with the tables, independently of the engine",
+            "tidegate dlq list bank_transfers": "list the messages that could not become rows, and why",
             "make down": "stop everything",
         }
     )

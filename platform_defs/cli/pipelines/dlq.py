@@ -75,14 +75,14 @@ def list_(
     """
     if unsent:
         if pipeline is None:
-            raise typer.BadParameter("--unsent needs a pipeline: tidegate dlq list PIPELINE --unsent")
+            raise typer.BadParameter("--unsent requires a pipeline: tidegate dlq list PIPELINE --unsent")
         list_unsent(pipeline, reason, outcome, limit or SHOWN, output)
         return
     if outcome is not None:
-        raise typer.BadParameter("--outcome goes with --unsent")
+        raise typer.BadParameter("--outcome requires --unsent")
     if pipeline is None:
         if limit is not None:
-            raise typer.BadParameter("--limit needs a pipeline: tidegate dlq list PIPELINE --limit N")
+            raise typer.BadParameter("--limit requires a pipeline: tidegate dlq list PIPELINE --limit N")
         _count_all(reason, output)
         return
     from assets import find_contract

@@ -156,8 +156,10 @@ def discard(
         heads = ["topic", "outcome", "error", "messages"]
         print_table(heads, [(one.topic, one.outcome, one.error_name, one.messages) for one in found.counts])
     command += f" --execute --expect {found.fingerprint} --reason '...'"
-    proposal = f"{plural(found.messages, 'message')} would be settled without being sent. To do it: {command}"
-    print_answer({**answer, "command": command}, proposal if found.messages else "Nothing is open.", output)
+    proposal = f"{plural(found.messages, 'message')} would be discarded without being sent. To do it: {command}"
+    print_answer(
+        {**answer, "command": command}, proposal if found.messages else ("There is nothing to discard."), output
+    )
 
 
 def taken_in(pipeline: str) -> UnsentLedger:
@@ -211,20 +213,20 @@ def _document(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> dic
 def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:
     print_line(f"{pipeline}: {plural(done.found, 'message')} found in the log, {plural(done.sent, 'message')} sent")
     for refused, number in done.refused.items():
-        lifted = {"newer_in_log": "--may-overwrite sends them all the same. "}.get(refused.code, "")
-        lifted = lifted or ("--may-double sends them all the same. " if refused.may_be_lifted else "")
+        lifted = {"newer_in_log": "To send them anyway, add --may-overwrite. "}.get(refused.code, "")
+        lifted = lifted or ("To send them anyway, add --may-double. " if refused.may_be_lifted else "")
         print_line(
-            f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To settle them without sending: "
-            f"tidegate dlq discard {pipeline}"
+            f"{plural(number, 'message')} not sent: {refused.why}. {lifted}To discard them: tidegate dlq discard "
+            f"{pipeline}"
         )
     for name, number in done.failed.items():
         print_line(f"{plural(number, 'message')} failed again: {name}")
     if done.stopped:
-        print_line(f"The rest was not tried. Once Kafka takes messages again: tidegate dlq send {pipeline}")
+        print_line(f"The rest was not tried. Once Kafka accepts messages again: tidegate dlq send {pipeline}")
     if number := sum(count.messages for count in poison):
         names = ", ".join(sorted({count.error_name for count in poison}))
         print_line(
-            f"{plural(number, 'message')} left alone, since no broker takes them as they are ({names}). Once the topic "
-            f"takes them: tidegate dlq send {pipeline} --outcome poison. Otherwise: tidegate dlq discard {pipeline} "
-            "--outcome poison"
+            f"{plural(number, 'message')} not tried, because no broker accepts them as they are ({names}). Once "
+            f"the topic accepts them: tidegate dlq send {pipeline} --outcome poison. Otherwise: tidegate dlq "
+            f"discard {pipeline} --outcome poison"
         )

@@ -39,7 +39,7 @@ def _nothing_compared(against: str, error: str, form: str) -> str:
 
 
 def _nothing_to_check(against: str) -> str:
-    why = "no contract's messages name schemas of a registry" if against == "registry" else "there are no contracts"
+    why = "no contract has messages that use registry schemas" if against == "registry" else "there are no contracts"
     return f"Nothing to check against {against}: {why}."
 
 

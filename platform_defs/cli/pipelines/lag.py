@@ -193,7 +193,7 @@ def _print_all(found: Sequence[PipelineLag], broken: Sequence[BrokenContract]) -
     for item in broken:
         print_line(f"{item.name} cannot be used: {item.error}")
     if not found and not broken:
-        print_line("There are no pipelines. A contract adds one: assets/<domain>/<name>.odcs.yaml")
+        print_line("There are no pipelines. To add one, write a contract: assets/<domain>/<name>.odcs.yaml")
 
 
 def _print_one(item: PipelineLag) -> None:
@@ -215,7 +215,7 @@ def _lineage(item: PipelineLag) -> str:
         return ""
     said = [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
     if lost:
-        said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} refused and given up")
+        said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent")
     return ", ".join(said) + (f": {item.lineage_problem}" if item.lineage_problem else "")
 
 
@@ -223,8 +223,8 @@ def _sentence(item: PipelineLag) -> str:
     halted = f"HALTED ({item.halt_code}; to see how to resolve it: tidegate resolve {item.pipeline})"
     state = halted if item.state == "halted" else "running" if item.running else "active"
     if item.topic_recreated:
-        then = "" if item.state == "halted" else f" The next run halts; then: tidegate resolve {item.pipeline}"
-        return f"{item.pipeline}: topic {item.topic} was created again since it was read, {state}.{then}"
+        then = "" if item.state == "halted" else f" The next run halts. Then run: tidegate resolve {item.pipeline}"
+        return f"{item.pipeline}: topic {item.topic} was recreated since it was read, {state}.{then}"
     if item.lag is None:
         return f"{item.pipeline}: topic {item.topic} does not exist (to create it: tidegate topics apply)"
     waits = f", waiting to retry at {item.retry_at.isoformat(' ', 'seconds')}" if item.retry_at else ""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from platform_defs.engine.plan.planning import BatchPlan
     from resources.kafka.data.source import KafkaSource
 
-COMPARED = "compared before, with the same contract and Spark"
+COMPARED = "compared earlier, with the same contract and Spark version"
 
 app = typer.Typer(add_completion=False)
 
@@ -187,25 +187,25 @@ def _compared(spark: SparkSession, pipeline: Pipeline, source: KafkaSource, plan
 
     answer = partial(ComparedTransform, transform_file(pipeline))
     if pipeline.contract.wire.framed:
-        return answer(None, "its messages name schemas, which only a run may keep; it is compared with its first batch")
+        return answer(
+            None, "its messages use registry schemas, which only a run may record; the first batch compares it"
+        )
     work = TaskWork(pipeline.contract, sample(planned.ranges, planned.view), source, Nowhere())
     try:
         compared = compare(spark, pipeline, work)
     except TransformFailed as failed:
-        return answer(None, f"{failed}. The batch finds the messages that it fails on, and compares the others")
+        return answer(None, f"{failed}. The batch will find the messages that it fails on, and compare the others")
     if compared < ENOUGH:
-        few = (
-            "fewer than two messages of the sample have rows; the transform is compared with each batch until two have"
-        )
+        few = "fewer than two messages in the sample have rows; every batch compares the transform until two have"
         return answer(None, few)
-    return answer(True, f"the same rows of {plural(compared, 'message')}, together and one by one")
+    return answer(True, f"{plural(compared, 'message')} gave the same rows together and one by one")
 
 
 def _show(answer: PlanAnswer) -> None:
     print_line(f"{answer.pipeline}: {sentence(answer)}")
     if answer.held_by:
         run = f"run {answer.held_by.run_id}" if answer.held_by.run_id else "started by hand"
-        print_line(f"A run is in progress ({run}); it may have read further since.")
+        print_line(f"A run is in progress ({run}) and may have read further since.")
     if answer.backed_off_until:
         print_line(
             f"The last run failed; the sensor retries at {answer.backed_off_until:%F %T} UTC. Materialize to retry now."
@@ -238,7 +238,7 @@ def _show_rest(answer: PlanAnswer) -> None:
 
 
 def _compared_words(transform: ComparedTransform) -> str:
-    known = "row-local" if transform.row_local else "not known yet to be row-local"
+    known = "row-local" if transform.row_local else "not yet known to be row-local"
     return f"{known}: {transform.found}"
 
 
@@ -247,4 +247,4 @@ def _show_explanation(explanation: Explanation) -> None:
         print_line(f"\n{step.step} {step.name}")
         for does in step.does:
             print_line(f"  {does}")
-    print_line(f"\nSpark's plan of the job (steps 2 to 5)\n{explanation.spark}")
+    print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{explanation.spark}")

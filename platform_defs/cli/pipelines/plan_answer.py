@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.answers import PipelineStatus
 
 NOTHING = "everything up to the last stable offset has been read"
-BLOCKED = "the waiting partitions are read once an open transaction in the older ones has ended"
+BLOCKED = "the waiting partitions are read once an open transaction in the older ones ends"
 
 
 @dataclass(frozen=True)
@@ -168,11 +168,11 @@ def state_of(contract: Contract, status: PipelineStatus) -> PlanAnswer:
 
 
 COMPARED_FIRST = (
-    "The next batch compares the rows of the new code, made together and one by one, before it publishes them. If they "
-    "differ, or the code fails or lacks a column, the run fails and nothing is published."
+    "Before it publishes, the next batch runs the new code on its messages together and one by one, and compares "
+    "the rows. If they differ, or the code fails or lacks a column, the run fails and nothing is published."
 )
 AS_THEY_ARE = "The next batch writes the messages as they are."
-EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay makes them again."
+EARLIER_ROWS = "Rows of earlier batches stay as they are; tidegate replay rebuilds them."
 
 
 def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[str]) -> ChangedTransform | None:
@@ -189,8 +189,8 @@ def changed_transform(newest: tuple[int, str] | None, digest: str, files: list[s
 def with_halt(answer: PlanAnswer, halt: Halt) -> PlanAnswer:
     """Return the answer if the pipeline is halted, or its next run will halt it."""
     coming = (
-        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} Once it has, to see how to "
-        f"resolve it: {halt.command}"
+        f"{halt.pipeline} will halt on its next run ({halt.code}): {halt.reason} After that, to see how to resolve "
+        f"it: {halt.command}"
     )
     message = str(halt) if answer.state == "halted" else coming
     return replace(answer, halt=PlannedHalt(halt.code, halt.reason, message, halt.detail.to_json(), halt.command))
@@ -229,7 +229,7 @@ def sentence(answer: PlanAnswer) -> str:
     if (halt := answer.halt) is not None:
         halted = answer.state == "halted"
         when = "halted" if halted else "will halt on its next run"
-        how = "To see how to resolve it" if halted else "Once it has, to see how to resolve it"
+        how = "To see how to resolve it" if halted else "After that, to see how to resolve it"
         return f"{when} ({halt.code}): {halt.reason} {how}: {halt.command}"
     if (batch := answer.batch) is None:
         return f"nothing to read: {answer.nothing}."

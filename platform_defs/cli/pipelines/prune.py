@@ -72,6 +72,6 @@ def prune(
         for name, said in failed.items():
             print_error(f"{name}: {said}")
         if not execute and any(item.any for item in found):
-            print_line(f"To remove it: tidegate prune {' '.join([*(pipelines or ()), '--execute'])}")
+            print_line(f"To remove these: tidegate prune {' '.join([*(pipelines or ()), '--execute'])}")
     if failed:
         raise typer.Exit(1)

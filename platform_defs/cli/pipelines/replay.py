@@ -80,18 +80,18 @@ def replay(
         _show(shown)
     document = {**asdict(shown), "pipeline": pipeline, "from_batch": shown.history.from_batch, "executed": execute}
     if execute:
-        print_answer(document, "It is in place.", output)
+        print_answer(document, "The rebuilt rows are in place.", output)
         return
     options = "".join(f" --decide-again {number}" for number in sorted(again))
     command = f"tidegate replay {pipeline} --from {start}{options} --execute --reason '...'"
-    sentence = f"Nothing live has changed. To put it in place: {command}"
+    sentence = f"The live tables have not changed. To put the rebuilt rows in place: {command}"
     print_answer({**document, "command": command}, sentence, output)
 
 
 def _discard(wanted: Replay, output: Output) -> None:
     name = wanted.live.name
     dropped = wanted.discard()
-    sentence = f"The replay of {name} is dropped." if dropped else f"There is no replay of {name} to drop."
+    sentence = f"The replay of {name} was dropped." if dropped else f"There is no replay of {name} to drop."
     print_answer({"pipeline": name, "discarded": dropped}, sentence, output)
 
 

@@ -87,7 +87,7 @@ def _print_all(presets: list[Preset]) -> None:
     print_table(("preset", "acks", "idempotent", "in flight", "linger", "codec", "waits"), rows)
     print_line("")
     print_fields({preset.name: preset.promise for preset in presets})
-    print_line("\nEach option, and why it has its value: tidegate presets NAME")
+    print_line("\nTo see each option and the reason for its value: tidegate presets NAME")
 
 
 def _print_one(preset: Preset) -> None:
@@ -106,8 +106,8 @@ def _spelt(value: object) -> str | None:
 
 
 _WAITS = {
-    "never": "never: a message counts as delivered once it was handed to the network",
-    "callback": "for no message; it is told of each by a callback while it sends the next ones",
+    "never": "never: a message counts as delivered once it is handed to the network",
+    "callback": "for no message: a callback reports each one while the next ones are sent",
     "each": "for each message, before the next is sent",
     "commit": "at each commit of a transaction",
 }

@@ -110,7 +110,7 @@ def measure(
     """
     if vary:
         if preset != ["all"] or fault != ["all"]:
-            raise typer.BadParameter("--vary measures one producer without a fault: leave --preset and --fault out")
+            raise typer.BadParameter("--vary measures one producer without a fault: leave out --preset and --fault")
         _sweep(vary, rounds, messages, docs, output)
         return
     from platform_defs.operations.measuring.measure import Broken
@@ -198,10 +198,12 @@ def _wanted(presets: list[str], faults: list[str]) -> list[tuple[Fault, list[Pre
     for option, given, known in (("--preset", presets, PRESETS), ("--fault", faults, FAULTS)):
         for name in given:
             if name not in (*known, "all"):
-                raise typer.BadParameter(f"{option} {name} is not one of all, {', '.join(known)}")
+                raise typer.BadParameter(f"{option} {name} is unknown; use all or one of {', '.join(known)}")
     found = pairs(presets, faults)
     if not found:
-        raise typer.BadParameter("zombie is a fault of transactions: measure it with --preset transactional")
+        raise typer.BadParameter(
+            "the fault zombie applies to transactions only: measure it with --preset transactional"
+        )
     return found
 
 

@@ -139,11 +139,11 @@ def _amount(
     """Return what the options request. Raises typer.BadParameter if they contradict each other."""
     total = count if count or rate else 1_000
     if bad is not None and bad_share is not None:
-        raise typer.BadParameter("give either --bad or --bad-share, not both")
+        raise typer.BadParameter("use either --bad or --bad-share, not both")
     if seconds is not None and rate is None:
-        raise typer.BadParameter("--seconds goes with --rate")
+        raise typer.BadParameter("--seconds requires --rate")
     if bad is not None and total is None:
-        raise typer.BadParameter("--bad needs --count; with --rate alone, give --bad-share")
+        raise typer.BadParameter("--bad requires --count; with --rate alone, use --bad-share")
     if bad is not None and total is not None and bad > total:
         raise typer.BadParameter(f"--bad {bad} is more than the {plural(total, 'message')} to send")
     if bad_share is None:

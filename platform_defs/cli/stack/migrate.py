@@ -38,7 +38,7 @@ def migrate(
     else:
         print_line("The ledger is up to date; nothing to do.")
     if tables:
-        print_line(f"Created: {', '.join(created)}" if created else "Every table is there.")
+        print_line(f"Created: {', '.join(created)}" if created else "Every table already exists.")
 
 
 def _created() -> list[str]:

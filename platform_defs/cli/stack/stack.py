@@ -131,7 +131,7 @@ def reset(
     if not yes:
         typer.confirm(f"Delete what Tidegate created in {home}?", abort=True, err=True)
     left = stack.reset()
-    rest = f" Kept, as Tidegate did not create it: {', '.join(left)}" if left else ""
+    rest = f" Kept, because Tidegate did not create it: {', '.join(left)}" if left else ""
     answer = {"home": str(home), "reset": True, "left": left}
     print_answer(answer, f"Deleted what Tidegate created in {home}.{rest}", output)
 

@@ -37,7 +37,9 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
     tree = deepcopy(tree)
     for place, key, known in [*unknown_keys(tree, OpenDataContractStandard, ())]:
-        unknown = Node(None, text, (*place, key)).refused(f"ODCS has no key {key!r} here; {one_of(known, key)}")
+        unknown = Node(None, text, (*place, key)).refused(
+            f"ODCS does not define a key {key!r} here; {one_of(known, key)}"
+        )
         text.mistakes.append(unknown)
         _remove(tree, (*place, key))
     try:
@@ -65,7 +67,7 @@ def _type_mistake(kind: str, written: object) -> str:
     if kind == "string_type" and isinstance(written, bool | int | float):
         text = str(written).lower() if isinstance(written, bool) else str(written)
         return f"must be a string: put {text} in quotes"
-    wanted = _WANTED.get(kind.partition("_")[0], "of the type that ODCS gives it")
+    wanted = _WANTED.get(kind.partition("_")[0], "of the type that ODCS defines")
     return f"must be {wanted}, not {shown(written)}"
 
 

@@ -85,7 +85,7 @@ class YamlText:
         except yaml.YAMLError as wrong:
             raise self._refused(f"not YAML: {str(wrong).splitlines()[0]}") from wrong
         except RecursionError as wrong:
-            raise self._refused("holds an alias of itself") from wrong
+            raise self._refused("contains an alias of itself") from wrong
 
     def line(self, *place: str | int) -> int:
         """Return the line of `place`, counted from 1, or of the nearest part of it that exists."""
@@ -113,7 +113,7 @@ class YamlText:
         self._nodes += 1
         line = node.start_mark.line + 1
         if self._nodes > _MAX_NODES:
-            raise self._refused(f"holds more than {_MAX_NODES:,} values, aliases included", line)
+            raise self._refused(f"contains more than {_MAX_NODES:,} values, including aliases", line)
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node)
         if isinstance(node, yaml.SequenceNode):
@@ -133,7 +133,7 @@ class YamlText:
             if key == "<<":
                 raise self._refused("merge keys (<<) are not part of YAML 1.2; write the keys out", line)
             if key in found:
-                raise self._refused(f"not YAML: the key {key!r} is written twice", line)
+                raise self._refused(f"not YAML: the key {key!r} appears twice", line)
             found[key] = self._value(value_node)
         return found
 

@@ -28,10 +28,10 @@ from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, SERVER, SERV
 CONTRACT = Section(
     "The contract",
     "",
-    "One pipeline: a topic, the message it carries, and the tables it fills.",
+    "One pipeline: a topic, its message, and the tables that it fills.",
     (
         Key("apiVersion", "The version of the standard.", "v3.x", REQUIRED, "v3.1.0"),
-        Key("kind", "What the file is.", "DataContract", "the same in every contract", "DataContract"),
+        Key("kind", "The kind of file.", "DataContract", "the same in every contract", "DataContract"),
         Key(
             "id",
             "The pipeline's name: its tag in Dagster, and the argument of tidegate's commands. It never changes; a new "
@@ -40,7 +40,7 @@ CONTRACT = Section(
             REQUIRED,
             "bank_transfers",
         ),
-        Key("version", "The contract's version, kept with every batch that it judged.", "text", REQUIRED, "1.0.0"),
+        Key("version", "The contract's version, recorded with every batch that used it.", "text", REQUIRED, "1.0.0"),
         Key(
             "domain", "The folder under assets/, and the asset group in Dagster.", "the folder's name", REQUIRED, "bank"
         ),
@@ -80,22 +80,22 @@ SERVICE_LEVELS = Section(
     (
         Key(
             "freshness",
-            "The tables are shown as stale in Dagster when nothing was published for longer.",
+            "Dagster shows the tables as stale if nothing was published for longer than this.",
             "a positive number and a unit",
             "1 hour",
             "{property: freshness, value: 1, unit: hours}",
         ),
         Key(
             "latency",
-            "A run starts when the oldest unread message has waited this long. Below 5 seconds, a run stays for the "
-            "pipeline instead (docs/how-to/low-latency.md).",
+            "A run starts when the oldest unread message has waited this long. Below 5 seconds, a continuous run "
+            "reads the pipeline instead (docs/how-to/low-latency.md).",
             "a positive number and a unit",
             "30 seconds",
             "{property: latency, value: 30, unit: seconds}",
         ),
         Key(
             "retention",
-            "`tidegate prune` removes what the ledger keeps of older batches, once neither verify nor replay needs it. "
+            "`tidegate prune` removes ledger entries of older batches once neither verify nor replay needs them. "
             "The tables keep every row.",
             "a positive number and a unit",
             "30 days",
@@ -120,14 +120,16 @@ PIPELINE_PROPERTIES = Section(
     "customProperties[property]",
     "Each entry is {property, value}.",
     (
-        Key("batchMessages", "The most offsets that one batch reads.", "a positive whole number", "1000000", "50000"),
+        Key(
+            "batchMessages", "The maximum number of offsets in a batch.", "a positive whole number", "1000000", "50000"
+        ),
         Key(
             "lagMessages", "A run starts once this many messages are unread.", "a positive whole number", "10000", "100"
         ),
         Key(
             "deadLetterShare",
-            "The pipeline halts when more than this share of a batch, or of the latest messages across batches, are "
-            "dead letters. The latest are so many that this share of them is deadLetterMinimum.",
+            "The pipeline halts when more than this share of a batch, or of the latest messages across batches, "
+            "are dead letters. The number of latest messages is deadLetterMinimum divided by this share.",
             "a number above 0, at most 1",
             "0.5",
             "0.1",
@@ -141,17 +143,17 @@ PIPELINE_PROPERTIES = Section(
         ),
         Key(
             "publication",
-            "What commits together. staged: a whole batch, once its rules have judged it. direct: what is read of each "
-            "partition by itself, written straight to the table by the task that reads it; for an append table "
-            "without batch rules and without a transform.",
+            "What commits together. staged: a whole batch, after its rules have passed. direct: each partition's "
+            "range by itself, written straight to the table by the task that reads it; only for an append table "
+            "without batch rules or a transform.",
             "staged, direct",
             "staged",
             "direct",
         ),
         Key(
             "evolution",
-            "Who changes the tables where the contract has changed. manual: `tidegate contract apply`. additive: a run "
-            "applies what is free, such as a new optional column, before its first batch.",
+            "How tables change when the contract changes. manual: with `tidegate contract apply`. additive: a run "
+            "applies changes of class free, such as a new optional column, before its first batch.",
             "manual, additive",
             "manual",
             "additive",
@@ -205,7 +207,7 @@ TYPES = (
     TypeEntry(
         "decimal(precision,scale)",
         ("number",),
-        '12.34 or "12.34", never rounded: more digits than the scale are refused',
+        '12.34 or "12.34", never rounded: more digits than the scale are rejected',
         "numeric(precision,scale)",
         _LIMITS,
         False,
@@ -226,7 +228,7 @@ TYPES = (
     TypeEntry("uuid", ("string",), '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"', "uuid", (), False),
     TypeEntry("bytes", ("string",), "a string: base64, padded", "bytea", (), False),
     TypeEntry(
-        "json", ("object", "array"), "any value; logicalType is for readers and is not checked", "jsonb", (), False
+        "json", ("object", "array"), "any value; logicalType is informational and is not checked", "jsonb", (), False
     ),
     TypeEntry(
         "array<type>",

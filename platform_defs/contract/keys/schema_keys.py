@@ -12,10 +12,10 @@ FLAT = (
 
 _TYPE = (  # of a field and of a column alike
     Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
-    Key("physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "double"),
+    Key("physicalType", "The type, if logicalType leaves it open; see Types.", "a type", "logicalType", "double"),
     Key(
         "items",
-        "Of logicalType: array: the type of its items. `physicalType: array<type>` says the same.",
+        "For logicalType: array, the type of its items. `physicalType: array<type>` means the same.",
         "a mapping with logicalType or physicalType",
         "",
         "{logicalType: string}",
@@ -25,7 +25,7 @@ _TYPE = (  # of a field and of a column alike
 MESSAGE = Section(
     "The message",
     "schema[physicalType: topic]",
-    "The topic, and the fields of its messages. A key that no field reads is counted, and otherwise ignored.",
+    "The topic, and the fields of its messages. Keys that no field reads are counted and otherwise ignored.",
     (
         Key("name", "A name for readers, used in errors.", "text", "", "transfers"),
         Key("physicalType", "Marks the message.", "topic", REQUIRED, "topic"),
@@ -37,11 +37,11 @@ MESSAGE = Section(
             "bank.transfers",
         ),
         Key("properties", "The fields; see Field.", "a list", REQUIRED),
-        Key("customProperties", "How the topic is kept; see The topic.", "a list", ""),
+        Key("customProperties", "The topic's settings; see The topic.", "a list", ""),
         Key("description", "For readers.", "text"),
     ),
     (*ELEMENT, "logicalType", "dataGranularityDescription", "context"),
-    {"quality": "batch rules judge rows: write them at the row table"},
+    {"quality": "batch rules check rows: define them on the row table"},
 )
 
 FIELD = Section(
@@ -51,7 +51,7 @@ FIELD = Section(
     (
         Key(
             "name",
-            "The column. Also the key in the message, where physicalName is left out.",
+            "The column. Also the key in the message, if physicalName is left out.",
             "lower-case letters, digits and _, at most 63, not beginning with a digit or _",
             REQUIRED,
             "device_id",
@@ -78,7 +78,7 @@ FIELD = Section(
         Key("description", "Shown in Dagster.", "text"),
         Key(
             "classification",
-            "Whose values are shown nowhere: see What is classified. They are kept like any others.",
+            "Classified values are never shown: see What is classified. They are stored like any others.",
             "text",
             "",
             "restricted",
@@ -92,7 +92,7 @@ FIELD = Section(
         "map": FLAT,
         **dict.fromkeys(
             ("primaryKey", "transformLogic", "transformSourceObjects"),
-            "it is for columns of tables, not for the message's fields",
+            "it applies to table columns, not to message fields",
         ),
     },
 )
@@ -100,12 +100,11 @@ FIELD = Section(
 ITEMS = Section(
     "Items of an array",
     "schema[].properties[].items",
-    "What each element of an array is. In a message no element is null; arrays of objects or arrays go into a json "
-    "column.",
+    "The type of an array's elements. Elements must not be null; arrays of objects or arrays go into a json column.",
     (
         Key("name", "For readers.", "text"),
         Key("logicalType", "The type; see Types.", "a logicalType", "the one of physicalType", "string"),
-        Key("physicalType", "The type, where logicalType leaves it open; see Types.", "a type", "logicalType", "uuid"),
+        Key("physicalType", "The type, if logicalType leaves it open; see Types.", "a type", "logicalType", "uuid"),
         Key("description", "For readers.", "text"),
     ),
     PROPERTY,
@@ -216,8 +215,7 @@ COLUMN_PROPERTIES = Section(
     (
         Key(
             "renamedFrom",
-            "What the column was called before: `tidegate contract apply --allow breaking` renames it, and its values "
-            "stay.",
+            "The column's previous name: `tidegate contract apply --allow breaking` renames it and keeps its values.",
             "a column's name",
             "",
             "iban",
@@ -228,7 +226,7 @@ COLUMN_PROPERTIES = Section(
 BATCH_RULE = Section(
     "Batch rule",
     "schema[physicalType: table].quality[]",
-    "A Great Expectations rule over the rows of a batch, judged before they are published.",
+    "A Great Expectations rule over the rows of a batch, checked before they are published.",
     (
         Key(
             "name", "The asset check in Dagster.", "lower-case letters, digits and _", REQUIRED, "postings_sum_to_zero"
@@ -237,7 +235,7 @@ BATCH_RULE = Section(
         Key("engine", "The engine.", "greatExpectations", REQUIRED, "greatExpectations"),
         Key(
             "severity",
-            "blocking: a batch that fails is not published. warning: it is, and the check is red.",
+            "blocking: a batch that fails is not published. warning: it is published, and the check is red.",
             "blocking, warning",
             REQUIRED,
             "blocking",

@@ -12,32 +12,32 @@ from platform_defs.producing.presets import DEFAULT, PRESETS
 _KEYS = (
     Key(
         "partitions",
-        "How many partitions the topic has. Never made fewer; more move keys to other partitions.",
+        "The number of partitions. It is never reduced; adding partitions moves keys to other partitions.",
         "a positive whole number",
-        "as it is; of a new topic the cluster's",
+        "unchanged; for a new topic, the cluster's default",
         "12",
     ),
     Key(
         "replicationFactor",
-        "On how many brokers each partition is.",
+        "The number of replicas of each partition.",
         "a positive whole number, at most 32767",
-        "as it is; of a new topic the cluster's",
+        "unchanged; for a new topic, the cluster's default",
         "3",
     ),
     Key(
         "config",
-        "The topic's configuration by Kafka's names. Names that are not listed are left alone; null takes an override "
-        "away, so that the cluster's default holds.",
+        "The topic's configuration, with Kafka's names. Names that are not listed are not changed; null removes an "
+        "override, so that the cluster's default applies.",
         "a mapping",
         "as it is",
         "{min.insync.replicas: 2, retention.ms: 604800000}",
     ),
     Key(
         "keyOrder",
-        "Whether messages of one key have to stay in one partition. strict: more partitions are refused unless that is "
-        "asked for (`--break-key-order`).",
+        "Whether messages with the same key must stay in one partition. strict: adding partitions is refused "
+        "unless you pass `--break-key-order`.",
         "strict, none",
-        "strict where a table is upsert, else none",
+        "strict if a table is upsert, else none",
         "strict",
     ),
 )
@@ -45,16 +45,16 @@ _KEYS = (
 _PRODUCERS = (
     Key(
         "producer",
-        "How the topic is written: a preset of `tidegate presets`, which says what each promises.",
+        "How the topic is written: a preset of `tidegate presets`, which lists the guarantees of each.",
         ", ".join(PRESETS),
         DEFAULT,
         "synchronous",
     ),
     Key(
         "producerOptions",
-        "Options of librdkafka's producer in place of the preset's. TIDEGATE_KAFKA_* come after them, and --option "
-        f"after those; {', '.join(PROMISED)} are never taken from TIDEGATE_KAFKA_*. Without partitioner, keys go where "
-        f"Tidegate has always put them: {OF_TOPICS_THAT_EXIST}.",
+        "librdkafka producer options that override the preset's. TIDEGATE_KAFKA_* override these, and --option "
+        f"overrides both; {', '.join(PROMISED)} are never taken from TIDEGATE_KAFKA_*. Without partitioner, keys "
+        f"go where Tidegate has always put them: {OF_TOPICS_THAT_EXIST}.",
         f"a mapping with any of {', '.join(OPTIONS)}",
         "none",
         "{linger.ms: 50, partitioner: keyed}",
@@ -64,15 +64,15 @@ _PRODUCERS = (
 TOPIC_PROPERTIES = Section(
     "The topic",
     "schema[physicalType: topic].customProperties[property]",
-    "How the topic is kept by `tidegate topics`, which touches nothing that is not written here. Each entry is "
-    "{property, value}. Contracts of one topic have to agree. No key here changes what rows are.",
+    "Topic settings that `tidegate topics` manages; it changes nothing that is not listed here. Each entry is "
+    "{property, value}. Contracts for the same topic must agree. No key here changes the rows.",
     (*_KEYS, *_PRODUCERS),
 )
 
 TOPICS_FILE = Section(
     "Topics without a contract",
     "topics[] of topics.yaml",
-    "The file topics.yaml in the contracts' folder, beside the domains: topics that no contract reads, such as those "
-    "of receipts or of Kafka Connect.",
+    "The file topics.yaml in the contracts' folder, beside the domains: topics that no contract reads, such as "
+    "receipts or the topics of Kafka Connect.",
     (Key("name", "The topic.", "letters, digits, '.', '_' and '-', at most 249", REQUIRED, "bank.receipts"), *_KEYS),
 )

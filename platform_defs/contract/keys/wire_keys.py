@@ -5,16 +5,16 @@ from platform_defs.contract.document.section import REQUIRED, Key, Section
 SERVER = Section(
     "Server",
     "servers[]",
-    "Kafka. Where Tidegate connects is a setting (TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, TIDEGATE_REGISTRY_URL), not the "
-    "contract's business.",
+    "Kafka. The addresses are settings (TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, TIDEGATE_REGISTRY_URL), not part of the "
+    "contract.",
     (
         Key("server", "A name for readers.", "text", "", "kafka"),
         Key("type", "The kind of server.", "kafka", REQUIRED, "kafka"),
         Key("host", "For readers.", "text", "", "kafka:9092"),
-        Key("format", "How a message's bytes are read.", "json, avro, protobuf", REQUIRED, "avro"),
+        Key("format", "The format of a message's bytes.", "json, avro, protobuf", REQUIRED, "avro"),
         Key(
             "customProperties",
-            "How messages name the schema that they were written with; see Schemas of messages.",
+            "How messages identify the schema that they were written with; see Schemas of messages.",
             "a list",
             "the defaults of each",
         ),
@@ -25,18 +25,19 @@ SERVER = Section(
 SERVER_PROPERTIES = Section(
     "Schemas of messages",
     "servers[].customProperties[property]",
-    "Each entry is {property, value}. The contract is what messages are read as; the schema that a message was written "
-    "with only says where its fields are. Of a json contract without framing, whatever is here is for readers only.",
+    "Each entry is {property, value}. Messages are read as the contract defines; the schema that a message was "
+    "written with only locates its fields. In a json contract without framing, these entries are informational.",
     (
         Key(
             "framing",
-            "How a message names its schema: by a magic byte and the registry's id before the payload (prefix), by the "
-            "header __value_schema_id (header), by either (both; the header is looked at first), or not at all (none).",
+            "How a message identifies its schema: by a magic byte and the registry's id before the payload "
+            "(prefix), by the header __value_schema_id (header), by either (both; the header takes precedence), or "
+            "not at all (none).",
             "prefix, header, both, none",
             "prefix; none for json",
             "header",
         ),
-        Key("subject", "The registry's subject.", "text", "the topic with -value behind it", "bank.transfers-value"),
+        Key("subject", "The registry's subject.", "text", "the topic with the suffix -value", "bank.transfers-value"),
         Key(
             "subjectNameStrategy",
             "The strategy of the producers' serializers, in place of subject: TopicNameStrategy (`<topic>-value`), "
@@ -48,21 +49,21 @@ SERVER_PROPERTIES = Section(
         ),
         Key(
             "record",
-            "The full name of the Avro record that is meant, where the topic carries several.",
+            "The full name of the Avro record to read, if the topic has several.",
             "a name with dots between its parts",
             "every record",
             "bank.Transfer",
         ),
         Key(
             "message",
-            "The full name of the Protobuf message that is meant, where the topic carries several.",
+            "The full name of the Protobuf message to read, if the topic has several.",
             "a name with dots between its parts",
             "every message",
             "bank.Transfer",
         ),
         Key(
             "otherRecords",
-            "What becomes of messages of another record: a dead letter, or nothing but a count.",
+            "What happens to messages of other records: they become dead letters, or are only counted.",
             "dead_letter, skip",
             "dead_letter",
             "skip",
@@ -77,14 +78,14 @@ SERVER_PROPERTIES = Section(
         ),
         Key(
             "compatibility",
-            "What the registry is asked to hold new versions of the subject to.",
-            "NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE behind it",
+            "The compatibility level to set for the subject in the registry.",
+            "NONE, BACKWARD, FORWARD, FULL, or one of the last three with the suffix _TRANSITIVE",
             "FULL_TRANSITIVE; BACKWARD_TRANSITIVE for protobuf; NONE for json",
             "FULL_TRANSITIVE",
         ),
         Key(
             "schemaFile",
-            "The schema of messages that name none: a file beside the contract (.avsc, .proto).",
+            "The schema of messages that do not identify one: a file beside the contract (.avsc, .proto).",
             "a path in the contract's folder",
             "",
             "transfer.avsc",
@@ -99,37 +100,37 @@ FIELD_PROPERTIES = Section(
     (
         Key(
             "aliases",
-            "Avro, Protobuf: other names of the field, tried in order where a writer's schema lacks physicalName.",
+            "Avro, Protobuf: other names of the field, tried in order if a writer's schema lacks physicalName.",
             "a list of keys with dots between them",
             "",
             "[customer.city]",
         ),
         Key(
             "fieldNumber",
-            "Protobuf: the field's number in its message. Given, the number decides, and not the name.",
+            "Protobuf: the field's number in its message. If set, the field is found by number instead of by name.",
             "a whole number from 1 to 536870911, not from 19000 to 19999",
             "",
             "3",
         ),
         Key(
             "pathNumbers",
-            "Protobuf, for `tidegate contract export` alone: the numbers of the messages that lead to the field, the "
-            "outermost first, where physicalName is a path.",
+            "Protobuf, only for `tidegate contract export`: if physicalName is a path, the field numbers of the "
+            "messages on the path, outermost first.",
             "a list of numbers",
             "",
             "[7]",
         ),
         Key(
             "source",
-            "What the field holds in place of a part of the message's value: see Message metadata.",
+            "A source other than the message's value: see Message metadata.",
             "key, timestamp, timestampType, topic, partition, offset, headers, header:NAME",
             "the message's value",
             "header:tenant",
         ),
         Key(
             "unit",
-            "JSON, of a timestamp: messages have it as an integer, the number of seconds (s), milliseconds (ms), "
-            "microseconds (us) or nanoseconds (ns) since 1970-01-01 in UTC.",
+            "JSON timestamps: messages have an integer, the number of seconds (s), milliseconds (ms), microseconds "
+            "(us) or nanoseconds (ns) since 1970-01-01 in UTC.",
             "s, ms, us, ns",
             "a text, with a zone",
             "ms",

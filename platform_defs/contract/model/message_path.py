@@ -21,7 +21,7 @@ def parse_path(text: str) -> MessagePath:
     """
     keys, position = list[str](), 0
     if re.search("[\ud800-\udfff]", text):
-        raise ValueError(f"{text!r} has half a surrogate pair, which no UTF-8 message can hold")
+        raise ValueError(f"{text!r} has half a surrogate pair, which UTF-8 messages cannot contain")
     while True:
         part = _PART.match(text, position)
         if part is None:

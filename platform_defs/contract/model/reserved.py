@@ -34,11 +34,11 @@ JOBS = (
 )  # jobs, schedules and sensors that serve all pipelines
 OP_PREFIXES = ("drain_", "verify_", "broken_")  # jobs and ops share one namespace
 SCHEMAS = {
-    "kafka": "the topics' assets are called kafka/<topic>",
+    "kafka": "assets of topics are named kafka/<topic>",
     "tidegate": "the ledger is kept there",
     "tidegate_staging": "batches are staged there",
     "dagster": "Dagster keeps its runs and events there",
-    "information_schema": "it is Postgres' own",
+    "information_schema": "it is internal to Postgres",
 }
 REPLAY_SCHEMA = "__replay"  # ends the name of the schema in which a replay builds its tables
 SYSTEM_COLUMNS = ("cmax", "cmin", "ctid", "tableoid", "xmax", "xmin")
@@ -84,7 +84,7 @@ def column_mistake(name: str) -> str | None:
 
 def rule_mistake(name: str) -> str | None:
     """Return why no batch rule can be called `name`; None if it can."""
-    return f"{name!r} is reserved for one of Tidegate's own checks; choose another name" if name in CHECKS else None
+    return f"{name!r} is the name of one of Tidegate's own checks; choose another name" if name in CHECKS else None
 
 
 def output_clash(contract: Contract) -> str | None:

@@ -51,7 +51,7 @@ def check_topic_name(text: str) -> None:
     """Raise BadInput for a text that cannot be the name of a topic."""
     if not _is_name(text):
         raise BadInput(
-            f"{text!r} cannot be the name of a topic: letters, digits, '.', '_' and '-', 1 to 249 of them",
+            f"{text!r} is not a valid topic name: use 1 to 249 letters, digits, '.', '_' and '-'",
             field="TOPIC",
         )
 
@@ -64,7 +64,7 @@ def checked_topic(node: Node[Any]) -> str:
     """Return the name if Kafka accepts it. Raises BadInput otherwise."""
     topic = node.value
     if not isinstance(topic, str) or not _is_name(topic):
-        hint = f"{node.place[-1]} is the topic: letters, digits, '.', '_' and '-', at most 249 of them"
+        hint = f"{node.place[-1]} must be a topic name: at most 249 letters, digits, '.', '_' and '-'"
         raise node.refused(f"{hint}; not {topic or ''!r}")
     return topic
 
@@ -73,11 +73,11 @@ def read_config(node: Node[Any]) -> dict[str, str | None]:
     """Return Kafka's name → value, as Kafka formats it. Raises BadInput for an invalid name, or for no single value."""
     written = as_mapping(node.value)
     if written is None:
-        raise node.refused(f"config is a mapping of Kafka's names, not {node.value!r}")
+        raise node.refused(f"config must be a mapping with Kafka's setting names, not {node.value!r}")
     found = dict[str, str | None]()
     for name, value in written.items():
         if not isinstance(name, str) or not _CONFIG.fullmatch(name):
-            raise node.child(name).refused(f"{name!r} is not a name of Kafka's, such as retention.ms")
+            raise node.child(name).refused(f"{name!r} is not the name of a Kafka setting, such as retention.ms")
         found[name] = None if value is None else _text(node.child(name))
     return found
 
@@ -92,7 +92,7 @@ def _count(key: str, written: Mapping[str, Node[Any]]) -> int | None:
         return None
     node, most = written[key], _MOST[key]
     if isinstance(node.value, bool) or not isinstance(node.value, int) or not 1 <= node.value <= most:
-        raise node.refused(f"{key} is a whole number from 1 to {most}, not {node.value!r}")
+        raise node.refused(f"{key} must be a whole number from 1 to {most}, not {node.value!r}")
     return node.value
 
 
@@ -113,4 +113,4 @@ def _text(node: Node[Any]) -> str:
         return str(node.value).lower()
     if isinstance(node.value, str | int | float):
         return str(node.value)
-    raise node.refused(f"a value of config is a text, a number, true, false or a list of them, not {node.value!r}")
+    raise node.refused(f"a config value must be text, a number, true, false or a list of these, not {node.value!r}")

@@ -23,7 +23,7 @@ def read_batch_rules(
     """
     entries = item.children("quality")
     if entries and disposition == "accumulate":
-        raise entries[0].refused("batch rules judge the batch's rows: write them at the row table")
+        raise entries[0].refused("batch rules check the batch's rows: define them on the row table")
     rules = list[BatchRule]()
     for entry in entries:
         with entry.keeping_mistakes():
@@ -34,7 +34,7 @@ def read_batch_rules(
 def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
     written = entry.value
     if written.type != "custom" or written.engine != "greatExpectations":
-        raise entry.refused("a batch rule is written with type: custom and engine: greatExpectations")
+        raise entry.refused("a batch rule must have type: custom and engine: greatExpectations")
     entry.refuse_keys_outside(BATCH_RULE)
     name = checked_name(entry.child("name"))
     if wrong := rule_mistake(name):
@@ -65,13 +65,13 @@ def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
     if expectation.value not in EXPECTATIONS:
         name = str(expectation.value)
         close = get_close_matches(name, EXPECTATIONS, 1)
-        hint = f"did you mean {close[0]}?" if close else "they are in docs/reference/contract.md"
+        hint = f"did you mean {close[0]}?" if close else "docs/reference/contract.md lists them"
         raise expectation.refused(
-            f"{name!r} is none of the expectations that a contract may name, which look at the batch's rows alone and "
-            f"run no SQL of the contract's own; {hint}"
+            f"{name!r} is not an expectation that a contract may use. Only expectations that check the batch's "
+            f"rows and run no custom SQL are supported; {hint}"
         )
     if not isinstance(arguments.value, dict | None):
-        raise arguments.refused("arguments is a mapping, such as {column: amount, min_value: 0}")
+        raise arguments.refused("arguments must be a mapping, such as {column: amount, min_value: 0}")
     return str(expectation.value), arguments
 
 

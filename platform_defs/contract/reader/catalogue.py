@@ -151,20 +151,20 @@ def with_transform(contract: Contract) -> Pipeline:
         return Pipeline(contract)
     if contract.row_table.disposition == "upsert":
         raise BadInput(
-            "an upsert table takes no transform: a tombstone has no fields to transform, and one key is one row. "
-            "Use a downstream asset instead",
+            "an upsert table cannot have a transform: a tombstone has no fields to transform, and each key is one "
+            "row. Use a downstream asset instead",
             file=str(beside),
         )
     if contract.publication == "direct":
         raise BadInput(
-            "publication: direct takes no transform: the task that reads a range publishes it, before Spark could "
-            "transform it. Take out the transform, or publish staged",
+            "publication: direct cannot have a transform: the task that reads a range publishes it before Spark "
+            "can transform it. Remove the transform, or use publication: staged",
             file=str(beside),
         )
     sources = transform_sources(contract)
     transform = _transform(beside)
     if changed := sorted({name for name, _ in {*sources} ^ {*transform_sources(contract)}}):
-        raise BadInput(f"{changed[0]} changed while it was imported; try again", file=str(beside))
+        raise BadInput(f"{changed[0]} changed while it was being imported; try again", file=str(beside))
     return Pipeline(contract, transform, sources)
 
 
@@ -175,7 +175,9 @@ def _files(folder: Path) -> list[Path]:
 
 def _contract(path: Path, folder: Path) -> Contract:
     if path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX):
-        raise BadInput(f"a contract is {folder.name}/<domain>/<name>{SUFFIX}; rename or move this file", file=str(path))
+        raise BadInput(
+            f"a contract's path must be {folder.name}/<domain>/<name>{SUFFIX}; rename or move this file", file=str(path)
+        )
     contract = load(path)
     if contract.domain != path.parent.name:
         message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"

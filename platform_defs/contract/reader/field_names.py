@@ -19,10 +19,12 @@ def read_names(
     the format does not have these.
     """
     if "aliases" in given and kind == "json":
-        raise given["aliases"].refused("aliases are for avro and protobuf: a JSON message has the field's own key")
+        raise given["aliases"].refused(
+            "aliases are only for avro and protobuf: in JSON messages, the field has its own key"
+        )
     for name in ("fieldNumber", "pathNumbers"):
         if name in given and kind != "protobuf":
-            raise given[name].refused(f"{name} is for protobuf, and the format is {kind}")
+            raise given[name].refused(f"{name} is only for protobuf, but the format is {kind}")
     number = _number(given["fieldNumber"]) if "fieldNumber" in given else None
     above = _path_numbers(given["pathNumbers"], path_at(item.child("physicalName"))) if "pathNumbers" in given else ()
     return (_aliases(given["aliases"]) if "aliases" in given else ()), number, above
@@ -33,7 +35,7 @@ def path_at(node: Node[Any]) -> MessagePath:
     if node.value is None:
         return ()
     if not isinstance(node.value, str):
-        raise node.refused(f"{node.value!r} is not a text")
+        raise node.refused(f"{node.value!r} is not text")
     try:
         return parse_path(node.value)
     except ValueError as wrong:
@@ -54,7 +56,7 @@ def refuse_shared(item: Node[SchemaProperty], found: Field, others: Iterable[Fie
 def _aliases(node: Node[Any]) -> tuple[MessagePath, ...]:
     listed = as_list(node.value)
     if not listed:
-        raise node.refused(f"aliases is a list of names, such as [customer.city], not {node.value!r}")
+        raise node.refused(f"aliases must be a list of names, such as [customer.city], not {node.value!r}")
     return tuple(path_at(node.child(position)) for position in range(len(listed)))
 
 
@@ -79,7 +81,7 @@ def _path_numbers(node: Node[Any], path: MessagePath) -> tuple[int, ...]:
     listed = as_list(node.value) or []
     if len(listed) != max(0, len(path) - 1):
         raise node.refused(
-            f"pathNumbers has a number for each message that leads to the field: {max(0, len(path) - 1)}"
+            f"pathNumbers must have one number for each message on the path to the field: {max(0, len(path) - 1)}"
         )
     return tuple(_number(node.child(position)) for position in range(len(listed)))
 
@@ -87,7 +89,7 @@ def _path_numbers(node: Node[Any], path: MessagePath) -> tuple[int, ...]:
 def _number(node: Node[Any]) -> int:
     value = node.value
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _HIGHEST:
-        raise node.refused(f"a fieldNumber is a whole number from 1 to {_HIGHEST}, not {value!r}")
+        raise node.refused(f"a fieldNumber must be a whole number from 1 to {_HIGHEST}, not {value!r}")
     if value in _RESERVED:
-        raise node.refused(f"fieldNumber {value} is one of 19000 to 19999, which Protobuf reserves")
+        raise node.refused(f"fieldNumber {value} is in the range 19000 to 19999, which Protobuf reserves")
     return value

@@ -31,7 +31,7 @@ def read_fields(message: Node[SchemaObject], kind: Format) -> tuple[Field, ...]:
             _refuse_clash(item, found, fields.values())
             fields[found.name] = found
     if all(item.source for item in fields.values()) and not message.text.mistakes:
-        raise message.refused("a message has at least one field of its value under properties")
+        raise message.refused("a message must have at least one field from its value under properties")
     return tuple(fields.values())
 
 
@@ -55,7 +55,7 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
         return
     why = column_mistake(name) or f"{name!r} is not a column name (lower-case letters, digits and _)"
     raise item.child("name").refused(
-        f"{why}. name is the column, physicalName the key in the message: keep name: {suggested} and write "
+        f"{why}. name is the column, and physicalName is the key in the message: use name: {suggested} and "
         f"physicalName: {item.value.physicalName or name}"
     )
 
@@ -92,7 +92,7 @@ def _unit(of: ColumnType, kind: Format, given: Mapping[str, Node[Any]]) -> Unit 
     if of.kind != "timestamp":
         raise node.refused(f"unit is for a field of type timestamp; this field is {of.name}")
     if kind != "json":
-        raise node.refused(f"unit is for json: the schema of {kind} says the unit of a timestamp")
+        raise node.refused(f"unit is only for json: the {kind} schema defines the unit of a timestamp")
     units: tuple[Unit, ...] = get_args(Unit)
     for unit in units:
         if node.value == unit:
@@ -110,7 +110,7 @@ def _path_mistake(found: Field, others: Iterable[Field]) -> str | None:
         outer, inner = sorted((found, other), key=lambda item: len(item.path))
         if inner.path[: len(outer.path)] == outer.path and outer.type != JSON:
             return (
-                f"{inner.name} reads {spell_path(inner.path)}, but {spell_path(outer.path)} is not an object: the "
-                f"field {outer.name} reads it as {outer.type.name}"
+                f"{inner.name} reads {spell_path(inner.path)}, but {spell_path(outer.path)} is not an object, "
+                f"since the field {outer.name} reads it as {outer.type.name}"
             )
     return None

@@ -67,22 +67,22 @@ def _chosen(document: Document, name: str, choices: Sequence[str], otherwise: st
 def _limit(name: str, node: Node[Any]) -> int | float:
     kind, value = LIMITS[name][1], node.value
     if isinstance(value, bool) or not isinstance(value, int if kind is int else int | float) or not value > 0:
-        raise node.refused(f"{name} is a positive {'whole ' * (kind is int)}number, not {value!r}")
+        raise node.refused(f"{name} must be a positive {'whole ' * (kind is int)}number, not {value!r}")
     if name == "deadLetterShare" and value > 1:
-        raise node.refused(f"{name} is a share between 0 and 1, not {value!r}")
+        raise node.refused(f"{name} must be a share between 0 and 1, not {value!r}")
     if value > 2**63 - 1:
-        raise node.refused(f"{name} is at most 2^63 - 1, not {value!r}")
+        raise node.refused(f"{name} must be at most 2^63 - 1, not {value!r}")
     return kind(value)
 
 
 def _seconds(item: Node[Any]) -> float:
     value, unit = item.child("value"), item.child("unit")
     if isinstance(value.value, bool) or not isinstance(value.value, int | float) or not value.value > 0:
-        raise value.refused(f"value is a positive number, not {value.value!r}")
+        raise value.refused(f"value must be a positive number, not {value.value!r}")
     name: str = unit.value or ""
     factor = _UNITS.get(name) or _UNITS.get(name.removesuffix("s"))
     if factor is None:
         raise unit.refused(f"unknown unit {unit.value!r}; {one_of(('seconds', 'minutes', 'hours', 'days'), name)}")
     if value.value > 1e9:
-        raise value.refused(f"value is at most a billion, not {value.value!r}")
+        raise value.refused(f"value must be at most a billion, not {value.value!r}")
     return float(value.value) * factor

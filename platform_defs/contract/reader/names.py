@@ -54,7 +54,7 @@ def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
     if not re.fullmatch(shape, name.value):
         raise name.refused(f"{name.value!r} {_QUALIFIED if qualified else _PLAIN}")
     if any(len(part) > _LONGEST for part in name.value.split(".")):
-        raise name.refused(f"a name has at most {_LONGEST} bytes (Postgres' limit): {name.value}")
+        raise name.refused(f"a name can have at most {_LONGEST} bytes (a Postgres limit): {name.value}")
     return name.value
 
 
@@ -83,7 +83,7 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
         return _array_of(item)
     node = item.child("logicalType" if item.value.physicalType is None else "physicalType")
     if node.value is None:
-        raise item.refused("a type is missing: give logicalType or physicalType")
+        raise item.refused("a type is missing: add logicalType or physicalType")
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
         raise node.refused(f"logicalType {node.value} {hint}")
     try:
@@ -94,7 +94,7 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     if logical is not None and logical not in found.logical_types:
         right = " or ".join(found.logical_types)
         raise item.child("logicalType").refused(
-            f"physicalType {node.value} goes with logicalType {right}, not {logical}"
+            f"physicalType {node.value} requires logicalType {right}, not {logical}"
         )
     return found
 
@@ -121,13 +121,17 @@ def _array_of(item: Node[SchemaProperty]) -> ColumnType:
     """Return the type of a property with items."""
     items, given = item.child("items"), item.value
     if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
-        raise items.refused("items belong to logicalType: array")
+        raise items.refused("items requires logicalType: array")
     if given.physicalType == "json":
-        raise items.refused(f"a json column keeps any value whole; leave items out, or physicalType: json: {FLAT}")
+        raise items.refused(
+            f"a json column keeps any value whole; leave out items, or leave out physicalType: json: {FLAT}"
+        )
     items.refuse_keys_outside(ITEMS)
     found = _array_type(items)
     if given.physicalType not in (None, "array", found.name):
-        raise item.child("physicalType").refused(f"physicalType {given.physicalType} is not {found.name}, as items say")
+        raise item.child("physicalType").refused(
+            f"physicalType {given.physicalType} does not match items, which say {found.name}"
+        )
     return found
 
 

@@ -37,7 +37,7 @@ def _preset(node: Node[Any]) -> str:
 def _options(node: Node[Any]) -> dict[str, Value]:
     written = as_mapping(node.value)
     if written is None:
-        raise node.refused(f"producerOptions is a mapping of librdkafka's names, not {node.value!r}")
+        raise node.refused(f"producerOptions must be a mapping with librdkafka's option names, not {node.value!r}")
     found = dict[str, Value]()
     for key, value in written.items():
         try:
@@ -45,7 +45,7 @@ def _options(node: Node[Any]) -> dict[str, Value]:
         except BadInput as error:
             raise node.child(key).refused(error.problem) from None
         if name in found:
-            raise node.child(key).refused(f"{name} is given twice: librdkafka has two names for it")
+            raise node.child(key).refused(f"{name} is set twice: librdkafka has two names for it")
         found[name] = read
     return found
 

@@ -5,7 +5,7 @@ from open_data_contract_standard.model import SchemaObject
 from platform_defs.contract.document.node import Node
 from platform_defs.contract.model.contract import Contract
 
-STAGED = "or leave publication out: then the batch is staged first"
+STAGED = "or leave out publication, so that batches are staged first"
 
 
 def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> None:
@@ -18,23 +18,23 @@ def refuse_undirect(contract: Contract, tables: list[Node[SchemaObject]]) -> Non
     if row_table.disposition != "append":
         raise tables[0].refused(
             f"publication: direct writes to append tables only, and {row_table.name} is {row_table.disposition}: "
-            "there the newest message of a key would have to be found among ranges that commit by themselves. Make it "
+            "the newest message of a key cannot be determined among ranges that commit separately. Make the table "
             f"append, {STAGED}"
         )
     for table in tables[1:]:
         raise table.refused(
-            f"publication: direct merges no accumulate ({table.child('physicalName').value}): the ranges would wait "
-            f"for each other's groups. Take it out, {STAGED}"
+            f"publication: direct does not support accumulate tables ({table.child('physicalName').value}): the "
+            f"ranges would wait for each other's groups. Remove the table, {STAGED}"
         )
     for rule in tables[0].children("quality"):
         raise rule.refused(
-            f"publication: direct judges no batch rule ({rule.child('name').value}): rows are published before a batch "
-            f"of them is there to be judged. Take the rule out, {STAGED}"
+            f"publication: direct does not support batch rules ({rule.child('name').value}): rows are published "
+            f"before the whole batch can be checked. Remove the rule, {STAGED}"
         )
     for column in tables[0].children("properties"):
         kind = next(item.type for item in row_table.columns if item.name == column.value.name)
         if not kind.copied:
             raise column.refused(
-                f"publication: direct cannot write {kind.name} ({column.value.name}): COPY does not take it as it is "
-                f"decoded. Make it a string, {STAGED}"
+                f"publication: direct cannot write {kind.name} ({column.value.name}): COPY does not accept the "
+                f"decoded form. Make it a string, {STAGED}"
             )

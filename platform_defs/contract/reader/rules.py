@@ -33,7 +33,7 @@ def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
     rules = [_rule(name, "required", None)] if item.value.required else []
     rules += [_enum(entry, name, of) for entry in entries]
     if len(entries) > 1:
-        raise entries[1].refused("a field has at most one enum")
+        raise entries[1].refused("a field can have at most one enum")
     rules += _options(item, of)
     _refuse_crossed_limits(item.child("logicalTypeOptions"), rules)
     for entry in entries:
@@ -63,12 +63,12 @@ def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
         raise entry.child("metric").refused("the only metric supported on a field is invalidValues (an enum)")
     entry.refuse_keys_outside(ENUM)
     if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
-        raise entry.refused("an enum is written: arguments: {validValues: [...]} and mustBe: 0")
+        raise entry.refused("write an enum as arguments: {validValues: [...]} and mustBe: 0")
     if not _TYPES[of.kind].enum:
-        raise entry.refused(f"an enum needs a string or an integer, not {of.name}")
+        raise entry.refused(f"an enum requires a string or an integer, not {of.name}")
     listed = _valid_values(entry)
     if not as_list(listed.value):
-        raise listed.refused("validValues is a list of at least one value")
+        raise listed.refused("validValues must be a list with at least one value")
     values = _values_that_keep(listed, of, ())
     if len(set(values)) < len(values):
         raise listed.refused("a value is listed twice in validValues")
@@ -96,15 +96,15 @@ def _argument(key: str, node: Node[Any], of: ColumnType) -> Value:
     if key not in _LENGTHS:
         return _value(node, of)
     if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 2**31 - 1:
-        raise node.refused(f"{key} is a whole number of characters, not {shown(written)}")
+        raise node.refused(f"{key} must be a whole number of characters, not {shown(written)}")
     return written
 
 
 def _pattern(node: Node[Any]) -> str:
     if not isinstance(node.value, str):
-        raise node.refused("a pattern is a string; put it in quotes")
+        raise node.refused("a pattern must be a string; put it in quotes")
     if reason := pattern_mistake(node.value):
-        hint = "is not a regular expression of RE2 (no look-arounds, no back references)"
+        hint = "is not an RE2 regular expression (which has no lookarounds or backreferences)"
         raise node.refused(f"{node.value!r} {hint}: {reason}")
     return node.value
 
@@ -113,7 +113,7 @@ def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None
     found = {rule.kind: rule.argument for rule in rules}
     for low, high, key in (("minimum", "maximum", "minimum"), ("min_length", "max_length", "minLength")):
         if low in found and high in found and found[low] > found[high]:
-            message = f"{found[low]} is more than the upper limit {found[high]}: no value can keep both"
+            message = f"{found[low]} is above the upper limit {found[high]}: no value can satisfy both"
             raise options.child(key).refused(message)
 
 
@@ -127,7 +127,9 @@ def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule])
     value = _value(node, of)
     for rule in rules:
         if breaks(rule, value):
-            raise node.refused(f"{shown(node.value)} breaks the field's own rule {rule.name}: wanted {wanted(rule)}")
+            raise node.refused(
+                f"{shown(node.value)} breaks the field's own rule {rule.name}, which requires {wanted(rule)}"
+            )
     return value
 
 

@@ -32,7 +32,9 @@ def read_tables(schema: Node[Any], objects: list[Node[SchemaObject]]) -> tuple[T
     rows = [table for table in tables if table.disposition != "accumulate"]
     if len(rows) != 1:
         names = ", ".join(table.name for table in rows) or "none"
-        raise schema.refused(f"a pipeline has one row table (disposition append or upsert); found {names}")
+        raise schema.refused(
+            f"a pipeline must have exactly one row table (disposition append or upsert); found {names}"
+        )
     for table, item in zip(tables, objects, strict=True):
         if table.disposition == "accumulate":
             _check_accumulate(item, table, rows[0])
@@ -61,7 +63,7 @@ def _table(item: Node[SchemaObject]) -> Table:
     disposition = _disposition(item)
     name = _table_name(item.child("physicalName"))
     if not item.value.properties:
-        raise item.refused("a table has at least one column under properties")
+        raise item.refused("a table must have at least one column under properties")
     columns, aggregates = dict[str, Column](), dict[str, Aggregate]()
     for one in item.children("properties"):
         with one.keeping_mistakes():
@@ -106,7 +108,7 @@ def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
     item.refuse_keys_outside(COLUMN)
     name, written = column_name(item, taken), item.value
     if written.physicalName not in (None, name):
-        hint = f"in a table it can only repeat the name, {name}; a message's field has one, the key in the message"
+        hint = f"in a table, it can only repeat the name, {name}; in a message's field, it is the key in the message"
         raise item.child("physicalName").refused(f"physicalName {written.physicalName!r} is not supported: {hint}")
     of = column_type_of(item)
     return Column(
@@ -125,7 +127,7 @@ def _former_name(item: Node[SchemaProperty], name: str) -> str:
     if node is None:
         return ""
     if checked_name(node) == name:
-        raise node.refused(f"renamedFrom is the column's name before it was {name}, and cannot be {name} itself")
+        raise node.refused(f"renamedFrom must be the column's name before it was {name}, so it cannot be {name} itself")
     return node.value
 
 
@@ -140,14 +142,14 @@ def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> 
             node: Node[str] = custom_values(one, COLUMN_PROPERTIES)["renamedFrom"]
             raise node.refused(
                 f"columns that take each other's names cannot be renamed at once ({', '.join(sorted(seen))}). Give "
-                f"{columns[name].renamed_from} another name in this version, and its final one in the next"
+                f"{columns[name].renamed_from} a temporary name in this version, and its final name in the next"
             )
 
 
 def _refuse_aggregate(item: Node[SchemaProperty]) -> None:
     for key in ("primaryKey", "transformLogic"):
         if item.child(key).value:
-            message = f"{key} is for accumulate tables; other rows have their offset or message key"
+            message = f"{key} is only for accumulate tables; other rows are identified by their offset or message key"
             raise item.child(key).refused(message)
 
 
@@ -155,7 +157,10 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
     """Return the aggregate of a column; None for a column to group by."""
     node: Node[str | None] = item.child("transformLogic")
     if bool(item.value.primaryKey) == bool(node.value):
-        hint = "a column of an accumulate table has either primaryKey: true (group by) or transformLogic: sum(column)"
+        hint = (
+            "a column of an accumulate table must have either primaryKey: true (group by) or transformLogic, such "
+            "as sum(column)"
+        )
         raise item.refused(hint)
     if item.value.primaryKey:
         return None
@@ -165,9 +170,7 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
     function, source = match[1].lower(), None if match[2] == "*" else match[2]
     if function not in _FUNCTIONS:
         hint = one_of(_FUNCTIONS, function)
-        raise node.refused(
-            f"{function} is not supported: only aggregates that do not depend on batch boundaries are; {hint}"
-        )
+        raise node.refused(f"{function} is not supported, because the result would depend on batch boundaries; {hint}")
     if source is None and function != "count":
         raise node.refused(f"{function}(*) has no meaning; name a column")
     return Aggregate(column.name, function, source)
@@ -175,9 +178,11 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
 
 def _check_accumulate(item: Node[SchemaObject], table: Table, rows: Table) -> None:
     if rows.disposition != "append":
-        raise item.refused(f"accumulate needs an append row table; {rows.name} is {rows.disposition}")
+        raise item.refused(f"accumulate requires an append row table, but {rows.name} is {rows.disposition}")
     if not table.group_by or not table.aggregates:
-        raise item.refused("an accumulate table has a column with primaryKey: true and one with transformLogic")
+        raise item.refused(
+            "an accumulate table needs at least one column with primaryKey: true and one with transformLogic"
+        )
     aggregates = {aggregate.column: aggregate for aggregate in table.aggregates}
     for column, one in zip(table.columns, item.children("properties"), strict=True):
         if one.value.transformSourceObjects not in (None, [rows.name]):
@@ -202,13 +207,13 @@ def _group_mistake(column: Column, source: Column) -> str | None:
     if column.type != source.type:
         return f"{column.name} is {source.type.name} in the row table, {column.type.name} here"
     if column.type == JSON:
-        return f"{column.name} is json: rows cannot be grouped by it; group by a field inside it instead"
+        return f"{column.name} is json, which cannot be grouped by; group by a field inside it instead"
     if column.type in _UNGROUPED or column.type.item:
-        return f"{column.name} is {column.type.name}: rows cannot be grouped by it; group by a string instead"
+        return f"{column.name} is {column.type.name}, which cannot be grouped by; group by a string instead"
     if column.type == DOUBLE:
-        return "doubles are not exact: do not group by one"
+        return "doubles are not exact, so they cannot be grouped by"
     if not (source.required and column.required):  # NULL equals nothing: such groups would never be merged
-        return f"group by a column that is required: true, here and in the row table: {column.name}"
+        return f"a column to group by must be required: true, here and in the row table: {column.name}"
     return None
 
 
@@ -216,11 +221,11 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
     """Return why the column's type cannot store the aggregate exactly; None if it can."""
     result = column.type
     if source is not None and source.type == JSON:
-        return f"{source.name} is json: it cannot be aggregated; aggregate a field inside it instead"
+        return f"{source.name} is json, which cannot be aggregated; aggregate a field inside it instead"
     if source is not None and (source.type in _UNGROUPED or source.type.item) and aggregate.function != "count":
         return f"{source.name} is {source.type.name}: it has no {aggregate.function}"
     if aggregate.function == "count":
-        return None if result == INTEGER else f"a count is an integer, not {result.name}"
+        return None if result == INTEGER else f"a count must be an integer, not {result.name}"
     if source is None:
         return None
     if source.type == DOUBLE:
@@ -243,7 +248,7 @@ def _sum_mistake(result: ColumnType, source: Column) -> str | None:
     if wanted is None:
         return f"{source.name} is a {source.type.name}: only integers and decimals have a sum"
     if digits is None:
-        return f"a sum is a decimal or an integer, not {result.name}"
+        return f"a sum must be a decimal or an integer, not {result.name}"
     if digits[0] < wanted[0] or digits[1] < wanted[1]:
         return f"{result.name} is narrower than the {source.type.name} that it sums"
     return None

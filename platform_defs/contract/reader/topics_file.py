@@ -35,12 +35,14 @@ def read_topics_file(folder: Path, content: str | None = None) -> tuple[ListedTo
     if text.value is None or text.value == {"topics": None}:
         return ()
     if (as_mapping(text.value) or {}).keys() - {"topics"} or as_list(entries.value) is None:
-        raise root.refused(f"{NAME} has one key, topics: a list of topics, each with its name")
+        raise root.refused(f"{NAME} must have one key, topics: a list of topics, each with its name")
     found = dict[str, ListedTopic]()
     for node in root.children("topics"):
         one = _topic(node)
         if one.name in found:
-            raise node.child("name").refused(f"{one.name} is listed twice, in line {found[one.name].line} as well")
+            raise node.child("name").refused(
+                f"{one.name} is listed twice; the other entry is in line {found[one.name].line}"
+            )
         found[one.name] = one
     return tuple(found.values())
 
@@ -48,7 +50,7 @@ def read_topics_file(folder: Path, content: str | None = None) -> tuple[ListedTo
 def _topic(node: Node[object]) -> ListedTopic:
     written: Mapping[str, Node[object]] = {key: node.child(key) for key in node.written_keys()}
     if "name" not in written:
-        raise node.refused("a topic is a mapping with its name and what is kept of it: {name: ..., partitions: 3}")
+        raise node.refused("a topic must be a mapping with its name and settings: {name: ..., partitions: 3}")
     for key, below in written.items():
         if key not in TOPICS_FILE.known:
             raise below.refused(f"unknown key {key!r}; {one_of(TOPICS_FILE.names(), key)}")

@@ -76,14 +76,14 @@ def _subject(given: Properties, kind: Format, topic: str, record: str) -> str:
         how = f"set {RECORD[kind]}" if kind in RECORD else "a JSON message has none, so use TopicNameStrategy"
         raise given[_STRATEGY].refused(f"{strategy} needs the record's full name: {how}")
     if _STRATEGY in given and "subject" in given:
-        raise given["subject"].refused(f"subject and {_STRATEGY} exclude each other. Remove one")
+        raise given["subject"].refused(f"subject and {_STRATEGY} are mutually exclusive. Remove one of them")
     return _text(given, "subject", subject_name(strategy, topic, record))
 
 
 def _server(document: Document) -> Node[Server]:
     servers = document.children("servers")
     if len(servers) != 1 or servers[0].value.type != "kafka":
-        message = "a contract has one server: {server: ..., type: kafka, host: ..., format: json}"
+        message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
         raise document.child("servers").refused(message)
     servers[0].refuse_keys_outside(SERVER)
     return servers[0]
@@ -94,26 +94,26 @@ def _refuse_others(kind: Format, framing: Framing, given: Properties) -> None:
     for name in ("record", "message"):
         if name in given and RECORD.get(kind) != name:
             instead = f"write {RECORD[kind]}" if kind in RECORD else "a JSON message has no record"
-            raise given[name].refused(f"{name} does not go with format {kind}: {instead}")
+            raise given[name].refused(f"{name} cannot be used with format {kind}: {instead}")
     if "otherRecords" in given and RECORD.get(kind) not in given:
-        needed = f"say with {RECORD[kind]} which is meant" if kind in RECORD else "a JSON message has no record"
-        raise given["otherRecords"].refused(f"otherRecords has no meaning here: {needed}")
+        needed = f"name the one to read with {RECORD[kind]}" if kind in RECORD else "a JSON message has no record"
+        raise given["otherRecords"].refused(f"otherRecords has no effect here: {needed}")
     if framing != "none":
-        _refuse(given, ("schemaFile",), f"messages name their schema themselves (framing: {framing})")
+        _refuse(given, ("schemaFile",), f"messages identify their schema themselves (framing: {framing})")
         return
-    _refuse(given, _OF_REGISTRY, "messages name no schema of a registry (framing: none)")
+    _refuse(given, _OF_REGISTRY, "messages do not use registry schemas (framing: none)")
     if kind == "json":
         _refuse(given, ("schemaFile",), "JSON messages need no schema to be read")
     elif "schemaFile" not in given:
         raise given["framing"].refused(
-            f"framing none needs schemaFile: {kind} messages cannot be read without a schema"
+            f"framing: none requires schemaFile, because {kind} messages cannot be read without a schema"
         )
 
 
 def _refuse(given: Properties, names: tuple[str, ...], why: str) -> None:
     for name in names:
         if name in given:
-            raise given[name].refused(f"{name} has no meaning here: {why}")
+            raise given[name].refused(f"{name} has no effect here: {why}")
 
 
 def _one_of(given: Properties, name: str, known: tuple[str, ...], otherwise: str) -> str:
@@ -130,7 +130,7 @@ def _text(given: Properties, name: str, otherwise: str) -> str:
         return otherwise
     value = given[name].value
     if not isinstance(value, str) or not value.strip():
-        raise given[name].refused(f"{name} is a text, not {value!r}")
+        raise given[name].refused(f"{name} must be text, not {value!r}")
     return value
 
 
@@ -138,7 +138,7 @@ def _schema_text(node: Node[Any], name: str) -> str:
     """Return the content of the schema file. It is part of the contract: a batch is decoded with this content."""
     folder, beside = node.text.path.parent, node.text.beside
     if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
-        raise node.refused(f"schemaFile {name!r} is outside of the contract's folder: put the file beside the contract")
+        raise node.refused(f"schemaFile {name!r} is outside the contract's folder: put the file beside the contract")
     try:
         return beside(name) if beside else _read(folder / name)
     except OSError as error:
@@ -150,5 +150,5 @@ def _schema_text(node: Node[Any], name: str) -> str:
 def _read(path: Path) -> str:
     """Read a file. Raises ValueError for a file that is too long, or not UTF-8."""
     if (size := path.stat().st_size) > _LONGEST:
-        raise ValueError(f"it has {size:,} bytes; {_LONGEST:,} at most")
+        raise ValueError(f"it has {size:,} bytes, and the maximum is {_LONGEST:,}")
     return path.read_text(encoding="utf-8")

@@ -21,7 +21,9 @@ SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)
 OF_MESSAGES = {
     MESSAGE_DECODES: "The message is a JSON object whose fields have the contract's types.",
-    ROW_IS_ACCEPTED: "Neither the transform nor the table rejects the message, nor a person the whole batch.",
+    ROW_IS_ACCEPTED: (
+        "The message is not rejected by the transform or the table, nor as part of a batch that a user rejected."
+    ),
 }
 
 
@@ -80,7 +82,7 @@ def unquoted(contract: Contract) -> Generator[None]:
     except BadInput as wrong:
         if not classified(contract).any:
             raise
-        said = f"the rule cannot be evaluated; what is said of it {NOT_SHOWN}"
+        said = f"the rule cannot be evaluated; the error {NOT_SHOWN}"
         raise BadInput(said, field=wrong.field) from None
 
 
@@ -98,12 +100,13 @@ def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
 def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
     """Return the error to raise: GateFailed, to retry the batch after a back-off, or a Halt after GATE_TRIES tries."""
     names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
-    seen = f"batch {gate.batch_id} failed {names}. Nothing was published and the offsets stay."
+    seen = f"batch {gate.batch_id} failed {names}. Nothing was published, and the offsets did not move."
     if gate.tries >= GATE_TRIES:
-        return Halt(pipeline, gate, f"{seen} It was judged {gate.tries} times.")
+        return Halt(pipeline, gate, f"{seen} The batch was checked {gate.tries} times.")
     return GateFailed(
-        f"{pipeline}: {seen} Correct the contract's rule or what produces the messages; the same offsets are judged "
-        f"again on the next try. To publish the batch all the same, or set it aside: tidegate resolve {pipeline}",
+        f"{pipeline}: {seen} Correct the contract's rule or the producer of the messages; the next try checks the "
+        "same offsets again. To publish the batch anyway, or turn its messages into dead letters: tidegate resolve "
+        f"{pipeline}",
         checks,
     )
 

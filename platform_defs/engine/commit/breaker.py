@@ -30,7 +30,11 @@ def break_circuit(contract: Contract, staged: Staged, faults: Sequence[FaultGrou
     latest = recent_with(contract.limits, staged).latest(contract.limits.judged_messages)
     if broken or contract.limits.exceeded_by(batch) or contract.limits.exceeded_by(latest):
         raise _halt(
-            contract, staged, faults, latest, f", and the transform failed on all that reached it ({failed})" * broken
+            contract,
+            staged,
+            faults,
+            latest,
+            f", and the transform failed on every message that reached it ({failed})" * broken,
         )
 
 

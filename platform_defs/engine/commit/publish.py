@@ -39,7 +39,7 @@ STEPS = (
     # 2. A fenced run stops here.
     PublishStep(
         "lock_as_owner",
-        "lock the pipeline's row as its owner; a run that lost the pipeline stops here",
+        "lock the pipeline's row as its owner; a run that another one has replaced stops here",
         lambda transaction, _: transaction.lock_as_owner(),
     ),
     # 3. COPY stored bits in staging, and they must mean the same in the tables.
@@ -57,7 +57,7 @@ STEPS = (
     # 5. Compare-and-swap of all positions in one statement: from where they were planned, or not at all.
     PublishStep(
         "move_positions",
-        "move the positions of all partitions, each from where the batch was planned, or roll back",
+        "move the positions of all partitions, each from its value when the batch was planned, or roll back",
         lambda transaction, _: transaction.move_positions(),
     ),
     # 6. The batch's row decides the outcome of a COMMIT that got no answer. And the dead letters, as many as
@@ -75,7 +75,7 @@ STEPS = (
     # 7. The winners' rows, as many as they reported.
     PublishStep(
         "write_rows",
-        "write the rows of the attempts that won, and count them",
+        "write the rows of the winning attempts, and count them",
         lambda transaction, _: transaction.write_rows(),
     ),
 )

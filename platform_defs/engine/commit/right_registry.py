@@ -26,7 +26,7 @@ def refuse_schema_file(contract: Contract) -> None:
     except SchemaNotCompatible as wrong:
         raise BadInput(f"the schema does not fit the contract: {'; '.join(wrong.reasons)}", file=file) from wrong
     except OtherRecord as other:
-        raise BadInput(f"the schema is of {other.record}, not of {contract.wire.record}", file=file) from other
+        raise BadInput(f"the schema is for {other.record}, not for {contract.wire.record}", file=file) from other
 
 
 def refuse_switched(contract: Contract, schemas: Schemas | None) -> None:
@@ -41,13 +41,13 @@ def refuse_switched_since(contract: Contract, schemas: Schemas | None, staged: S
     """
     named = [one for item in staged.coverage for one in item.schemas]
     if schemas is not None and named and (found := schemas.switched_since(named)) is not None:
-        raise _halt(contract, found, f"Nothing of batch {staged.pending.batch_id} was published.")
+        raise _halt(contract, found, f"Nothing from batch {staged.pending.batch_id} was published.")
 
 
 def _halt(contract: Contract, found: RegistrySwitched, what: str) -> Halt:
     seen = (
-        f"the schema registry {found.registry} has other schemas under ids that messages already named "
-        f"({_listed(found.keys)}): it was built again, or is another one. {what}"
+        f"the schema registry {found.registry} now returns different schemas for ids that messages already used "
+        f"({_listed(found.keys)}): it was rebuilt, or is a different registry. {what}"
     )
     return Halt(contract.pipeline, found, seen)
 
@@ -82,10 +82,10 @@ def _refuse_forgotten(contract: Contract, schemas: Schemas, staged: Staged) -> N
         return
     live = contract.pipeline.removesuffix(SUFFIX)
     raise BadInput(
-        f"messages to be replayed were published by schemas that neither the ledger nor the registry knows as "
+        "some messages to replay were published with schemas that are neither in the ledger nor in the registry "
         f"{schemas.registry}: {_listed(keys)}. They would become dead letters; nothing was changed. If "
         "TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME or the context of the contract's subject has changed since, "
-        f"correct it; else have them registered under these ids, then: tidegate schema fetch {live}",
+        f"correct it. Otherwise register the schemas under these ids, then: tidegate schema fetch {live}",
         field=live,
     )
 

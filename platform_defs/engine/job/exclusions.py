@@ -56,6 +56,6 @@ def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, 
     names = ", ".join(item.name for item in contract.accumulates)
     seen = (
         f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "
-        "published; no single message is at fault for a sum."
+        "published; a sum cannot be attributed to a single message."
     )
     return Halt(contract.pipeline, AccumulateRefused(str(refusal)), seen)

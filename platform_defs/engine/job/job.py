@@ -125,7 +125,7 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
     text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
     said = " ".join(text.split())[:1000]
     if without_stack := _NO_STACK.fullmatch(said):
-        return f"{without_stack[1]} and left no stack: perhaps the system killed it because memory is short"
+        return f"{without_stack[1]} and left no stack: the system may have killed it because memory was low"
     return said
 
 
@@ -141,7 +141,7 @@ def _named(causes: Sequence[JavaCause], said: str) -> str:
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
     named = (_raised(said) or conditions or deepest or ["Spark"])[-1]
-    return f"{named} (what it says {NOT_SHOWN})"
+    return f"{named} (its message {NOT_SHOWN})"
 
 
 def _raised(said: str) -> list[str]:

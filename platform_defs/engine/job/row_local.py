@@ -51,13 +51,13 @@ ONE_SHUFFLE_PARTITION = {"spark.sql.shuffle.partitions": "1"}
 TASKS = 2  # of the call that is made one by one
 
 INSTEAD = (
-    "So the tables would depend on where batches are cut. Compute each value from its own message: a pandas_udf must "
-    "not rank, sort, sum, shift or fill across its Series, and no function may keep anything between two messages. "
-    "To look across messages, use an accumulate table in the contract, or a downstream asset"
+    "As a result, the tables would depend on batch boundaries. Compute each value from its own message: a "
+    "pandas_udf must not rank, sort, sum, shift or fill across its Series, and no function may keep state between "
+    "messages. To look across messages, use an accumulate table in the contract, or a downstream asset"
 )
 REPEATABLE = (
-    "A batch that is read again must give the same rows. Derive each value from the message: no random numbers, clock "
-    "times, counters or lookups that change, and for aes_encrypt an IV of your own"
+    "A batch that is read again must give the same rows. Derive each value from the message: no random numbers, "
+    "clock times, counters or lookups that change, and pass your own IV to aes_encrypt"
 )
 ROUNDING = (
     "The last digits of floating-point numbers can depend on how many are computed at once (a mean over columns, a "
@@ -104,7 +104,7 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
         found = _difference(rows, together, one_by_one)
         again = _difference(rows, together, together) if found else None
     except TransformFailed as failure:
-        said = f"{transform_file(pipeline)}: the transform fails when it is compared on a sample: {failure}"
+        said = f"{transform_file(pipeline)}: the transform fails on a sample of the messages: {failure}"
         raise TransformFailed(said, of_data=failure.of_data) from failure
     if again is not None:
         raise _refusal(pipeline, work, again, "when it is called again", REPEATABLE)

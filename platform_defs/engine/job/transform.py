@@ -30,7 +30,7 @@ def transformed(numbers: DataFrame, pipeline: Pipeline, work: TaskWork, messages
     if work.keyed:
         raise BadInput(
             "an upsert table has no transform: each row is one message under its key, and a transform could drop "
-            "the one that deletes it. Write the messages as they are, and make a downstream asset of them",
+            "the one that deletes it. Remove the transform, and compute the result in a downstream asset",
             file=where,
         )
     work = replace(work, offered=named_columns(pipeline))
@@ -78,8 +78,8 @@ def _described_only(messages: InTask, work: TaskWork, numbers: Iterator[pa.Recor
     """Yield a transform's input, in a task. Raises BadInput if the transform itself runs a job on it."""
     if (running := TaskContext.get()) and running.getLocalProperty(DESCRIBING):
         raise BadInput(
-            "it runs an action on the messages (count, collect, show, first or the like); a transform only says what "
-            "is done with each message"
+            "it runs an action on the messages (count, collect, show, first or the like); a transform must only "
+            "describe what to do with each message"
         )
     yield from messages(work, numbers)
 

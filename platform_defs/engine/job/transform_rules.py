@@ -14,17 +14,20 @@ from pyspark.util import PythonEvalType
 from platform_defs.errors import BadInput
 
 ALLOWED = {"Project", "Filter", "Generate", "Expand", "SubqueryAlias", "View", "ResolvedHint"}
-GROUP = "declare the sum as an accumulate table in the contract, or make a downstream asset of it"
-ALONE = "leave the partitions alone: each is one range of offsets"
+GROUP = "declare the sum as an accumulate table in the contract, or compute it in a downstream asset"
+ALONE = "do not repartition: each partition is one range of offsets"
 ITERATOR = "write it as a UDF: a function over batches of rows can look across messages"
-TWICE = "read each topic in a pipeline of its own, and this one's messages once; explode() makes several rows of one"
+TWICE = (
+    "read each topic in its own pipeline, and use the messages only once; to make several rows from one message, "
+    "use explode()"
+)
 INSTEAD = {
     "Aggregate": GROUP,
     "FlatMapGroupsInPandas": GROUP,
     "Deduplicate": "declare the table as upsert, or remove duplicates in a downstream asset",
     "Distinct": "declare the table as upsert, or remove duplicates in a downstream asset",
     "Window": "look across rows in a downstream asset",
-    "Sort": "tables have no order: sort where you read",
+    "Sort": "tables have no order: sort when you read them",
     "GlobalLimit": "use a filter: a limit would drop messages at random",
     "LocalLimit": "use a filter: a limit would drop messages at random",
     "Offset": "use a filter: an offset would drop messages at random",
@@ -55,15 +58,15 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
     origin, plan = _plan(source), _plan(result)
     if not _count_reads(plan, origin):
         raise BadInput(
-            "the transform returns something that is not built from the messages it is given (another DataFrame, or "
-            "these after .rdd or a checkpoint); every message would be lost. Build the result from the DataFrame "
-            "that is its argument",
+            "the transform returns something that is not built from the messages it is given (another DataFrame, "
+            "or the messages after .rdd or a checkpoint); every message would be lost. Build the result from the "
+            "transform's argument",
             file=where,
         )
     if shared := re.search(r"\bSubqueryAlias (global_temp\.\S+)", plan.toString()):
         raise BadInput(
-            f"the transform reads {shared[1]}, which all pipelines of a run share: another one may have replaced it. "
-            "Use createOrReplaceTempView, whose views are the transform's own",
+            f"the transform reads {shared[1]}, which all pipelines of a run share: another one may have replaced "
+            "it. Use createOrReplaceTempView, whose views are private to the transform",
             file=where,
         )
     _walk(plan, origin, where)
@@ -86,13 +89,13 @@ def check_columns(result: DataFrame, wanted: dict[str, str], *, where: str) -> N
         raise BadInput(f"the transform returns {twice[0]} more than once", file=where, field=twice[0])
     for name, kind in wanted.items():
         if name not in given:
-            keep = " (pass it through: it says which message a row came from)" if name.startswith("_") else ""
+            keep = " (pass it through: it identifies the message that a row came from)" if name.startswith("_") else ""
             raise BadInput(
                 f"the transform returns no column {name}{keep}; it returns {', '.join(given)}", file=where, field=name
             )
         if given[name] != kind:
             raise BadInput(
-                f'the transform returns {name} as {given[name]}, the contract says {kind}; add .cast("{kind}")',
+                f'the transform returns {name} as {given[name]}, but the contract says {kind}; add .cast("{kind}")',
                 file=where,
                 field=name,
             )
@@ -113,7 +116,7 @@ def _walk(node: Any, origin: Any, where: str) -> None:
     if name == "Join":
         _walk(_streamed_side(node, origin, where), origin, where)
     elif name not in ALLOWED:
-        instead = INSTEAD.get(name, "select, filter, explode and broadcast lookups are what a transform may use")
+        instead = INSTEAD.get(name, "a transform may only use select, filter, explode and broadcast lookups")
         raise BadInput(f"the transform uses {name}, which looks beyond one message; {instead}", file=where)
     else:
         for child in _children(node):
@@ -125,15 +128,15 @@ def _check_expressions(node: Any, name: str, where: str) -> None:
     for expression in _items(node.expressions()):
         if _varies(expression):
             raise BadInput(
-                f"the transform computes {expression.toString()} ({name}), whose result differs each time; a "
-                "batch that is read again must give the same rows. Derive it from the message",
+                f"the transform computes {expression.toString()} ({name}), whose result differs each time, but a "
+                "batch that is read again must give the same rows. Derive the value from the message",
                 file=where,
             )
         if _contains(expression, "PYTHON_UDF") and (iterating := _iterating(expression)):
             raise BadInput(
                 f"the transform uses {iterating}, a function over an Iterator, which sees all messages that a task "
-                "reads, one batch after another; write it over a Series or an Array, and keep what it loads in a "
-                "function with functools.cache",
+                "reads; write it over a Series or an Array, and cache what it loads in a function with "
+                "functools.cache",
                 file=where,
             )
         if _contains(expression, "PLAN_EXPRESSION"):
@@ -155,7 +158,8 @@ def _check_provenance(plan: Any, origin: Any, where: str) -> None:
     for item in _items(plan.output()):
         if item.name() in given and not item.exprId().equals(given[item.name()]):
             raise BadInput(
-                f"the transform computes {item.name()}; pass it through unchanged: it says which message a row is from",
+                f"the transform computes {item.name()}; pass it through unchanged: it identifies the message that "
+                "a row came from",
                 file=where,
                 field=item.name(),
             )

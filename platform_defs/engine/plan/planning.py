@@ -93,7 +93,7 @@ def _suits(contract: Contract, view: TopicView) -> None:
     table = contract.row_table
     if view.compacted and table.disposition == "append":
         raise BadInput(
-            f"topic {contract.topic} is compacted (cleanup.policy) and {table.name} is append: messages that "
+            f"topic {contract.topic} is compacted (cleanup.policy) but {table.name} is append: messages that "
             "compaction removes could never be replayed or verified. Make the table upsert, or the policy delete",
             file=str(contract.path),
             field=table.name,

@@ -46,7 +46,8 @@ class ReplayStart:
             return cls(offsets={int(partition): int(offset) for partition, offset in parts})
         if (at := parse_time(text, "--from")) is None:
             raise BadInput(
-                f"{text!r} is none of: earliest; a batch id, 12; offsets by partition, 0:100,1:250; a time, {EXAMPLE}",
+                f"{text!r} is not a valid start. Use earliest, a batch id (12), offsets by partition (0:100,1:250) "
+                f"or a time ({EXAMPLE})",
                 field="--from",
             )
         return cls(timestamp=at)
@@ -123,7 +124,11 @@ def refuse_undecided(decided: Sequence[DecidedBatch], history: History, decide_a
         if any(number in starts and until > starts[number] for number, (_, until) in one.spans.items())
     }
     if unknown := sorted({*decide_again} - there):
-        known = f"Decided batches: {', '.join(map(str, sorted(there)))}" if there else "It reads no decided batch"
+        known = (
+            f"Decided batches: {', '.join(map(str, sorted(there)))}"
+            if there
+            else ("This replay reads no decided batch")
+        )
         raise BadInput(
             f"tidegate resolve --batch has not decided about batch {unknown[0]}, or this replay does not read it. "
             f"{known}",
@@ -145,8 +150,9 @@ def refuse_impossible_replay(contract: Contract, history: History, view: TopicVi
         )
     if contract.row_table.disposition == "upsert" and any(item.added_late for item in history.partitions):
         raise BadInput(
-            f"partitions were added to {contract.topic} since {contract.pipeline} started. One key's messages in old "
-            "and new partitions are ordered by when they were read, which a replay cannot repeat",
+            f"partitions were added to {contract.topic} since {contract.pipeline} started. Messages of one key in "
+            "old and new partitions were applied in the order in which they were read, which a replay cannot "
+            "reproduce",
             field=contract.pipeline,
         )
     _refuse_deleted_messages(contract, history, view, later)
@@ -177,7 +183,7 @@ def _refuse_deleted_messages(contract: Contract, history: History, view: TopicVi
     ]
     if gone:
         raise BadInput(
-            f"{contract.topic} no longer holds {spell(gone)} (retention); their rows cannot be rebuilt.{later}",
+            f"{contract.topic} no longer has {spell(gone)} (retention); their rows cannot be rebuilt.{later}",
             field=contract.pipeline,
         )
 
@@ -191,8 +197,8 @@ def refuse_other_messages(contract: Contract, history: History, read: Mapping[in
             raise BadInput(
                 f"{PartitionSpan(item.partition, item.from_offset, item.next_offset)} of {contract.topic} had "
                 f"{plural(item.messages, 'message')} and now has {read.get(item.partition, 0)} (was the topic "
-                "compacted for a while, or truncated?). Tables rebuilt from these would lack the others; "
-                "nothing was changed",
+                "compacted for a while, or truncated?). Tables rebuilt from the log would lack the missing "
+                "messages; nothing was changed",
                 field=contract.pipeline,
             )
 

@@ -169,7 +169,7 @@ class _Messages:
         return [headers[place] for place in self.places]
 
 
-_NOT_READABLE = Reason("InvalidUtf8", "cannot be read: the name of one of the message's headers is not UTF-8")
+_NOT_READABLE = Reason("InvalidUtf8", "cannot be read: the name of a message header is not UTF-8")
 
 
 def _timestamp(kind: int, milliseconds: int) -> Value:

@@ -102,7 +102,7 @@ def stored_reason(contract: Contract, stage: str, error_class: str, message: str
     if stage == "decode" or stage == "check":
         (found,) = redacted(contract, [Fault(0, stage, error_class, message, field)])
         return found.message
-    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'what was wrong'} {INSTEAD}"
+    return message if message.rstrip(")").endswith(NOT_SHOWN) else f"{error_class or 'the reason'} {INSTEAD}"
 
 
 def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:

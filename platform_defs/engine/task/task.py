@@ -187,7 +187,7 @@ def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Col
             return array_texts(column)
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowInvalid as error:
-        said = "a classified value is out of its range" if hides else error
+        said = "a classified value is out of range" if hides else error
         raise RowRefused(f"a value does not fit its column, {name}: {said}", error_class="NotCopied") from error
 
 
@@ -293,7 +293,9 @@ class _Tally:
         elif len(offsets):
             low, high = (integers(offsets.slice(at, 1))[0] for at in (0, len(offsets) - 1))
             if not ascend(offsets):
-                raise MessageMisplaced.between(self.wanted, f"offsets from {low} to {high} that do not ascend")
+                raise MessageMisplaced.between(
+                    self.wanted, f"offsets from {low} to {high}, which are not in ascending order"
+                )
             self._expect(low, high + 1)
             self.gaps.add_between(offsets)
 
@@ -302,7 +304,9 @@ class _Tally:
         next part of the range.
         """
         if start < self.position or stop > self.wanted.until_offset:
-            raise MessageMisplaced.between(self.wanted, f"offsets [{start}, {stop}), where {self.position} is next")
+            raise MessageMisplaced.between(
+                self.wanted, f"offsets [{start}, {stop}), but {self.position} is the next expected offset"
+            )
         if start > self.position:
             self.gaps.add(self.position, start)
         self.position = stop

@@ -75,7 +75,7 @@ def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversio
     if isinstance(found, Union):
         others = [branch for branch in found.branches if branch != NULL]
         if len(others) != 1:
-            return f"is {spelled(found)}, which only a json column can hold; the contract requires {column.name}"
+            return f"is {spelled(found)}, which only a json column can store; the contract requires {column.name}"
         found = schema.definite(others[0])
     if column.item:
         return _array(column, column.item, found, schema)
@@ -86,9 +86,9 @@ def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -
     if not isinstance(of, Array):
         return f"is {spelled(of)}; the contract's {column.name} is read from an array"
     if schema.is_empty(of.items):
-        return f"is an array whose items take no byte; the contract requires {column.name}"
+        return f"is an array whose items have no bytes; the contract requires {column.name}"
     items = conversion_to(item, of.items, schema)
-    return f"is an array of which each item {items}" if isinstance(items, str) else Conversion("array", items=items)
+    return f"is an array in which each item {items}" if isinstance(items, str) else Conversion("array", items=items)
 
 
 def _plain(column: ColumnType, of: Definite) -> Conversion | None:
@@ -134,14 +134,14 @@ _PLAIN: dict[tuple[str, str], Kind] = {
 }
 _ACCEPTED = {
     "string": "a string or an enum",
-    "integer": "an int or a long that stands for nothing else",
+    "integer": "an int or a long without a logical type",
     "double": "a double, a float or an int",
     "decimal": "a decimal, an int or a long",
     "boolean": "a boolean",
     "date": "an int (date)",
     "uuid": "a string, or a fixed of 16 bytes (uuid)",
     "time": "an int (time-millis) or a long (time-micros)",
-    "bytes": "bytes or a fixed that stand for nothing else",
+    "bytes": "bytes or a fixed without a logical type",
     "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos)",
 }
 

@@ -131,7 +131,7 @@ class _Documents:
         """Count the characters of a name, a string or a number."""
         self.spelt += len(text)
         if self.spelt > MAX_BYTES:
-            raise Wrong("TooLarge", f"is more than {MAX_BYTES:,} bytes of JSON, which is what a json column takes")
+            raise Wrong("TooLarge", f"is more than {MAX_BYTES:,} bytes of JSON, the limit of a json column")
         return text
 
     def _count_empty(self, is_empty: bool) -> None:
@@ -150,7 +150,7 @@ def text_of(value: bytes) -> str:
 
 
 def _too_many() -> Wrong:
-    return Wrong("TooManyItems", f"holds more than {MAX_EMPTY:,} values that take no byte in the message")
+    return Wrong("TooManyItems", f"has more than {MAX_EMPTY:,} values that take no bytes in the message")
 
 
 def _number(value: float) -> JsonNumber:

@@ -57,7 +57,7 @@ def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
     except NotAvro as wrong:
         raise SchemaNotCompatible([f"the schema cannot be read: {wrong}"]) from None
     except OtherRecord as other:
-        raise SchemaNotCompatible([f"the schema is of {other.record}"]) from None
+        raise SchemaNotCompatible([f"the schema is for {other.record}"]) from None
     return _within((), found, schema, optional=False)
 
 

@@ -50,7 +50,7 @@ def parse_schema(document: str, references: Iterable[tuple[str, str]] = ()) -> S
         try:
             parser.type_of(_json(text))
         except NotAvro as wrong:
-            raise NotAvro(f"in the schema {excerpt(name)}, which it refers to: {wrong}") from None
+            raise NotAvro(f"in the referenced schema {excerpt(name)}: {wrong}") from None
     root = parser.type_of(_json(document))
     return Schema(root, parser.named)
 

@@ -75,7 +75,9 @@ def message_of(schema: Schema, wanted: str) -> tuple[Record, int | None]:
         raise OtherRecord(", ".join(found.name for _, found in records))
     if len(fitting) > 1:
         names = ", ".join(found.name for _, found in fitting)
-        raise SchemaNotCompatible([f"the schema is a union of {names}: name one of them as the contract's record"])
+        raise SchemaNotCompatible(
+            [f"the schema is a union of {names}: name one of them in the contract's record property"]
+        )
     branch, found = fitting[0]
     return found, branch if isinstance(root, Union) else None
 

@@ -67,7 +67,7 @@ def _time(raw: int, per_second: int) -> str:
 
 def _double(raw: float) -> float:
     if not math.isfinite(raw):
-        raise Wrong("NotFinite", f"is {raw}; a double of the contract is finite")
+        raise Wrong("NotFinite", f"is {raw}; a double must be finite")
     return float(raw)
 
 
@@ -83,7 +83,9 @@ def _timestamp(raw: int, per_second: int) -> int:
         what = f"is {raw:,} {_UNITS[per_second]} from 1970; years run from 0001 to 9999 in UTC"
         raise Wrong("OutOfRange", what)
     if lost:
-        raise Wrong("TooManyDecimals", f"is {raw:,} nanoseconds; a timestamp keeps microseconds, nothing is rounded")
+        raise Wrong(
+            "TooManyDecimals", f"is {raw:,} nanoseconds; a timestamp keeps microseconds, and nothing is rounded"
+        )
     return micros
 
 

@@ -70,14 +70,14 @@ class Walk:
                 return (value >> 1) ^ -(value & 1)
             shift += 7
         if self.at == len(self.data) and self.at < start + 10:
-            raise self.wrong("TruncatedAvro", "the message ends within a number", start)
+            raise self.wrong("TruncatedAvro", "the message ends in the middle of a number", start)
         raise self.wrong("InvalidVarint", "a number of more than 64 bits", start)
 
     def int32(self) -> int:
         """Read a zigzag varint of 32 bits."""
         start, value = self.at, self.long()
         if not -(1 << 31) <= value < 1 << 31:
-            raise self.wrong("InvalidVarint", f"{value} is no int, which has 32 bits", start)
+            raise self.wrong("InvalidVarint", f"{value} is not an int, which has 32 bits", start)
         return value
 
     def real(self, of: Literal["float", "double"]) -> float:
@@ -89,7 +89,7 @@ class Walk:
         """Read one byte, 0 or 1."""
         start = self.take(1)
         if self.data[start] > 1:
-            raise self.wrong("InvalidBoolean", f"a boolean is 0 or 1, not {self.data[start]}", start)
+            raise self.wrong("InvalidBoolean", f"a boolean must be 0 or 1, not {self.data[start]}", start)
         return self.data[start] == 1
 
     def take(self, size: int) -> int:

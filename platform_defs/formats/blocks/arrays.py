@@ -4,7 +4,7 @@ from platform_defs.formats.blocks.reason import Reason
 
 MAX_ITEMS = 10_000
 SIZE_OF_ITEM = 32  # bytes, about: of an item that takes one byte in its message
-NULL_ITEM = Reason("NullItem", "is null; an array's items are values")
+NULL_ITEM = Reason("NullItem", "is null; an array's items must not be null")
 
 
 def at_item(number: int, wrong: Reason) -> Reason:
@@ -14,4 +14,4 @@ def at_item(number: int, wrong: Reason) -> Reason:
 
 def too_many_items(number: int) -> Reason:
     """Return the reason for an array with more items than a column takes."""
-    return Reason("TooManyItems", f"has {number:,} items; an array has at most {MAX_ITEMS:,}")
+    return Reason("TooManyItems", f"has {number:,} items; an array can have at most {MAX_ITEMS:,}")

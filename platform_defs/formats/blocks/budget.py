@@ -32,4 +32,4 @@ def too_long(name: str) -> str | None:
     """Return why a name of a schema is refused; None if it is not."""
     if len(name) <= MAX_NAME:
         return None
-    return f"a name in it has {len(name):,} characters, {MAX_NAME:,} at most: {name[:40]}…"
+    return f"a name in it has {len(name):,} characters, and the maximum is {MAX_NAME:,}: {name[:40]}…"

@@ -36,7 +36,7 @@ def json_text(raw: Any) -> str | Reason:
         return refused.reason
     if len(text) + spelling.zeros > MAX_BYTES // 4 and (size := len(text.encode()) + spelling.zeros) > MAX_BYTES:
         written = ", its numbers written without exponents" if spelling.zeros else ""
-        return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column takes at most {MAX_BYTES:,}")
+        return Reason("TooLarge", f"is {size:,} bytes of JSON{written}; a json column stores at most {MAX_BYTES:,}")
     return text
 
 
@@ -98,5 +98,7 @@ def _printed_length(raw: JsonNumber) -> int:
     before = digits - len(decimals) + shift if digits else 0
     after = len(decimals) - shift
     if abs(shift) > _MAX_EXPONENT or before > _MAX_WHOLE_DIGITS or after > _MAX_DECIMALS:
-        raise _RefusedValueError("OutOfRange", f"holds the number {excerpt(raw)}, which Postgres' numeric cannot store")
+        raise _RefusedValueError(
+            "OutOfRange", f"contains the number {excerpt(raw)}, which Postgres' numeric cannot store"
+        )
     return raw.startswith("-") + max(before, 1) + (after + 1 if after > 0 else 0)

@@ -60,7 +60,7 @@ def _judged(item: Field, root: Node) -> Iterator[tuple[bool, str]]:
     elif item.required and all(values):
         yield True, f"{item.place} is required by the contract; the schema allows no such field"
     elif item.required:
-        yield False, f"{item.place} is required by the contract, and the schema does not name it"
+        yield False, f"{item.place} is required by the contract, but the schema does not name it"
 
 
 def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
@@ -73,9 +73,9 @@ def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
     elif read and not kinds <= read:
         yield False, f"{item.place} is {_words(value.kinds or kinds)}; {needed}"
     elif item.type.item and value.items is not None and not value.items <= _READ[item.type.item.kind]:
-        yield False, f"{item.place} is array of {_words(value.items)}; {needed}"
+        yield False, f"{item.place} is an array of {_words(value.items)}; {needed}"
     if item.required and not always and not value.blocked:
-        yield False, f"{item.place} is required by the contract, and may be missing in a message"
+        yield False, f"{item.place} is required by the contract, but may be missing in a message"
 
 
 def _possible(kinds: frozenset[str]) -> frozenset[str]:

@@ -147,7 +147,7 @@ def text_reason(raw: str, of: str) -> Reason | None:
 
 def _integer(raw: Any) -> Any:
     if type(raw) is not JsonInteger:
-        return wrong_type(raw, "an integer, written with digits alone")
+        return wrong_type(raw, "an integer, written with digits only")
     if len(raw) > 20 or not -(2**63) <= int(raw) < 2**63:
         return Reason("OutOfRange", f"is {excerpt(raw)}; an integer has 64 bits")
     return int(raw)
@@ -221,7 +221,7 @@ def _timestamp(raw: Any) -> Any:
 
 def _epoch(unit: Unit, raw: Any) -> Any:
     if type(raw) is not JsonInteger:
-        return wrong_type(raw, f"a timestamp as an integer: {UNITS[unit]} since 1970, written with digits alone")
+        return wrong_type(raw, f"a timestamp as an integer: {UNITS[unit]} since 1970, written with digits only")
     low, high = epoch_limits(unit)
     if len(raw) > 20 or not low <= int(raw) <= high:
         years = "64 bits hold the years 1677 to 2262" if unit == "ns" else "years run from 0001 to 9999 in UTC"

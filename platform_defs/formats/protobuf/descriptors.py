@@ -73,7 +73,7 @@ def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> No
     """Write a text to a file in the folder; add a descriptor to `given`."""
     descriptor = _descriptor(document)
     if not _is_name(path):
-        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a name that an import can have"])
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is not a valid import name"])
     if descriptor is not None:
         descriptor.name = path
         given.file.append(descriptor)
@@ -82,7 +82,7 @@ def _put(folder: Path, path: str, document: str, given: FileDescriptorSet) -> No
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(document, encoding="utf-8")
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
-        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is a folder of another one"]) from None
+        raise SchemaNotCompatible([f"the reference {excerpt(path)!r} is a folder of another reference"]) from None
     except UnicodeEncodeError as error:
         raise SchemaNotCompatible([f"the schema {excerpt(path)!r} is not Unicode: {error.reason}"]) from None
 
@@ -152,4 +152,4 @@ def _first_error(stderr: str) -> str:
         return named
     if logged := next((line for line in lines if _of_the_log(line)), None):
         return logged.partition("] ")[2]
-    return lines[-1] if lines else "the compiler does not say why"
+    return lines[-1] if lines else "the compiler gives no reason"

@@ -45,7 +45,7 @@ def _measured(make: Callable[[], Any]) -> Any:
     except RefusedMessage as refused:
         return refused.reason
     if (least := _least_size(found)) > MAX_BYTES:  # before it is formatted: names may be much longer than their numbers
-        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column takes at most {MAX_BYTES:,}")
+        return Reason("TooLarge", f"is more than {least:,} bytes of JSON; a json column stores at most {MAX_BYTES:,}")
     return found
 
 
@@ -113,7 +113,7 @@ def _string(raw: bytes) -> str:
 
 def _real(value: float) -> JsonNumber:
     if not math.isfinite(value):
-        raise RefusedMessage("NotFinite", f"holds {value}; JSON's numbers are finite")
+        raise RefusedMessage("NotFinite", f"holds {value}; JSON numbers must be finite")
     return JsonNumber(repr(value).removesuffix(".0"))
 
 
@@ -146,7 +146,9 @@ def _timestamp(_shape: MessageShape, tree: Tree) -> str:
 def _duration(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if abs(seconds) > _MAX_DURATION or abs(nanos) >= 1_000_000_000 or seconds * nanos < 0:
-        raise RefusedMessage("OutOfRange", f"holds {seconds:,} seconds and {nanos:,} nanoseconds, which is no duration")
+        raise RefusedMessage(
+            "OutOfRange", f"holds {seconds:,} seconds and {nanos:,} nanoseconds, which is not a valid duration"
+        )
     return f"{'-' if seconds < 0 or nanos < 0 else ''}{abs(seconds)}{_fraction(abs(nanos))}s"
 
 

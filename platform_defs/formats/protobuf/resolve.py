@@ -119,7 +119,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
     fields = _find(of, item)
     if fields is None:
         if item.required:
-            raise _DoesNotFitError(f"is required, and {of.full_name} does not have it")
+            raise _DoesNotFitError(f"is required, but {of.full_name} does not have it")
         return ColumnPlan(item, "missing")
     if item.type.kind == "json":
         return _planned(item, "json", picked, [fields], whole=True)
@@ -134,7 +134,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
     if found := _recipe(item.type, fields[-1]):
         recipe, parts = found
         return _planned(item, recipe, picked, [[*fields, part] for part in parts] if parts else [fields])
-    raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which is not read as {item.type.name}")
+    raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which cannot be read as {item.type.name}")
 
 
 def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDescriptor]] | None:
@@ -153,7 +153,7 @@ def _items(of: Descriptor, item: Field, type_of_items: ColumnType, found: FieldD
     """Return the plan of an array's items."""
     read = _recipe(type_of_items, found) if found.is_repeated else None
     if read is None:
-        raise _DoesNotFitError(f"is {spelt(found)} in {of.full_name}, which is not read as {item.type.name}")
+        raise _DoesNotFitError(f"is {spelt(found)} in {of.full_name}, which cannot be read as {item.type.name}")
     recipe, parts = read
     shape = field_shape(parts[0]) if parts else field_shape(found)
     return ColumnPlan(replace(item, type=type_of_items), recipe, tuple((part.number,) for part in parts), shape)
@@ -202,7 +202,7 @@ def _inside(found: FieldDescriptor, path: MessagePath) -> Descriptor:
 
 def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
     if found.is_repeated:
-        raise _DoesNotFitError(f"is {spelt(found)}, and the contract wants one {item.type.name}")
+        raise _DoesNotFitError(f"is {spelt(found)}, but the contract requires a single {item.type.name}")
 
 
 def is_genuine(message: Descriptor) -> bool:

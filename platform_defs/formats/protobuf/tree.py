@@ -89,7 +89,7 @@ class TreeReader:
             number, wire_type, at = self._tag(at, stop)
             if wire_type == END_GROUP:
                 if number != message.group:
-                    raise _malformed(f"ends a group of number {number} that has not begun", start)
+                    raise _malformed(f"ends group {number}, which was not started", start)
                 return at
             field = shape.fields.get(number)
             if field is not None and field.takes(wire_type):
@@ -100,7 +100,7 @@ class TreeReader:
                 self.unknown |= not shape.is_whole
                 at = self._skip(message, number, wire_type, at)
         if message.group is not None:
-            raise _malformed(f"ends inside the group of number {message.group}", at)
+            raise _malformed(f"ends inside group {message.group}", at)
         return at
 
     def _field(self, message: _Message, field: FieldShape, wire_type: int, at: int) -> int:
@@ -150,7 +150,7 @@ class TreeReader:
     def _append(self, field: FieldShape, tree: Tree, value: Any) -> None:
         self._items += 1
         if self._items > MAX_ITEMS:
-            raise RefusedMessage("TooManyItems", f"holds more than {MAX_ITEMS:,} items of repeated fields")
+            raise RefusedMessage("TooManyItems", f"has more than {MAX_ITEMS:,} items in repeated fields")
         tree.setdefault(field.number, []).append(value)
 
     def _scalar(self, field: FieldShape, at: int, stop: int) -> tuple[Any, int]:
@@ -193,7 +193,7 @@ class TreeReader:
 
     def _after(self, at: int, length: int, stop: int) -> int:
         if length > stop - at:
-            raise _malformed(f"is cut off: {length:,} bytes are announced and {stop - at:,} are left", at)
+            raise _malformed(f"is cut off: its length is {length:,} bytes, but only {stop - at:,} are left", at)
         return at + length
 
     def _number(self, at: int, stop: int) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def _boolean(parts: Sequence[Any]) -> bool:
 def _date(parts: Sequence[Any]) -> date | Reason:
     year, month, day = parts
     if not 1 <= year <= 9999:
-        return Reason("OutOfRange", f"is of the year {year}; years run from 0001 to 9999")
+        return Reason("OutOfRange", f"has the year {year}; years run from 0001 to 9999")
     try:
         return date(year, month, day)
     except ValueError:
@@ -113,7 +113,7 @@ def _date(parts: Sequence[Any]) -> date | Reason:
 def _timestamp(parts: Sequence[Any]) -> datetime | Reason:
     seconds, nanos = parts
     if not 0 <= nanos < 1_000_000_000:
-        return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; there are 0 to 999,999,999 in a second")
+        return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; the valid range is 0 to 999,999,999")
     if nanos % 1_000:
         return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; it keeps microseconds and nothing is rounded")
     if not FIRST_SECOND <= seconds <= LAST_SECOND:

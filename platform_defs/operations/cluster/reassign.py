@@ -64,7 +64,7 @@ class Record:
     def unkept(self, cluster_id: str) -> str | None:
         """Return why the ledger cannot record it; None if it can."""
         if self.ledger is None:
-            return "there is none (tidegate stack up, or TIDEGATE_POSTGRES_URL)"
+            return "no Postgres is configured (tidegate stack up, or set TIDEGATE_POSTGRES_URL)"
         try:
             TopicsLedger(self.ledger).reassignment(cluster_id)
         except (LedgerAway, BadInput) as error:
@@ -88,7 +88,9 @@ class Record:
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError) as error:
-            raise BadInput(f"{self.path} cannot be read ({error}); move it away", file=str(self.path)) from error
+            raise BadInput(
+                f"{self.path} cannot be read ({error}); move the file elsewhere", file=str(self.path)
+            ) from error
 
     def save(self, kept: Kept) -> None:
         """Replace it atomically, on disk before anything is moved. Raises ChangedMeanwhile, with nothing replaced, if
@@ -101,7 +103,7 @@ class Record:
                 ledger = TopicsLedger(self.ledger)
                 at = ledger.keep_reassignment(kept.plan.cluster_id, plan, kept.throttle, kept.state)
                 if at is None:
-                    raise ChangedMeanwhile(f"another reassignment was begun just now and has not ended: {GOES_ON}")
+                    raise ChangedMeanwhile(f"another reassignment has just started and is still in progress: {GOES_ON}")
                 document["in_ledger_at"] = at.isoformat()
         private_home(self.home)
         written = self.path.with_suffix(".json.new")
@@ -146,7 +148,7 @@ class Reassigning:
             raise BrokerAway(f"the throttles cannot be listed: {now.quorum_lost or now.unknown[0]}")
         kept = self.kept()
         if now.moving or (kept is not None and kept.state == "under way"):
-            raise BadInput(f"replicas are being moved, and need their throttles: {GOES_ON}")
+            raise BadInput(f"replicas are being moved and need their throttles: {GOES_ON}")
         if now.throttled:
             self._throttles.remove([broker.id for broker in now.brokers if broker.answers], now.throttled)
         return now.throttled
@@ -244,15 +246,15 @@ class Reassigning:
         seen = self.look.observe()
         if seen.unknown or seen.quorum_lost:
             why = seen.quorum_lost or seen.unknown[0]
-            raise BrokerAway(f"what is being reassigned cannot be told: {why}. See tidegate cluster health")
+            raise BrokerAway(f"cannot find out which replicas are being reassigned: {why}. See tidegate cluster health")
         return replace(seen, topic_ids=self.look.partitions.topic_ids([item.topic for item in plan.topics]))
 
     def _of_its_cluster(self, plan: Reassignment) -> Observed:
         now = self._now(plan)
         if now.cluster_id != plan.cluster_id:
             raise BadInput(
-                f"what was reassigned last is of the cluster {plan.cluster_id}, and this is the cluster "
-                f"{now.cluster_id}. Correct TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or move {self.record.path} away"
+                f"the last reassignment belongs to cluster {plan.cluster_id}, but this is cluster "
+                f"{now.cluster_id}. Correct TIDEGATE_KAFKA_BOOTSTRAP_SERVERS, or move {self.record.path} elsewhere"
             )
         return now
 
@@ -264,22 +266,22 @@ class Reassigning:
         refused = {at: error for at, error in answers.items() if error not in (None, NONE_UNDER_WAY)}
         for (topic, number), error in sorted(refused.items()):
             raise BadInput(
-                f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. What has begun goes on: "
-                f"{GOES_ON}"
+                f"Kafka refuses to move {topic}[{number}] to {wanted[topic, number]}: {error}. Moves that have "
+                f"started continue: {GOES_ON}"
             )
         return {at for at, error in answers.items() if error is None}
 
     def _refuse_if_another(self, plan: Reassignment) -> None:
         kept = self.record.load(plan.cluster_id)
         if kept is not None and kept.state == "under way" and kept.plan != plan:
-            raise BadInput(f"another reassignment was begun and has not ended: {GOES_ON}")
+            raise BadInput(f"another reassignment is still in progress: {GOES_ON}")
 
 
 def _refuse_if_changed(plan: Reassignment, now: Observed) -> None:
     if changed := reassignment.differences(plan, now):
         raise ChangedMeanwhile(
-            f"the plan is out of date: {'; '.join(changed[:5])}. Nothing was changed. Make it again: tidegate cluster "
-            "reassign plan"
+            f"the plan is out of date: {'; '.join(changed[:5])}. Nothing was changed. Make a new plan: tidegate "
+            "cluster reassign plan"
         )
 
 
@@ -287,4 +289,7 @@ def _refuse_if_away(plan: Reassignment, now: Observed) -> None:
     well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
     needed = {broker for replicas in plan.planned().values() for broker in replicas}
     if away := sorted(needed - well):
-        raise BadInput(f"broker {away[0]} is to hold replicas and does not answer. Nothing was changed; start it first")
+        raise BadInput(
+            f"broker {away[0]}, which the plan assigns replicas to, does not answer. Nothing was changed. Start "
+            "the broker first"
+        )

@@ -58,8 +58,8 @@ def _chosen(seen: Observed, wanted: Wanted) -> set[str]:
     chosen = set(wanted.topics) or every - INTERNAL
     if moving := [item for item in seen.moving if item.topic in chosen]:
         raise BadInput(
-            f"replicas of {moving[0]} are being reassigned already. Wait until that has ended (tidegate cluster "
-            "reassign status), or end it (tidegate cluster reassign cancel)"
+            f"replicas of {moving[0]} are already being reassigned. Wait until that ends (tidegate cluster "
+            "reassign status), or cancel it (tidegate cluster reassign cancel)"
         )
     return chosen
 
@@ -71,12 +71,12 @@ def _racks(seen: Observed, wanted: Wanted) -> dict[int, str | None]:
     site = [broker for broker in seen.brokers if broker.id not in wanted.without]
     if away := [broker for broker in site if broker.fenced or not broker.answers]:
         raise BadInput(
-            f"broker {away[0].id} ({away[0].address}) does not answer, and a plan would count on it. Start it, or plan "
-            f"without it: --without {away[0].id}"
+            f"broker {away[0].id} ({away[0].address}) does not answer, and the plan needs it. Start the broker, or "
+            f"plan without it: --without {away[0].id}"
         )
     most = max((len(item.replicas) for item in _of(seen, wanted)), default=1)
     if len(site) < (needed := wanted.replication_factor or most):
-        raise BadInput(f"{needed} replicas need as many brokers, and there are {len(site)} to hold them")
+        raise BadInput(f"{needed} replicas need as many brokers, but only {len(site)} are available")
     return {broker.id: broker.rack for broker in site}
 
 

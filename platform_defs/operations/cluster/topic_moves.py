@@ -38,8 +38,9 @@ class Moves:
         ended = self._reassigning.wait(begun.kept, MOVED, lambda at: show(_sentence(at)))
         if ended is None or ended.kept.state == "under way":
             raise BrokerAway(
-                f"replicas are still being moved after {MOVED:g} s, or have not begun. See tidegate cluster reassign "
-                "status, which also ends it (throttles, election); then run the command again"
+                f"replicas are still being moved, or have not started to move, after {MOVED:g} s. Run tidegate "
+                "cluster reassign status, which also completes the reassignment (throttles, leader election), then "
+                "run this command again"
             )
 
     def finish(self) -> None:
@@ -73,4 +74,4 @@ def reassignment_of(plan: Plan) -> Reassignment:
 
 
 def _sentence(found: Progress) -> str:
-    return f"{len(found.moving)} partitions under way and {len(found.waiting)} waiting"
+    return f"{len(found.moving)} partitions in progress and {len(found.waiting)} waiting"

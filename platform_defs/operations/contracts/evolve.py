@@ -57,7 +57,7 @@ class Proposal:
     def refusals(self) -> tuple[str, ...]:
         """The reasons why it cannot be applied, each with the remedy."""
         held = [
-            f"{column} is NULL in {plural(rows, 'row')}: correct them, or leave the column optional"
+            f"{column} is NULL in {plural(rows, 'row')}: correct these rows, or leave the column optional"
             for column, rows in self.nulls
         ]
         keyed = [f"{item.what}: {item.sentence}" for item in self.plan.found_otherwise if self.published]
@@ -68,7 +68,7 @@ class Proposal:
         """A sentence with the command that rebuilds rows that cannot be changed in place; empty if there are none."""
         refused = any(item.refused and item.kind in ("add", "retype") for item in self.plan.statements)
         command = replay_command(self.plan.new.pipeline)
-        return f" To rebuild all rows by this contract: {command}" if self.plan.needs_replay or refused else ""
+        return f" To rebuild all rows under this contract: {command}" if self.plan.needs_replay or refused else ""
 
 
 def replay_command(name: str) -> str:
@@ -173,8 +173,8 @@ def _not_null_step(
                 ledger.lock()
             if step != "drop" and ledger.in_force() != contract_digest(contract):
                 raise BadInput(
-                    "the contract has changed since it was applied, or no run has recorded it yet. First: tidegate "
-                    f"contract apply {contract.pipeline} --yes",
+                    "the contract has changed since it was applied, or no run has recorded it yet. First run: "
+                    f"tidegate contract apply {contract.pipeline} --yes",
                     field=contract.pipeline,
                 )
             shape = ledger.shapes(contract).get(table.name, {})
@@ -198,7 +198,7 @@ def _not_null_statements(contract: Contract, table: Table, shape: TableShape, st
             yield demand(f"{UNCHECK}, ADD CONSTRAINT {NOT_NULL} CHECK ({check}) NOT VALID")
     elif checked != {*columns}:
         raise ChangedMeanwhile(
-            f"another session has changed {table.name}. Run it again: {_not_null_command(contract)}",
+            f"another session has changed {table.name}. Run the command again: {_not_null_command(contract)}",
             pipeline=contract.pipeline,
         )
     elif step == "validate":
@@ -218,7 +218,7 @@ def _left_of_not_null(url: str, contract: Contract, table: Table) -> str:
     with connect(url) as connection, database_errors():
         shape = ContractLedger(connection, contract.pipeline).shapes(contract).get(table.name, {})
     if any(there.checked for there in shape.values()):
-        return f"The constraint {NOT_NULL} is left on {table.name}; to continue: {_not_null_command(contract)}"
+        return f"The constraint {NOT_NULL} is still on {table.name}; to continue: {_not_null_command(contract)}"
     return f"{table.name} was not changed"
 
 
@@ -232,7 +232,7 @@ def _with_nulls(url: str, contract: Contract, table: Table) -> BadInput | None:
     if not rows:
         return None
     return BadInput(
-        f"{table.name}.{column} is NULL in {plural(rows, 'row')}: correct them, or rebuild all rows "
+        f"{table.name}.{column} is NULL in {plural(rows, 'row')}: correct these rows, or rebuild all rows "
         f"({replay_command(contract.pipeline)}). {_left_of_not_null(url, contract, table)}",
         field=f"{table.name}.{column}",
     )
@@ -282,7 +282,7 @@ def _proposed(connection: Connection, contract: Contract, given: Given, register
     ledger = ContractLedger(connection, contract.pipeline)
     applied, published = ledger.applied(), ledger.newest_batch() is not None
     if applied is None and not published:
-        raise BadInput("it has published nothing: its first run creates the tables", field=contract.pipeline)
+        raise BadInput("it has published nothing yet: its first run creates the tables", field=contract.pipeline)
     before = contract if applied is None else applied.contract(contract.pipeline)
     shapes = ledger.shapes(contract)
     schemas = (*ledger.schemas_in_use(), *registered)
@@ -348,8 +348,8 @@ def _session_lost(contract: Contract) -> Generator[None]:
         if error.sqlstate is not None and not error.sqlstate.startswith(("08", "57P")):
             raise
         raise OutcomeUnknown(
-            f"the session was lost while the contract of {contract.pipeline} was applied: {error} Apply it again: "
-            "where that has happened, it says that there is nothing to do"
+            f"the session was lost while the contract of {contract.pipeline} was being applied: {error} Apply it "
+            "again: if it was already applied, the command reports that there is nothing to do"
         ) from error
 
 
@@ -360,8 +360,8 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
         row = connection.execute(queries()["table_holders"], {"tables": tables}).fetchone()
     who = _holder(row) if row else "a run that is publishing, or another session that changes the pipeline"
     return LedgerAway(
-        f"{what}: no lock in {TRIES} tries of {SHORT_WAIT}. The lock belongs to {who}. Try again when that has ended"
-        f"{left}",
+        f"{what}: no lock in {TRIES} tries of {SHORT_WAIT}. The lock belongs to {who}. Try again once it is "
+        f"released{left}",
         sqlstate="55P03",
     )
 
@@ -369,5 +369,5 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
 def _holder(row: Sequence[Any]) -> str:
     pid, user, name, seconds, query = row
     if seconds is None:
-        return f"session {pid} of {user}, of which only members of pg_read_all_stats may see more"
+        return f"session {pid} of {user} (only members of pg_read_all_stats may see its details)"
     return f"session {pid} of {user} ({name or 'no name'}), in a transaction for {seconds} s: {query}"

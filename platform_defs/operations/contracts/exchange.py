@@ -89,7 +89,7 @@ class _Registration:
         """Return the sentence about the registry's state in an error."""
         if not self.changed:
             return "Nothing was registered or changed"
-        return f"What stays in the registry: {'; '.join(self.changed)}. It is safe to register again"
+        return f"These changes stay in the registry: {'; '.join(self.changed)}. It is safe to run the command again"
 
     def _first(self) -> Registered:
         subject, level = self.contract.wire.subject, self.contract.wire.compatibility
@@ -116,8 +116,8 @@ class _Registration:
         if reasons := self.subjects.incompatibilities(subject, self.contract.format, self.document):
             held = level or "the registry's own level"
             raise BadInput(
-                f"the registry would not take the schema as the next version of {subject}, held to {held}: "
-                f"{'; '.join(reasons)}. Change the contract, or its compatibility"
+                f"the registry would not accept the schema as the next version of {subject} (compatibility: "
+                f"{held}): {'; '.join(reasons)}. Change the contract, or its compatibility"
             )
         return self._add(subject, self.contract.format, self.document)
 
@@ -126,7 +126,7 @@ class _Registration:
             return self.subjects.register(subject, kind, document)
 
     def _hold(self, subject: str, level: str) -> None:
-        with self._noted(f"{subject} is held to {level}"):
+        with self._noted(f"{subject} has the compatibility level {level}"):
             self.subjects.hold_to(subject, level)
 
     def _restore(self, subject: str, was: str | None) -> None:
@@ -190,13 +190,15 @@ def write(made: Imported, to: Path | None, folder: Path | None = None) -> Path:
     folder = folder or settings().contracts_folder
     path = to or folder / made.domain / f"{made.name}{SUFFIX}"
     if path.exists():
-        raise BadInput("the file is there already: write to another with --to, and compare", file=str(path))
+        raise BadInput(
+            "the file already exists: write to a different file with --to, and compare the two", file=str(path)
+        )
     load(path, made.text)
     for other in read_contracts(folder).good:
         if other.pipeline == made.pipeline or made.table in {table.name for table in other.tables}:
             raise BadInput(
-                f"{other.path} has the id {other.pipeline} and the table {other.row_table.name} already: "
-                "give another --topic or --domain, or change that contract"
+                f"{other.path} already has the id {other.pipeline} and the table {other.row_table.name}: give a "
+                "different --topic or --domain, or change that contract"
             )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(made.text, encoding="utf-8")

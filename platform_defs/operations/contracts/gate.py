@@ -58,7 +58,7 @@ def _against(against: str, contracts: Sequence[Contract]) -> tuple[Check, Sequen
     kept = load(Path(against))
     found = [contract for contract in contracts if contract.pipeline == kept.pipeline]
     if not found:
-        raise BadInput(f"it is a contract of {kept.pipeline}, which is not among those to be checked")
+        raise BadInput(f"it is a contract of {kept.pipeline}, which is not one of the pipelines to check")
     return partial(_compared, lambda _: kept), found
 
 

@@ -50,9 +50,9 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
         return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MAX_BATCHES))
     found = _asked(contract, key, address)
     if found is None:
-        asked = "neither the ledger nor the registry has" if address else "the ledger has not"
-        one = f"a schema {key} that could be read"
-        raise BadInput(f"{asked} {one}; tidegate schema list {contract.pipeline} shows those there are")
+        asked = "neither the ledger nor the registry has" if address else "the ledger does not have"
+        one = f"a readable schema {key}"
+        raise BadInput(f"{asked} {one}; tidegate schema list {contract.pipeline} shows the available ones")
     return Shown(found, "the registry", ())
 
 
@@ -75,9 +75,7 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     every = [one for of in filter(None, (subject, contract.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}
     if not found:
-        raise BadInput(
-            f"the schema registry at {address} has no version of {subject} that could be read", field=subject
-        )
+        raise BadInput(f"the schema registry at {address} has no readable version of {subject}", field=subject)
     ledger = SchemaLedger(url, name)
     known = ledger.known(generation, found)
     _refuse_switched(known, found, address)
@@ -92,6 +90,6 @@ def _refuse_switched(known: Mapping[str, WriterSchema], found: Mapping[str, Writ
     ]
     if changed:
         raise BadInput(
-            f"the schema registry at {address} has other schemas under {', '.join(changed)} than the ledger: it is "
-            "another registry, or was built again. Nothing was kept. The next run halts (registry_switched)"
+            f"the schema registry at {address} and the ledger have different schemas for {', '.join(changed)}: it "
+            "is a different registry, or was rebuilt. Nothing was stored. The next run halts (registry_switched)"
         )

@@ -49,12 +49,12 @@ def number_fields(contract: Contract, ledger_url: str | None, address: Registry 
 def _written(contract: Contract, given: tuple[Assigned, ...]) -> Contract:
     path = contract.path
     if path is None:
-        raise BadInput("the contract has no file to write numbers into", field=contract.pipeline)
+        raise BadInput("the contract has no file to write field numbers to", field=contract.pipeline)
     try:
         text = with_numbers(path.read_text(encoding="utf-8"), given)
         made = load(path, text)
     except BadInput as wrong:
-        raise BadInput(f"numbers cannot be written into it: {wrong.problem}", file=str(path)) from None
+        raise BadInput(f"field numbers cannot be written to it: {wrong.problem}", file=str(path)) from None
     beside = path.with_name(f".{path.name}.new")
     beside.write_text(text, encoding="utf-8")
     beside.chmod(path.stat().st_mode)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Fit = Literal["fits", "does not fit", "other record"]
 
 UNREADABLE = (
-    "the registry has no schema of it that could be read: unknown, of another type, or one of its references is missing"
+    "the registry returned no readable schema: it is unknown, of a different type, or one of its references is missing"
 )
 
 
@@ -45,8 +45,8 @@ class WriterFit:
         """The schema as a clause of a sentence."""
         version = f"version {self.version} (id {self.key})" if self.version is not None else f"schema {self.key}"
         if not self.messages:
-            return f"{version}, which no message has named"
-        return f"{version}, which {plural(self.messages, 'message')} named since batch {self.first_batch}"
+            return f"{version}, not used by any message"
+        return f"{version}, used by {plural(self.messages, 'message')} since batch {self.first_batch}"
 
 
 @dataclass(frozen=True)

@@ -59,8 +59,8 @@ class Examination:
         return error(
             system,
             "answer",
-            f"What was asked of {system} had no answer within {self.seconds * UNANSWERED:g} s.",
-            "See whether it hangs, or what is between here and there: a firewall, a pooler, a name service.",
+            f"{system} did not answer within {self.seconds * UNANSWERED:g} s.",
+            "Check whether it hangs, and what is between it and this machine: a firewall, a pooler, a name service.",
         )
 
     def _kafka(self) -> list[Finding]:
@@ -122,7 +122,9 @@ class Examination:
             return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))
         except TidegateError as refused:
             said = " ".join(str(refused.__cause__ or refused).split())
-            return error("dagster", "storage", f"Dagster's storage cannot be used: {said}", "See TIDEGATE_DAGSTER_URL.")
+            return error(
+                "dagster", "storage", f"Dagster's storage cannot be used: {said}", "Check TIDEGATE_DAGSTER_URL."
+            )
 
     def _spark(self) -> list[Finding]:
         from resources.spark.master import look
@@ -136,7 +138,7 @@ class Examination:
             path = java.find_java()
             return [machine.java(java.java_version(path), path, java.OLDEST)]
         except BadInput as missing:
-            return [error("java", "java", "There is no Java that Spark can use.", str(missing))]
+            return [error("java", "java", "Spark needs Java, and no suitable one was found.", str(missing))]
 
 
 def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Position]) -> PipelineState:
@@ -158,7 +160,7 @@ def _without_topic(contracts: Iterable[BrokenContract]) -> list[Finding]:
         warning(
             "topics",
             broken.name,
-            f"The contract of {broken.name} cannot be used, so its topic was not looked at: {broken.error}",
+            f"The contract of {broken.name} cannot be used, so its topic was not checked: {broken.error}",
             "Correct the contract.",
         )
         for broken in contracts
@@ -171,8 +173,8 @@ def _not_running(system: str) -> Finding:
     return error(
         system,
         "embedded",
-        f"The embedded {name} is not running, and no other is named.",
-        f"tidegate stack up; or set {variable}.",
+        f"The embedded {name} is not running, and no other is configured.",
+        f"Start it (tidegate stack up), or set {variable}.",
     )
 
 
@@ -183,7 +185,7 @@ def _no_postgres(refused: TidegateError) -> Finding:
         "connection",
         f"Postgres cannot be used: {said}",
         "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
-        "stack up for the embedded one), or open the way to it (listen_addresses, pg_hba.conf, a firewall).",
+        "stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a firewall).",
     )
 
 

@@ -114,8 +114,9 @@ def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:
             yield warning(
                 "topics",
                 seen.throttled[0],
-                f"No replica is being moved, but replication is throttled for {plural(len(seen.throttled), 'topic')}, "
-                f"such as {seen.throttled[0]}: a reassignment left limits that slow it down permanently.",
+                "No replica is being moved, but replication is throttled for "
+                f"{plural(len(seen.throttled), 'topic')}, such as {seen.throttled[0]}: a past reassignment left "
+                "limits that slow replication down permanently.",
                 "tidegate cluster reassign status --adopt",
             )
 
@@ -125,8 +126,8 @@ def _no_broker(found: Sequence[Finding]) -> Finding:
     return rate(
         "topics",
         "topics",
-        "Topics, reading and writing were not tried: no broker is reached where clients are told to come to.",
-        "Settle the findings about addresses first.",
+        "Topics, reading and writing were not checked: no broker can be reached at its advertised address.",
+        "Fix the findings about addresses first.",
     )
 
 

@@ -107,7 +107,7 @@ class DeliveryDemo:
     def _remove_earlier(self, schema: DemoSchema) -> None:
         """Delete the topic of an earlier run that was kept or killed. Its schema is replaced."""
         if (topic_id := schema.earlier_topic()) is not None:
-            self.show(f"deleting the topic {TOPIC} of an earlier run, whose tables are in the schema {SCHEMA}")
+            self.show(f"deleting the topic {TOPIC} from an earlier run, whose tables are in the schema {SCHEMA}")
             self._topic.delete_topic(topic_id)
 
     def _send(self, wanted: Sequence[Transfer]) -> None:
@@ -155,7 +155,7 @@ class DeliveryDemo:
         try:
             process.join(LIMIT)
             if process.exitcode is None:
-                raise BrokerAway(f"a consumer has not read {TOPIC} to its end within {LIMIT:.0f} s. Is Kafka up?")
+                raise BrokerAway(f"a consumer did not read {TOPIC} to its end within {LIMIT:.0f} s. Is Kafka up?")
         finally:
             process.kill()
         answer: Crash | TidegateError | None = None

@@ -98,7 +98,7 @@ class DemoTopic:
         try:
             admin.apply([Create(topic=self.name, partitions=self.partitions)])
             if (topic_id := admin.topic_id(self.name)) is None:
-                raise BrokerAway(f"Kafka has created {self.name}, and does not describe it. Run the command again")
+                raise BrokerAway(f"Kafka created {self.name} but does not describe it yet. Run the command again")
             return topic_id
         except BadInput:  # Kafka has not created it
             raise
@@ -134,5 +134,7 @@ def _failure(future: Future[None]) -> KafkaError | None:
 
 def _not_deleted(group: str, reason: KafkaError) -> TidegateError:
     if reason.name() == "NON_EMPTY_GROUP":
-        return BadInput(f"the consumer group {group} has members: another demo is running on this Kafka. Wait for it")
+        return BadInput(
+            f"the consumer group {group} has members: another demo is running on this Kafka. Wait until it ends"
+        )
     return BrokerAway(f"Kafka did not delete the consumer group {group}: {reason.str()}")

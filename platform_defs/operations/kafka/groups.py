@@ -25,7 +25,7 @@ from resources.kafka.groups.first_unread import first_unread
 NAMED = 10  # members in an error
 NO_OFFSETS = (
     "There are no committed offsets, or only in topics that this user may not describe (ACL Describe), which Kafka "
-    f"leaves out: {PAGE}"
+    f"does not list: {PAGE}"
 )
 
 
@@ -132,7 +132,7 @@ def incomplete(client: KafkaGroups, listing: Listing) -> tuple[str, ...]:
     """Return sentences about what a listing may lack."""
     sentences = [f"A broker did not list its groups: {why}." for why in listing.unanswered]
     if listing.has_nameless:
-        sentences.append('A group without a name (group.id "") is not shown: Kafka answers no question about it.')
+        sentences.append('A group without a name (group.id "") is not shown: Kafka returns no information about it.')
     if not listing.sees_all:
         grant = on_cluster("Describe").command(client.options)
         sentences.append(
@@ -191,8 +191,10 @@ class Groups:
         if not topics:
             topics = sorted({topic for topic, _ in found.places})
             if len(topics) != 1:
-                named = f"several topics: {', '.join(topics)}" if topics else "no topic by its committed offsets"
-                raise BadInput(f"{name} reads {named}. Give the topic to reset", field="--topic")
+                named = (
+                    f"several topics: {', '.join(topics)}" if topics else ("no topic, judging by its committed offsets")
+                )
+                raise BadInput(f"{name} reads {named}. Name the topic to reset", field="--topic")
         topics = list(dict.fromkeys(topics))
         for topic in topics:
             check_topic_name(topic)
@@ -242,7 +244,9 @@ class Groups:
 
     def _existing(self, name: str, *, stable: bool = False) -> CommittedGroup:
         if not name or os.fsencode(name) != name.encode(errors="replace"):
-            raise BadInput(f"{name!r} cannot be the name of a consumer group: a name is not empty, and UTF-8")
+            raise BadInput(
+                f"{name!r} cannot be the name of a consumer group: a name must not be empty, and must be UTF-8"
+            )
         described = self.client.describe([name]).get(name)
         if isinstance(described, TidegateError):
             raise described
@@ -276,9 +280,9 @@ class Groups:
     def _refuse_ours(self, name: str, *, reset: bool) -> None:
         if (pipeline := recording_pipeline(name)) is not None:
             raise BadInput(
-                f"{name} records which Dagster runs have written the topic of {pipeline}: without it, a run that is "
-                "retried would write its messages again. Nothing was changed. Kafka removes it when it has not been "
-                "written for a week (offsets.retention.minutes)"
+                f"{name} records which Dagster runs have written the topic of {pipeline}: without it, a run that "
+                "is retried would write its messages again. Nothing was changed. Kafka removes it once nothing has "
+                "been written to it for a week (offsets.retention.minutes)"
             )
         if reset and (pipeline := shown_pipeline(name, self.pipelines)) is not None:
             raise BadInput(

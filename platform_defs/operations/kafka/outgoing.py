@@ -90,9 +90,12 @@ class Checked:
 
     def __post_init__(self) -> None:
         if taken := sorted({name for name, _ in self.headers} & {name for name, _ in self._framing_headers}):
-            raise BadInput(f"the header {taken[0]} names the schema of the message; leave it out", field="--header")
+            raise BadInput(
+                f"the header {taken[0]} names the schema of the message, and Tidegate sets it; leave it out",
+                field="--header",
+            )
         if self._fault_of_key is not None:
-            hint = "; give one with --key" if self.key is None else ""
+            hint = "; set one with --key" if self.key is None else ""
             raise BadInput(f"{self._fault_of_key.message}{hint}. Nothing was sent", field=self.contract.pipeline)
 
     def messages(self, lines: Sequence[Line]) -> list[Outgoing | Refused]:

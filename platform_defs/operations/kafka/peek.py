@@ -189,7 +189,9 @@ class Peek:
         """
         for number, view in held.items():
             if (at := self.position.get(number, view.low)) < view.low:
-                self.note(f"{self.topic}[{number}]: offsets {at} to {view.low - 1} were deleted before they were read")
+                self.note(
+                    f"{self.topic}[{number}]: offsets {at} to {view.low - 1} were deleted before they could be read"
+                )
             if view.end < at:
                 raise BadInput(
                     f"{self.topic}[{number}] ends at offset {view.end}, but was read up to {at}: the "

@@ -72,7 +72,7 @@ class PeekFilter:
             del self._own["_key"]
         kinds = zip(self._fields.names, self._fields.types, strict=True)
         self._columns = pa.schema([*((n, kind) for n, kind in kinds if n not in hidden), *self._own.items()])
-        why = "may hold classified values, and --where does not filter by these"
+        why = "may hold classified values, which --where cannot filter by"
         self._where = None if self.where is None else _where(self.where, self._columns, hidden, why)
 
     def matching(self, partition: int, block: Block, most: int | None) -> list[PeekedMessage]:

@@ -114,7 +114,7 @@ class Laboratory:
             yield
             return
         self.brokers.kill(DOWN)
-        wait_until(lambda: DOWN not in alive(self.brokers.addresses), f"broker {DOWN} counts as dead")
+        wait_until(lambda: DOWN not in alive(self.brokers.addresses), f"broker {DOWN} is reported dead")
         yield
         self.brokers.start(DOWN)
 

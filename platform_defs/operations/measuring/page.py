@@ -41,7 +41,7 @@ def between(page: Path, begin: str, end: str) -> tuple[str, str, str]:
     """Return the same as `check`, for any marks."""
     text = page.read_text() if page.exists() else ""
     if begin not in text or end not in text:
-        raise BadInput(f"{page} lacks the lines {begin} and {end}; what was measured belongs between them")
+        raise BadInput(f"{page} lacks the lines {begin} and {end}; the measurements go between them")
     before, rest = text.split(begin)
     old, after = rest.split(end)
     return before, old, after

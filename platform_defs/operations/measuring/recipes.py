@@ -37,7 +37,7 @@ class Field:
         """Wait until `more` messages than now were reported as `what`."""
         count, journal = self.stream.journal.count, self.stream.journal
         aim = count[what] + more
-        wait_until(lambda: journal.count[what] >= aim or not self.stream.is_alive(), f"{more} messages were told of")
+        wait_until(lambda: journal.count[what] >= aim or not self.stream.is_alive(), f"{more} messages were reported")
 
 
 def none(_: Field) -> bool:
@@ -150,7 +150,7 @@ def _far_away(brokers: ThreeBrokers) -> Generator[None]:
 
 def _taken_over(field: Field, leader: int) -> bool:
     """Wait until another broker leads, and start the killed one again. Return True if another one still leads."""
-    wait_until(lambda: field.topic.leader not in (-1, leader), f"another broker than {leader} leads")
+    wait_until(lambda: field.topic.leader not in (-1, leader), f"a broker other than {leader} leads")
     field.brokers.start(leader)
     field.topic.wait_until_whole()
     return field.topic.leader != leader

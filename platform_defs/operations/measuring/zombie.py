@@ -49,7 +49,7 @@ class Zombie:
 
     def _hear(self) -> str:
         if not self._here.poll(ANSWER):
-            raise BrokerAway(f"the producer that is to be fenced said nothing for {ANSWER:.0f} s")
+            raise BrokerAway(f"the producer to be fenced did not report for {ANSWER:.0f} s")
         return self._here.recv()
 
 

@@ -54,8 +54,8 @@ class Adoption:
         """Return the adoption with verify's result. Raises BadInput if the tables are not whole."""
         if not report.ok:
             raise BadInput(
-                f"{report.explanation} Only whole tables are adopted; nothing was changed. Restore the database as it "
-                "was in one moment: tables, ledger and offsets belong together",
+                f"{report.explanation} Only complete tables can be adopted; nothing was changed. Restore the whole "
+                "database to the same point in time: tables, ledger and offsets belong together",
                 field=self.pipeline,
             )
         return replace(self, digest=report.digest, found=report.explanation)
@@ -94,8 +94,8 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
         now = _decide(connection, contract)
         if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
             raise ChangedMeanwhile(
-                f"{contract.pipeline} is no longer as it was shown; nothing was changed. Look again: "
-                f"tidegate adopt {contract.pipeline}",
+                f"{contract.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
+                f"adopt {contract.pipeline}",
                 pipeline=contract.pipeline,
             )
         ledger = AdoptionLedger(connection, contract.pipeline)
@@ -132,13 +132,14 @@ def _refuse_unfit(
         if table is None:
             continue
         if item.becomes is None:
-            raise BadInput("there is no table of this name: restore it first", field=item.table_name)
+            raise BadInput("there is no table with this name: restore it first", field=item.table_name)
         if item.owner is not None:
             raise BadInput(f"it belongs to pipeline {item.owner}; a table has one owner", field=item.table_name)
         ledger.refuse_unfit(table)
         if newest is None and ledger.has_rows(item.table_name):
             raise BadInput(
-                f"it holds rows, and {contract.pipeline} has published nothing; empty it", field=item.table_name
+                f"it has rows, but {contract.pipeline} has published nothing; empty the table first",
+                field=item.table_name,
             )
 
 

@@ -81,7 +81,7 @@ def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, sa
             after.add(number, block)
             chosen = judged_of(new, block)
             messages += len(block.values) if chosen is None else len(chosen)
-        say(f"partition {number}: offsets [{start}, {held.end}) judged")
+        say(f"partition {number}: offsets [{start}, {held.end}) checked")
     return Preview(messages, before, after)
 
 

@@ -31,9 +31,9 @@ KEPT = {  # the reasons for keeping something older than the retention, in words
     "unknown": (_BATCHES, "whose messages the topic may still have"),
     "dead_letters": (_BATCHES, "with dead letters"),
     "unreported": (_BATCHES, "not yet reported to Dagster"),
-    "newest": (_BATCHES, "among the newest, or the last of a partition or schema"),
-    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows, puts in place or discards it)"),
-    "settled_letters": (("settled dead letter", "settled dead letters"), "whose messages the topic may still have"),
+    "newest": (_BATCHES, "among the newest, or the last for a partition or schema"),
+    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows, installs or discards it)"),
+    "settled_letters": (("resolved dead letter", "resolved dead letters"), "whose messages the topic may still have"),
 }
 
 
@@ -60,8 +60,8 @@ class Pruned:
             "batch": self.batches,
             "passed check": self.checks,
             "lineage event": self.lineage_events,
-            "settled dead letter": self.dead_letters,
-            "settled undelivered message": self.unsent,
+            "resolved dead letter": self.dead_letters,
+            "resolved undelivered message": self.unsent,
         }
 
     @property
@@ -74,7 +74,7 @@ class Pruned:
         gone = [plural(count, name, PLURALS.get(name, f"{name}s")) for name, count in self.counts.items() if count]
         said = f"{'removed' if self.executed else 'would remove'} {', '.join(gone) or 'nothing'}"
         if self.lineage_never_sent:
-            said += f" ({self.lineage_never_sent:,} of the lineage events never left)"
+            said += f" ({self.lineage_never_sent:,} of the lineage events were never sent)"
         kept = [f"{plural(count, *KEPT[why][0])} {KEPT[why][1]}" for why, count in self.kept.items()]
         said += f"; kept: {'; '.join(kept)}" if kept else ""
         return f"{said}. {self.log_unknown}" if self.log_unknown else f"{said}."
@@ -120,7 +120,7 @@ def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, st
 
 
 def _another(log: ReadLog, view: TopicView, pipeline: str) -> str:
-    what = "another topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
+    what = "a different topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
     return (
         f"{log.topic} is {what} now. The next run will halt; `tidegate resolve {pipeline}` then shows how to resolve it"
     )

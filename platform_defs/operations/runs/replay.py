@@ -71,7 +71,7 @@ class Replay:
         name, status = self.live.name, self._ledger.status(self.live.name)
         if status.state == "halted":
             raise BadInput(
-                f"it is halted ({status.halt_code}); resolve that first: tidegate resolve {name}", field=name
+                f"it is halted ({status.halt_code}); resolve the halt first: tidegate resolve {name}", field=name
             )
         first = self._replays.first_batch() if status.has_run else None
         if first is None:
@@ -81,7 +81,7 @@ class Replay:
         found = self._batch_of(start)
         if found is None:
             raise BadInput(
-                f"no batch of {name} read anything from there on: there is nothing to replay", field="--from"
+                f"no batch of {name} has read anything from that point on: there is nothing to replay", field="--from"
             )
         return found
 
@@ -143,7 +143,7 @@ class Replay:
                 self._replacement.drop_tables(connection)
         except (LedgerAway, psycopg.Error) as error:
             drop = f"tidegate replay {self.live.name} --discard"
-            say(f"it is in place; the tables that it was built in could not be dropped ({error}). To drop them: {drop}")
+            say(f"the replay is in place, but its build tables could not be dropped ({error}). To drop them: {drop}")
 
     def _batch_of(self, start: ReplayStart) -> int | None:
         """Return the batch of a start that is not the beginning."""
@@ -159,8 +159,8 @@ class Replay:
     def _refuse_replaced(self, batch_id: int) -> None:
         if (replay_id := self._replays.replaced_by(batch_id)) is not None:
             raise BadInput(
-                f"batch {batch_id} was replaced by replay {replay_id}. Look in tidegate.batch and tidegate.batch_range "
-                "for the batches that have read its offsets since; or give offsets, 0:100,1:250",
+                f"batch {batch_id} was replaced by replay {replay_id}. To find the batches that have read its "
+                "offsets since, query tidegate.batch and tidegate.batch_range. Or give offsets, such as 0:100,1:250",
                 field="--from",
             )
 
@@ -172,8 +172,8 @@ class Replay:
             judge(contract.pipeline, self._ledger.positions(contract.pipeline), view)
         except Halt as halt:
             raise BadInput(
-                f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log: let it run, "
-                "and resolve the halt first",
+                f"it will halt on its next run ({halt.code}): {halt.reason} A replay reads the same log. Start a "
+                "run, and resolve its halt first",
                 field=contract.pipeline,
             ) from halt
         replay_plan.refuse_impossible_replay(contract, history, view)
@@ -197,8 +197,8 @@ class Replay:
             except GateFailed as failed:
                 checks = [check for check in failed.results if not check.passed and check.severity == "blocking"]
                 raise BadInput(
-                    f"the replay stopped: a batch of it fails {', '.join(check.name for check in checks)}. The live "
-                    "tables have not changed. Correct the rule, the transform or the contract, then run "
+                    f"the replay stopped: one of its batches fails {', '.join(check.name for check in checks)}. "
+                    "The live tables have not changed. Correct the rule, the transform or the contract, then run "
                     f"tidegate replay {self.live.name} again",
                     field=self.live.name,
                 ) from failed
@@ -241,7 +241,8 @@ class Replay:
                 return found.replay_id
             if found:
                 say(
-                    "the earlier build used other code, tables, start or --decide-again, or was stopped: building again"
+                    "the earlier build was stopped, or used different code, tables, --from or --decide-again: "
+                    "building again"
                 )
             return self._replacement.begin(connection, history, wanted, again)
 
@@ -268,8 +269,8 @@ class Replay:
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             if self._replacement.apart(connection):
                 raise _Moved(
-                    f"{self.live.name} reads its topic faster than the replay can keep up with. Try again when it "
-                    "has caught up",
+                    f"{self.live.name} reads its topic faster than the replay can follow. Try again once the "
+                    "pipeline has caught up",
                     pipeline=self.live.name,
                 )
             read = self._replays.messages_read(self._built.name)

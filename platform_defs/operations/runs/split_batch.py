@@ -55,8 +55,8 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
     status = ledger.status(pipeline)
     if status.pending is None:
         raise BadInput(
-            f"{pipeline} has no batch that is planned and not committed: there is nothing to cut. Its contract says "
-            "how large the next one may be (batchMessages)"
+            f"{pipeline} has no planned batch that is not committed yet: there is nothing to split. batchMessages "
+            "in its contract limits the size of the next one"
         )
     _refuse_other_halts(status)
     becomes = split_pending(status.pending, messages)
@@ -80,8 +80,9 @@ def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
         found = ledger.lock()
         if (found.epoch, found.state) != (decided.epoch, decided.state) or _pending(connection, decided) != decided.was:
             raise ChangedMeanwhile(
-                f"{decided.pipeline} has changed since this was shown (a run may have published the batch). Nothing "
-                f"was changed. Look again: tidegate split-batch {decided.pipeline} --messages {decided.messages}",
+                f"{decided.pipeline} has changed since this was shown (a run may have published the batch). "
+                f"Nothing was changed. Check again: tidegate split-batch {decided.pipeline} --messages "
+                f"{decided.messages}",
                 pipeline=decided.pipeline,
             )
         number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
@@ -97,8 +98,8 @@ def _pending(connection: Connection, decided: BatchSplit) -> PendingBatch | None
 def _refuse_other_halts(status: PipelineStatus) -> None:
     if status.state == "halted" and status.halt_code != KeepsFailing.code:
         raise BadInput(
-            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches do not change. Resolve it first: "
-            f"tidegate resolve {status.pipeline}"
+            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches cannot fix. Resolve the halt "
+            f"first: tidegate resolve {status.pipeline}"
         )
 
 

@@ -30,6 +30,9 @@ def settled_gate(gate: GateRed, batch: BatchChoice) -> SettledGate:
             why = f"batch {gate.batch_id} failed {failed}, and a user dead-lettered all of it"
             return SettledGate(said, set_aside=why)
         case "retry":
-            said = f"{name} will be judged again on the next run: correct the rule, or what it looks at, first."
-            others = "Or publish it all the same (--batch publish), or none of its rows (--batch dead-letters)."
+            said = f"The next run checks {name} again. First correct the rule, or the data or code that it checks."
+            others = (
+                "Alternatively, publish the batch anyway (--batch publish), or turn all of its messages into dead "
+                "letters (--batch dead-letters)."
+            )
             return SettledGate(f"{said} {others}")

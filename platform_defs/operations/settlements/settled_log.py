@@ -73,7 +73,7 @@ class SettledLog:
         if isinstance(detail, TopicRecreated | ClusterSwitched | TopicChanged):
             return Decision("The log that was read is back. Reading resumes where it stopped.", keep_pending=True)
         if isinstance(detail, PartitionMissing):
-            return Decision("Every partition that was read is there. Reading resumes where it stopped.")
+            return Decision("Every partition that was read still exists. Reading resumes where it stopped.")
         return self._same_log(detail, start)
 
     @property
@@ -103,10 +103,10 @@ class SettledLog:
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
         if cut < resumed:  # written since, at offsets whose rows are from other messages
             choices: dict[ResumeAt, str] = {
-                "cut": f"read what was written since, from offset {cut} on",
-                "position": f"continue at offset {resumed}; what was written before it is given up",
+                "cut": f"read from offset {cut} on: all that was written since",
+                "position": f"continue at offset {resumed}, and skip what was written before it",
             }
-            why = f"partition {number} was truncated at offset {cut} and written on"
+            why = f"partition {number} was truncated at offset {cut} and then written to again"
             _require(start, choices, f"{self.pipeline} is halted ({detail.code}): {why}")
             if start == "position":
                 return PartitionChange(number, at, at.moved_to(resumed), skip=(cut, resumed), lost=lost)
@@ -184,18 +184,18 @@ class SettledLog:
         old = self.positions[0][1].topic
         resumed = f"Reading resumes at the {start} of the new log. Rows of the old one stay in the tables"
         if start == "beginning" and self._read_before:
-            resumed = f"{self.view.topic} was read before: reading resumes where that ended"
+            resumed = f"{self.view.topic} was read before: reading resumes where it stopped then"
             if any(step.becomes is None and step.partition in self.view.partitions for step in steps):
                 resumed += ", and the next runs add the partitions that were not read"
         if not self._tails:
-            return f"{resumed}; anything it held beyond these positions was never read."
+            return f"{resumed}; anything in it beyond these positions was never read."
         unread = sum(step.skip[1] - step.skip[0] for step in steps if step.skip)
         if not unread:
             return f"{resumed}; {old} was read to its end."
         return (
-            f"{resumed}. {plural(unread, 'offset')} of {old} that were never read are given up. To read them first, "
-            f"let the contract name {old} again, run tidegate resolve {self.pipeline}, and rename it once "
-            "they are read."
+            f"{resumed}. {plural(unread, 'offset')} of {old} that were never read will be skipped. To read them "
+            f"first, change the contract back to {old}, run tidegate resolve {self.pipeline}, and rename the topic "
+            "once they are read."
         )
 
 
@@ -209,13 +209,13 @@ def _cuts(detail: HaltDetail) -> dict[int, int | None]:
 def _explained(steps: Sequence[PartitionChange], start: ResumeAt | None) -> str:
     said: list[str] = []
     if any(step.skip and not step.lost for step in steps):
-        said.append("The offsets that retention deleted are given up; reading resumes at the first one left.")
+        said.append("The offsets that retention deleted are skipped; reading resumes at the first remaining one.")
     if any(step.lost for step in steps):
-        between = " What was written after the cut, up to there, is given up." if start == "position" else ""
+        between = " Messages written between the cut and that point are skipped." if start == "position" else ""
         where = "where it stopped" if between else "where the log was cut"
         said.append(
-            f"Reading resumes {where}.{between} Rows of the truncated offsets stay in the tables; no log can confirm "
-            "them any more."
+            f"Reading resumes {where}.{between} Rows of the truncated offsets stay in the tables, but can no "
+            "longer be verified against a log."
         )
     return " ".join(said) or "Everything that was read is still in the log. Reading resumes where it stopped."
 

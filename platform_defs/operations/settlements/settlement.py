@@ -142,10 +142,16 @@ def _lacks_schemas(detail: HaltDetail | None) -> bool:
 def _of_schemas(batch: BatchChoice | None) -> Decision:
     """Return the decision about a batch whose messages name schemas that the registry lacks."""
     if batch == "dead-letters":
-        said = "messages whose schema the registry does not give become dead letters, however many, the others rows"
+        said = (
+            "messages whose schema the registry does not return become dead letters, however many there are, and "
+            "the others become rows"
+        )
         return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True, without_schemas=True)
     said = "The pipeline retries the same batch. Fix the cause first; see the detail."
-    other = "Or make dead letters of the messages whose schema the registry does not give (--batch dead-letters)."
+    other = (
+        "Alternatively, turn the messages whose schema the registry does not return into dead letters (--batch "
+        "dead-letters)."
+    )
     return Decision(f"{said} {other}", keep_pending=True)
 
 
@@ -204,9 +210,9 @@ def _decide(
         return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     if isinstance(detail, RegistrySwitched):
         said = (
-            f"From the positions on, ids are asked for again and mean what the registry {detail.registry} says then; "
-            "messages before them keep the schemas that the ledger has. If it is the wrong registry, correct "
-            "TIDEGATE_REGISTRY_URL first."
+            "For messages from these positions on, schema ids are looked up again in the registry "
+            f"{detail.registry}. Earlier messages keep the schemas in the ledger. If this is the wrong registry, "
+            "correct TIDEGATE_REGISTRY_URL first."
         )
         return Decision(said, keep_pending=True, registry=detail.registry)
     view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
@@ -230,7 +236,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
             _record(ledger, settlement_id, step, decided)
             if not _move(ledger, step, decided.log):
                 raise ChangedMeanwhile(
-                    f"the position of {contract.pipeline} in partition {step.partition} moved; nothing was changed",
+                    f"the position of {contract.pipeline} in partition {step.partition} has moved; nothing was changed",
                     pipeline=contract.pipeline,
                 )
         if decided.registry is not None:
@@ -238,7 +244,7 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
         # 4. Reactivate the pipeline.
         if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
-                f"{contract.pipeline} was settled or taken over meanwhile; nothing was changed",
+                f"{contract.pipeline} was resolved or taken over in the meantime; nothing was changed",
                 pipeline=contract.pipeline,
             )
     return settlement_id
@@ -274,7 +280,7 @@ def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> 
     same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
-            f"{decided.pipeline} is no longer as it was shown; nothing was changed. Look again: "
-            f"tidegate resolve {decided.pipeline}",
+            f"{decided.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
+            f"resolve {decided.pipeline}",
             pipeline=decided.pipeline,
         )

@@ -15,7 +15,7 @@ from resources.postgres.ledger.answers import StatusAndPositions
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.topics_ledger import TopicsLedger
 
-NO_POSTGRES = "Postgres, which holds the pipelines' positions, is not running (tidegate stack up)"
+NO_POSTGRES = "Postgres, which has the pipelines' positions, is not running (start it with tidegate stack up)"
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,8 @@ class Deletion:
     @property
     def objections(self) -> tuple[str, ...]:
         """The reasons against deletion, which a user must confirm: a clause each."""
-        unread = [f"{one.pipeline} has not read {plural(one.messages, 'message')} of it" for one in self.unread]
-        more = (f"nor have {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
+        unread = [f"{one.pipeline} has {plural(one.messages, 'message')} left to read from it" for one in self.unread]
+        more = (f"so do {len(unread) - MAX_NAMED} more pipelines",) if len(unread) > MAX_NAMED else ()
         return (*((self.unknown,) if self.unknown else ()), *unread[:MAX_NAMED], *more)
 
     @property
@@ -142,7 +142,9 @@ def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
     place, pipelines = known.place(), tuple(reader.pipeline for reader in known.readers)
     file = place.file if place else str(path)
     if write:
-        raise BadInput(f"{topic} is declared here already; --write adds to {NAME} what no file declares", file=file)
+        raise BadInput(
+            f"{topic} is already declared here; --write only adds topics that no file declares to {NAME}", file=file
+        )
     return Imported(topic, pipelines, file, _properties(there) if pipelines else f"topics:\n{_entry(topic, there)}")
 
 
@@ -152,23 +154,25 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     """
     said = topics.declared()
     if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
-        raise BadInput(f"whether a contract reads {topic} cannot be told: {refused[0].place}: {refused[0].message}")
+        raise BadInput(f"cannot tell whether a contract reads {topic}: {refused[0].place}: {refused[0].message}")
     if (known := {**said.undeclared, **said.topics}.get(topic)) is not None:
         place = known.place()
-        by = f"{known.readers[0].pipeline} reads it" if known.readers else "it is listed"
-        wrong = f"{topic} is not deleted: {by} by this file. Take it out first"
+        by = f"the contract of {known.readers[0].pipeline} reads it" if known.readers else "this file lists it"
+        wrong = f"{topic} was not deleted: {by}. Remove it there first"
         raise BadInput(wrong, file=place and place.file, line=place and place.line)
     if topic.startswith("__"):
-        raise BadInput(f"{topic} is Kafka's own", field=topic)
+        raise BadInput(f"{topic} is an internal topic of Kafka", field=topic)
     observed = topics.admin.observe([topic])
     if topic not in observed.topics:
         raise TopicMissing.named(topic)
     evidence = Witness(topics.admin.options, topics.ledger).of_deletion(topic, observed)
     for verdict in same_cluster(observed, evidence):
         raise BadInput(verdict.message)
-    unknown = f"what pipelines have not read of it cannot be known: {evidence.unknown}" if evidence.unknown else ""
+    unknown = (
+        f"cannot tell which of its messages pipelines have not read: {evidence.unknown}" if evidence.unknown else ""
+    )
     if not unknown and evidence.first_cluster is None:
-        unknown = f"the ledger does not know this cluster, {observed.cluster_id}, nor which pipelines read there"
+        unknown = f"the ledger does not know this cluster ({observed.cluster_id}), nor which pipelines read from it"
     view = KafkaBroker(topics.admin.options).describe(topic)
     return Deletion(
         topic=topic,
@@ -236,7 +240,7 @@ def _add(path: Path, entry: str) -> None:
     try:
         read_topics_file(path.parent, content)
     except BadInput as error:
-        wrong = f"the entry does not fit behind what is there ({error.problem}). Add it by hand:\n{entry}"
+        wrong = f"the entry cannot be appended to the file ({error.problem}). Add it by hand:\n{entry}"
         raise BadInput(wrong, file=str(path), line=error.line) from error
     beside = path.with_name(f".{NAME}.{os.getpid()}")
     beside.write_text(content, encoding="utf-8")

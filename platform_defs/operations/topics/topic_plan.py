@@ -90,7 +90,7 @@ class Topics:
             for item in found.broken:
                 if item.may_read(missing):
                     raise item.error
-            raise BadInput(f"nothing is declared of {missing}, neither in a contract nor in {NAME}", field=missing)
+            raise BadInput(f"{missing} is not declared, neither in a contract nor in {NAME}", field=missing)
         topics = {name: one for name, one in said.topics.items() if name in self.only}
         undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
         refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)
@@ -104,7 +104,7 @@ class Topics:
         observed, hidden = self.admin.observe_all([*said.topics, *said.undeclared])
         if allowed.cluster_id not in (None, observed.cluster_id):
             raise BadInput(
-                f"--cluster-id {allowed.cluster_id} was given, and this is cluster {observed.cluster_id}. Correct "
+                f"--cluster-id is {allowed.cluster_id}, but this is cluster {observed.cluster_id}. Correct "
                 "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. Nothing was changed",
                 field="--cluster-id",
             )
@@ -125,7 +125,7 @@ class Topics:
     def apply(self, judged: Judged, allowed: Allowed, show: Callable[[str], None]) -> None:
         """Apply the plan. Raises BadInput if a rule or Kafka refuses a step: then nothing was changed."""
         if judged.refused:
-            raise BadInput("a rule refuses the plan; nothing was changed")
+            raise BadInput("the plan violates a rule; nothing was changed")
         try:
             self.admin.dry_run(judged.plan.steps)
         except BadInput as error:
@@ -141,10 +141,10 @@ class Topics:
         observed = self.admin.observe([*stored.topics, *judged.plan.topics])
         changed = difference(stored, observed)
         if changed is None and [step for step in judged.plan.steps if step not in stored.steps]:
-            changed = "what is declared is no longer what was planned"
+            changed = "the declarations have changed"
         if changed is not None:
             raise BadInput(
-                f"the plan no longer holds: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
+                f"the plan is out of date: {changed}. Nothing was changed. Make a new one: tidegate topics plan"
             )
 
 
@@ -167,7 +167,9 @@ def stored(path: Path) -> Plan:
         field = ".".join(map(str, first["loc"]))
         raise BadInput(f"is not a plan of tidegate topics: {first['msg']}", file=str(path), field=field) from error
     if found.version != VERSION:
-        raise BadInput(f"is a plan of version {found.version}; this is version {VERSION}", file=str(path))
+        raise BadInput(
+            f"is a plan in format version {found.version}; this Tidegate reads version {VERSION}", file=str(path)
+        )
     return found.plan
 
 

@@ -161,7 +161,7 @@ class Resending:
         return {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
 
 
-NEWER = Refusal("newer_in_log", "the log holds a message of their key that may be newer: they would overwrite it")
+NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")
 
 
 def _is_poison(error: NotDelivered | None) -> bool:

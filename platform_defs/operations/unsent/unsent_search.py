@@ -47,7 +47,7 @@ def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
     """
     before = log.before
     if before.cluster_id != now.cluster_id:
-        why = f"they were meant for cluster {before.cluster_id}, and this is {now.cluster_id}"
+        why = f"they were sent to cluster {before.cluster_id}, but this is {now.cluster_id}"
         return Refusal("other_cluster", why, may_be_lifted=False)
     if before.topic_id != now.topic_id:
         return Refusal("topic_recreated", f"topic {before.topic} was deleted and created again since then")
@@ -55,9 +55,9 @@ def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
         why = f"retention has deleted messages of {before.topic} that came after them (partition {passed[0]})"
         return Refusal("retention_passed", why)
     if cut := sorted(p for p, held in now.partitions.items() if held.written < _end(before, p)):
-        return Refusal("log_truncated", f"the log of {before.topic} was cut back (partition {cut[0]})")
+        return Refusal("log_truncated", f"the log of {before.topic} was truncated (partition {cut[0]})")
     if log.blind:
-        return Refusal("no_id", "they were sent without the header tidegate-id, so they cannot be looked for")
+        return Refusal("no_id", "they were sent without the header tidegate-id, so they cannot be found in the log")
     return None
 
 
@@ -93,7 +93,7 @@ def search(
             of_key[keys[item.unsent_id]].append(item)
     parts = ranges((item.log.before for item in wanted), now)
     total, read, shown_at = sum(map(len, parts)), 0, time.monotonic()
-    show(f"looking through {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
+    show(f"searching {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
     for part in parts:
         for block in source.read(part, now.cluster_id):
             here = ((part.partition, offset) for offset in _offsets(block.offsets))
@@ -107,7 +107,7 @@ def search(
                     older[:] = [item for item in older if item.unsent_id not in overtaken]
             read += len(block.values)
             if time.monotonic() - shown_at > SHOWN_EVERY:
-                show(f"{read:,} of {total:,} offsets of {now.topic} looked through")
+                show(f"searched {read:,} of {total:,} offsets of {now.topic}")
                 shown_at = time.monotonic()
     return Found(places, frozenset(overwriting))
 

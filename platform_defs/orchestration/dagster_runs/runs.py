@@ -25,9 +25,9 @@ UNFINISHED = [
 ]
 WORKING = [DagsterRunStatus.STARTED, DagsterRunStatus.CANCELING]
 DIED = (
-    "The process of this run is gone: its database session ended before the run did. What it committed stays; what it "
-    "did not commit is read again by the next run. If a library crashed, its stderr has the Python stack and, for a "
-    "verification, the messages that it was reading."
+    "The process of this run is gone: its database session ended before the run did. What it committed stays; the "
+    "next run reads the rest again. If a library crashed, the run's stderr has the Python stack and, for a "
+    "verification, the messages that were being read."
 )
 REOPENED = 3.0  # seconds in which a run that has lost its session has another, once Postgres is there
 GRACE = 120.0  # seconds for a run to open its session, or to end after closing it

@@ -22,7 +22,8 @@ def keys_apart(contract: Contract, used: Sequence[UsedSchema], partitions: Calla
     shown = ", ".join(ids[:MAX_IDS]) + (", ..." if len(ids) > MAX_IDS else "")
     of_late = any(one.of_late for one in used if one.key in keys and one.part == "key")
     why = (
-        f"keys begin with the ids of {len(ids)} schemas ({shown}), so producers may send one key to two partitions, "
-        "and its row may keep the older message; frame keys by header, or go on in a new topic with one schema of keys"
+        f"keys begin with the ids of {len(ids)} schemas ({shown}), so producers may send the same key to two "
+        "partitions, and its row may keep the older message; put the schema id in a header, or move to a new topic "
+        "with one key schema"
     )
-    return Judged(contract.pipeline, "schemas of keys", of_late, Judgement(None, (why,)))
+    return Judged(contract.pipeline, "key schemas", of_late, Judgement(None, (why,)))

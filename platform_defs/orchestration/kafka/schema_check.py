@@ -102,10 +102,11 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
         asset=key.asset_key,
         description=(
             f"Messages of {topic.name} become rows, whichever registered schema they were written with. Failed: "
-            "messages of the last seven days name one that does not fit the contract. Warning: none of them names it, "
-            "or values of one that fits may not fit, or keys name several, so that one may be in two partitions."
+            "messages of the last seven days use a schema that does not fit the contract. Warning: a registered "
+            "schema does not fit but no recent message uses it; a schema fits but some of its values may not; or "
+            "keys use several schemas, so the same key may be in two partitions."
         ),
-        metadata={"evaluated": f"when messages name another schema, and every {AGAIN / 60:.0f} minutes"},
+        metadata={"evaluated": f"when messages use a new schema, and every {AGAIN / 60:.0f} minutes"},
     )
 
 
@@ -117,14 +118,14 @@ def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
         name=SENSOR,
         minimum_interval_seconds=EVERY,
         default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Compares the registered schemas with the contracts. Starts nothing.",
+        description="Compares the registered schemas with the contracts. Launches no runs.",
     )
     def compare(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         endpoints = connection()
         look = Look(endpoints, kept_survey(endpoints).ledger, memory)
         found = look.at(topics)
         news = shows_otherwise(context.instance, found)
-        said = f"Judged the schemas of {len(found)} of {plural(len(topics), 'topic')}, {len(news)} with news"
+        said = f"Checked the schemas of {len(found)} of {plural(len(topics), 'topic')}; {len(news)} changed"
         return dg.SensorResult(asset_events=news, skip_reason=said)
 
     return compare

@@ -13,7 +13,7 @@ from platform_defs.formats.writer_fit import doubts_of, misfit
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 
 MAX_SHOWN = 50  # schemas in the check's table
-COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "verdict")
+COLUMNS = ("pipeline", "schema", "messages of the last 7 days", "result")
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ def evaluation(topic: str, judged: Sequence[Judged], away: str | None) -> dg.Ass
 
 
 def _sentence(judged: Sequence[Judged], worst: Sequence[Judged], away: str | None) -> str:
-    behind = f" What is registered, and no message names, was not looked at: {away}" if away else ""
+    behind = f" Registered schemas that no message uses were not checked: {away}" if away else ""
     if not judged:
-        return f"No message names a schema yet, and none is registered.{behind}"
+        return f"No message uses a schema yet, and none is registered.{behind}"
     if not worst:
-        return f"{plural(len(judged), 'schema')} judged: every one fits the contract.{behind}"
+        return f"{plural(len(judged), 'schema')} checked: all fit the contract.{behind}"
     first = worst[0]
     more = f" And {len(worst) - 1} more." if len(worst) > 1 else ""
     return f"{first.pipeline}, {first.schema}: {first.why}.{more}{behind}"

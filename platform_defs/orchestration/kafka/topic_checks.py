@@ -65,15 +65,18 @@ def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
     yield dg.AssetCheckSpec(
         TOPIC_MATCHES,
         asset=topic_key(topic),
-        description=f"{topic} has the partitions, replicas and configuration that its contracts declare, if any.",
+        description=(
+            f"{topic} has the partitions, replicas and configuration that its contracts declare. Passes if they "
+            "declare none."
+        ),
         metadata=evaluated,
     )
     yield dg.AssetCheckSpec(
         REPLICAS_IN_SYNC,
         asset=topic_key(topic),
         description=(
-            f"Every replica of {topic} is in sync. Failed: a partition has no leader, or fewer replicas in sync than "
-            f"{LEAST}, so that writes are refused. Warning: replicas are missing."
+            f"Every replica of {topic} is in sync. Failed: a partition has no leader, or fewer in-sync replicas "
+            f"than {LEAST}, so writes are refused. Warning: replicas are out of sync."
         ),
         metadata=evaluated,
     )
@@ -81,9 +84,9 @@ def _specs(topic: str) -> Iterator[dg.AssetCheckSpec]:
         GROUPS_WITHIN_RETENTION,
         asset=topic_key(topic),
         description=(
-            f"Every consumer group of {topic} reads messages before these are deleted. Warning: a committed offset is "
-            "below the log start, or unread messages are close to the retention time. Groups of pipelines are not "
-            "checked: a pipeline halts where messages are gone."
+            f"Every consumer group of {topic} reads messages before they are deleted. Warning: a committed offset "
+            "is below the log start, or unread messages are close to the retention time. The groups of pipelines "
+            "are not checked, since a pipeline halts if messages are gone."
         ),
         metadata=evaluated,
     )
@@ -139,7 +142,7 @@ def _matches(
     differences = [contradicted] if contradicted else _differences(declared, observed) if declared else []
     if topic not in observed.topics:
         differences = [str(TopicMissing.named(topic))]
-    said = f"{topic} is as declared." if declared else f"No contract declares how {topic} is kept."
+    said = f"{topic} is as declared." if declared else f"No contract declares settings for {topic}."
     return _evaluation(
         topic,
         TOPIC_MATCHES,
@@ -178,14 +181,17 @@ def _partitions(topic: str, there: ObservedTopic) -> Iterator[Partition]:
 
 def _in_words(bad: Sequence[Judged], partitions: int) -> str:
     if not bad:
-        return f"{plural(partitions, 'partition')}, every replica in sync."
+        return f"{plural(partitions, 'partition')}, all replicas in sync."
     what = {
-        State.offline: "has no leader: it is neither read nor written",
-        State.under_min_in_sync: f"has fewer replicas in sync than {LEAST}: writes with acks=all are refused",
+        State.offline: "has no leader: it cannot be read or written",
+        State.under_min_in_sync: f"has fewer in-sync replicas than {LEAST}: writes with acks=all are refused",
     }
     first = bad[0]
     missing = f"has {plural(first.missing, 'replica')} out of sync"
-    return f"{first.partition} {what.get(first.state, missing)}. `tidegate cluster health` shows all, and what helps"
+    return (
+        f"{first.partition} {what.get(first.state, missing)}. `tidegate cluster health` lists all of them, with "
+        "remedies"
+    )
 
 
 def _evaluation(

@@ -124,7 +124,7 @@ def group_metadata(view: TopicView, survey: GroupSurvey, pipelines: Collection[s
 _SCHEMA = dg.TableSchema(
     columns=[
         dg.TableColumn("group", "string"),
-        dg.TableColumn("pipeline", "string", "Whose progress the group shows to Kafka's tools."),
+        dg.TableColumn("pipeline", "string", "The pipeline whose progress the group shows to Kafka tools."),
         dg.TableColumn("state", "string"),
         dg.TableColumn("members", "string"),
         dg.TableColumn("idle", "string", "Members without a partition."),
@@ -216,7 +216,8 @@ def _check(topic: str, readings: Sequence[Reading], survey: GroupSurvey) -> dg.A
         for name, found in bad.items()
     ]
     good = (
-        f"Of {plural(len(readings), 'group')}, not counting those of Tidegate, none lags past retention or soon will."
+        f"No group lags past retention or soon will ({plural(len(readings), 'group')} checked, Tidegate's own not "
+        "counted)."
     )
     none = " ".join([good, *survey.incomplete])
     return dg.AssetCheckEvaluation(

@@ -46,8 +46,9 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         minimum_interval_seconds=interval(len(topics)),
         default_status=dg.DefaultSensorStatus.RUNNING,
         description=(
-            "Records the partitions, retention, replication, end offsets and consumer groups of each topic that has "
-            "changed, and checks whether it is as declared, every replica is in sync, and no group lags past retention."
+            "Records the partitions, retention, replication, end offsets and consumer groups of each topic that "
+            "has changed. Checks that the topic is as declared, all replicas are in sync, and no group lags past "
+            "retention."
         ),
     )
     def observe(context: dg.SensorEvaluationContext) -> dg.SensorResult:
@@ -67,7 +68,7 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         readers = group_checks(page, groups, found.views, found.facts, pipelines, client)
         checks += shows_otherwise(context.instance, readers)
         changed = news.among(found.seen, time.time())
-        said = f"Saw {len(found.seen)} of {plural(len(topics), 'topic')}, recorded {len(changed)} that changed"
+        said = f"Observed {len(found.seen)} of {plural(len(topics), 'topic')}; recorded {len(changed)} that changed"
         said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
         events = [*changed, *checks]
         return dg.SensorResult(asset_events=events, skip_reason=said, cursor=cursor)
@@ -86,7 +87,7 @@ def checked(
     except BrokerAway as error:
         return shows_otherwise(context.instance, unknown(topics, error))
     except TidegateError as error:
-        context.log.warning(f"The checks of topics could not be judged: {error}")
+        context.log.warning(f"The topic checks could not be evaluated: {error}")
         return []
 
 

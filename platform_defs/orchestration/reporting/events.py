@@ -133,7 +133,7 @@ def _remedy(contract: Contract, tally: Tally) -> dict[str, Any]:
         now = f"{batch} was not committed; its offsets are unchanged. The next run checks it again."
         command = f"tidegate resolve {contract.pipeline}"
     elif result.name in of_messages:
-        now = "The messages became dead letters. The other messages of the batch were committed."
+        now = "These messages became dead letters. The other messages of the batch were committed."
         command, page = f"tidegate dlq list {contract.pipeline}", "docs/how-to/dead-letters.md"
     elif result.severity == "blocking":
         now = f"{batch} was committed: tidegate resolve accepted it despite this check."

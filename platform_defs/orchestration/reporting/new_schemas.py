@@ -54,7 +54,7 @@ def observation(
     where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
     by_key = " with their keys" if named.part == "key" else ""
     counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
-    said = f"{counted} name it{by_key}, the first of {contract.pipeline}"
+    said = f"{counted} use it{by_key}, for the first time in {contract.pipeline}"
     return dg.AssetObservation(
         topic_key(contract.topic),
         description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {said}.",
@@ -73,7 +73,7 @@ def observation(
 def _compared(contract: Contract, schema: WriterSchema, named: SchemaCount) -> dict[str, Any]:
     """Return its comparison with the contract, if it is a schema of values."""
     if named.part == "key":
-        return {"fits": "it is a schema of keys"}
+        return {"fits": "it is a key schema"}
     return {"fits": misfit(contract, schema) or "yes", **_fields(contract, schema)}
 
 

@@ -231,7 +231,7 @@ class Reporter:
             self.context.log_event(event)  # pyright: ignore[reportArgumentType]  # accepted, though not annotated
         except Exception as error:  # noqa: BLE001  # a rule renamed, an asset gone: the batch is committed all the same
             name = self.contract.pipeline
-            self.context.log.warning(f"{name}: everything is committed, but Dagster did not take {event}: {error}")
+            self.context.log.warning(f"{name}: everything is committed, but Dagster did not accept {event}: {error}")
             return not isinstance(error, STORAGE_AWAY)
         return True
 

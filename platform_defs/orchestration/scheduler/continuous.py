@@ -53,7 +53,7 @@ class RunBudget:
         if batches >= self.batches:
             return f"it has published {batches:,} batches"
         if needed is not None and memory > max(needed * self.growth, needed + self.least_growth):
-            return f"it uses {memory / 1e6:,.0f} MB of memory, after {needed / 1e6:,.0f} MB at first"
+            return f"its memory use grew from {needed / 1e6:,.0f} MB to {memory / 1e6:,.0f} MB"
         return None
 
 

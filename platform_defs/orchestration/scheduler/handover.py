@@ -49,7 +49,7 @@ def to_leave(runs: Sequence[ScheduledRun], definitions: str) -> Mapping[str, str
     """Return the ids of the runs that are to leave now, each with the reason."""
     ready = any(run.age > READY and not run.hands_over and not run.is_outdated(definitions) for run in runs)
     outdated = {run.run_id: "a contract or transform has changed" for run in runs if run.is_outdated(definitions)}
-    superseded = {run.run_id: "the next run is at work" for run in runs if ready and run.hands_over}
+    superseded = {run.run_id: "the next run has taken over" for run in runs if ready and run.hands_over}
     return {**superseded, **outdated}
 
 

@@ -199,7 +199,7 @@ class Turns:
     def _explain(self, name: str, error: Exception) -> None:
         """Log at once the error that the run will fail with at its end."""
         if isinstance(error, Fenced):
-            self._context.log.warning(f"{name}: stopped cleanly, another run has taken it over. {error}")
+            self._context.log.warning(f"{name}: stopped cleanly because another run has taken over. {error}")
         elif isinstance(error, RunStopped):
             self._context.log.warning(str(error))
         else:

@@ -95,7 +95,7 @@ def decide(seen: Seen, waiting: Waiting | None, now: float) -> Due | str:
         return str(stale)
     reason = due(seen.lag, waiting, seen.contract.limits, now)
     if reason and waiting:
-        return Due(name, waiting.since, reason if seen.lag else "a run ended before it had reported its batches")
+        return Due(name, waiting.since, reason if seen.lag else "a run ended before reporting its batches")
     return f"{plural(seen.lag, 'unread message')}; no run is due yet"
 
 
@@ -130,12 +130,12 @@ def _must_wait(seen: Seen) -> str | None:
     """Return why no run may take the pipeline now, whatever its lag; None if one may."""
     name, status = seen.contract.pipeline, seen.status
     if status.state == "halted":
-        return f"{name} is halted ({status.halt_code}) until a person resolves it. To see how: tidegate resolve {name}"
+        return f"{name} is halted ({status.halt_code}) until a user resolves it. To see how: tidegate resolve {name}"
     if status.backed_off:
         table = seen.contract.row_table.name.replace(".", "/")
         return (
-            f"its last try failed (a blocking check, or an error), and it is backed off until {status.retry_at}; "
-            f"materialize {table} to retry now"
+            f"its last try failed (a blocking check or an error); it waits until {status.retry_at} before it "
+            f"retries. To retry now, materialize {table}"
         )
     return str(seen.view) if isinstance(seen.view, TidegateError) else None
 
@@ -156,5 +156,5 @@ def due(lag: int, waiting: Waiting | None, limits: Limits, now: float) -> str | 
     waited = now - waiting.since
     if waited >= limits.lag_seconds:
         allowed = f"the contract's latency: {limits.lag_seconds:.0f} s"
-        return f"{lag:,} unread messages, the oldest for {waited:.0f} s ({allowed})"
+        return f"{lag:,} unread messages, the oldest unread for {waited:.0f} s ({allowed})"
     return None

@@ -63,7 +63,7 @@ class Accumulated:
     def _grouped(self, rows: pa.Table, wanted: Sequence[tuple[str | None, str]]) -> pa.Table:
         """Return the keys and the aggregates, by the columns and functions in `wanted`. Texts are compared by rank."""
         if not self._keys:
-            raise AssertionError(f"{self.table.name} groups by nothing")
+            raise AssertionError(f"{self.table.name} has no group-by columns")
         asked, ranked = list[Any](), dict[int, Any]()
         for place, (name, (source, function)) in enumerate(zip(self._names, wanted, strict=True), len(self._keys)):
             if source is not None and name in self._texts:
@@ -107,7 +107,7 @@ class Accumulated:
                 findings.count("keys")
         for group, wanted in due.items():
             given = self._spelt(self._names, wanted, findings)
-            what = f"{self._place(group, findings)} has no row; the rows of {self._row_table} give {given}"
+            what = f"{self._place(group, findings)} has no row, although the rows of {self._row_table} give {given}"
             findings.bad("lost", what)
 
     def _place(self, group: Values, findings: Findings) -> str:
@@ -115,7 +115,7 @@ class Accumulated:
 
     def _unlike(self, found: Values, wanted: Values, findings: Findings) -> str:
         differ = findings.unlike(self.table.name, self._names, found, wanted)
-        return f"{differ}, which is what the rows of {self._row_table} give"
+        return f"{differ}, according to the rows of {self._row_table}"
 
     def _spelt(self, names: Sequence[str], values: Values, findings: Findings) -> str:
         pairs = zip(names, values, strict=True)

@@ -120,7 +120,7 @@ class AppendComparison:
         return partial(self._strays, partition, offset, self.dead.before(partition, offset))
 
     def _strays(self, partition: int, offset: int, dead: dict[int, list[DeadLetter]]) -> None:
-        outside = "outside the offsets that the ledger says were read"
+        outside = "outside the offsets recorded as read in the ledger"
         rows = self.rows.before(partition, offset)
         for number, where in zip(rows["_partition"].to_pylist(), rows["_offset"].to_pylist(), strict=True):
             self.findings.bad("duplicated", f"a row {outside}", number, where)
@@ -170,7 +170,7 @@ class AppendComparison:
     def _retyped(self, part: Partition, era: Era, have: pa.Table) -> None:
         """Report columns whose type is no longer the one of the messages' contract version."""
         if have.num_rows and era.expected.retyped:
-            what = f"{era.expected.retyped}, and the rows were not made again (tidegate replay makes them)"
+            what = f"{era.expected.retyped}, and the rows were not rebuilt (tidegate replay rebuilds them)"
             self.findings.bad("wrong", what, part.number, int(offsets_of(have)[0]), have.num_rows)
 
     def _count(self, chunk: _Chunk, want: pa.Table) -> None:
@@ -190,7 +190,7 @@ class AppendComparison:
         if offset not in chunk.places:
             return  # the broker does not deliver the offset: _undelivered reports it
         if row is not None:
-            bad("wrong", f"the message is not valid ({row.reason}), but the table has a row of it")
+            bad("wrong", f"the message is not valid ({row.reason}), but the table has a row for it")
         elif (letters or offset in chunk.made.settled) and extra:
             bad("duplicated", "the message has both a row and a dead letter")
         elif letters and not any(letter.stage in LATE for letter in letters):
@@ -204,9 +204,9 @@ class AppendComparison:
             rows = f"{plural(len(gone), 'row')} of the message {noun_for(len(gone), 'is', 'are')}"
             bad("lost", f"{rows} missing from the table")
         elif chunk.is_wanted(offset):
-            bad("duplicated", f"the table has {plural(len(extra), 'row')} too many of the message")
+            bad("duplicated", f"the table has {plural(len(extra), 'row')} too many for the message")
         else:
-            bad("wrong", "the transform filters the message out, but the table has a row of it")
+            bad("wrong", "the transform filters the message out, but the table has a row for it")
 
     def _dead_letter(self, chunk: _Chunk, offset: int) -> None:
         """Report a missing, wrong or superfluous dead letter; `_differs` reports the offset's rows."""

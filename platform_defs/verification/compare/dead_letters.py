@@ -33,7 +33,7 @@ def report_strays(dead: dict[int, list[DeadLetter]], findings: Findings) -> None
     """Report dead letters at offsets that the pipeline did not read."""
     for where, letters in dead.items():
         for letter in letters:
-            what = "a dead letter outside the offsets that the ledger says were read"
+            what = "a dead letter outside the offsets recorded as read in the ledger"
             findings.bad("duplicated", what, letter.partition, where)
 
 
@@ -51,12 +51,12 @@ def skipped_in(others: Mapping[int, NoRow], dead: Container[int]) -> list[int]:
     return [offset for offset, row in others.items() if row.skipped and offset not in dead]
 
 
-OTHER_BYTES = "the dead letter does not hold the message's bytes"
+OTHER_BYTES = "the dead letter does not contain the message's bytes"
 
 
 def no_dead_letter(reason: str) -> str:
     """Return the sentence for an invalid message."""
-    return f"the message is not valid ({reason}), and there is no dead letter of it"
+    return f"the message is not valid ({reason}), but there is no dead letter for it"
 
 
 def several(letters: list[DeadLetter]) -> str:

@@ -126,9 +126,9 @@ class Expected:
             except NotMade as error:
                 first, last = piece["_offset"][0], piece["_offset"][-1]
                 raise BadInput(
-                    f"the transform fails on partition {piece['_partition'][0]}, offsets {first} to {last}, also when "
-                    f"tried again ({error}). It made these rows before, so a system that it calls may be unavailable: "
-                    "verify again when it is back",
+                    f"the transform fails on partition {piece['_partition'][0]}, offsets {first} to {last}, even "
+                    f"on a retry ({error}). It produced these rows before, so a system that it calls may be "
+                    "unavailable: verify again once that is available",
                     field=self._pipeline.name,
                 ) from error
         return made, offsets_of(messages)[:0]
@@ -162,7 +162,7 @@ class Expected:
     def _said(self, error: Exception) -> str:
         """Return the first line of Spark's message, unless it may quote a classified value."""
         if classified(self._pipeline.contract).any:
-            return f"what it says {NOT_SHOWN}"
+            return f"the message {NOT_SHOWN}"
         lines = [line.strip() for line in str(error).partition("\n\nJVM stacktrace:")[0].splitlines() if line.strip()]
         return lines[0] if lines else type(error).__name__
 
@@ -189,7 +189,10 @@ def _require_session(spark: "SparkSession", error: Exception) -> None:
     try:
         spark.range(1).count()
     except (PySparkException, Py4JError, OSError):
-        said = f"Spark ended ({type(error).__name__}), and nothing more could be compared; run the command again"
+        said = (
+            f"the Spark session ended ({type(error).__name__}), so nothing more could be compared; run the command "
+            "again"
+        )
         raise SparkAway(said) from error
 
 

@@ -112,7 +112,7 @@ class Retyped:
 
     @override
     def __str__(self) -> str:
-        return f"what its message says: {self._what}"
+        return f"the value in its message: {self._what}"
 
 
 WHATEVER: Any = _Whatever()

@@ -75,12 +75,12 @@ class Report:
     @property
     def _result(self) -> str:
         if self.new and self.ok and self.new.until_batch == self.new.after_batch and not self.new.left:
-            return f"{self.pipeline} has no batch that was not compared before."
+            return f"{self.pipeline} has no new batches since the last check."
         if not self.messages and self.ok and not self.unverifiable:
             return f"{self.pipeline} has nothing to verify: no message has been read yet."
         if self.ok:
             right = "nothing lost, duplicated or wrong"
-            exact = "exact in what is new" if self.new else "exact"
+            exact = "exact since the last check" if self.new else "exact"
             return f"{self.pipeline} is {exact}: {self._compared}: {self._made}; {right}.{self._doubt}"
         found = ", ".join(f"{getattr(self, name):,} {name}" for name in BAD if getattr(self, name))
         first = f" First: {self.samples[0].what}." if self.samples else ""
@@ -104,8 +104,8 @@ class Report:
         gone, doubt = self.unverifiable - self.partly, ""
         if gone:
             doubt += (
-                f" {plural(gone, 'more message')} can no longer be verified: "
-                "they were read, but the topic no longer has them, or the transform no longer takes them."
+                f" {plural(gone, 'more message')} can no longer be verified: they were read, but the topic no "
+                "longer has them, or the transform no longer accepts them."
             )
         for column, messages in self.not_compared.items():
             doubt += (
@@ -113,8 +113,8 @@ class Report:
             )
         if self.not_compared:
             doubt += (
-                " Columns are not compared if they were dropped or renamed since, or if the current transform does not "
-                "make them."
+                " Columns are not compared if they were dropped or renamed since, or if the current transform does "
+                "not produce them."
             )
         return doubt
 
@@ -200,10 +200,11 @@ def _of_new(new: New) -> str:
     """Return the sentences about the scope of a check of new batches."""
     said = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
     if new.began_again:
-        said += f" It began at the first message, since {new.began_again}."
+        said += f" It started from the first message, because {new.began_again}."
     if new.left:
         said += (
-            f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left to the next check."
+            f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left for the next "
+            "check."
         )
     return f"{said} {new.hint}".rstrip()
 

@@ -40,6 +40,6 @@ class SkippedRecords:
         for item, messages, skipped in zip(self.ranges, self._messages.tolist(), self._skipped.tolist(), strict=True):
             if messages == item.messages and skipped != item.skipped_records:
                 place = spelt(partition, (item.start, item.until))
-                says = f"{skipped} of its messages are of another record, and the ledger counts {item.skipped_records}"
+                says = f"{skipped} of its messages are other records, but the ledger counts {item.skipped_records}"
                 what = f"{place}: {says} as skipped"
                 findings.bad("wrong", what, partition, item.start, abs(skipped - item.skipped_records))

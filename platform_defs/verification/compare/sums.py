@@ -43,7 +43,7 @@ def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
     rows = snapshot.contract.row_table.name
     for name, value in found.items():
         if Decimal(value) != Decimal(wanted[name]):
-            what = f"{name} is not what it was at the last check and what the rows of {rows} since then add to it"
+            what = f"{name} is not the value at the last check plus the rows of {rows} added since then"
             findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)")
 
 
@@ -53,7 +53,7 @@ def compare_extremes(snapshot: Snapshot, findings: Findings) -> None:
     for table in snapshot.contract.accumulates:
         for item in table.aggregates:
             if item.function in ("min", "max") and (keys := _worse(snapshot, table, item)):
-                what = f"{table.name}.{item.column} lacks the {item.function} of new rows of {rows}"
+                what = f"{table.name}.{item.column} does not include the {item.function} of new rows of {rows}"
                 findings.bad("wrong", f"{what} (tidegate verify without --new names the keys)", number=keys)
 
 

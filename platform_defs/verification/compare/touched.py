@@ -61,7 +61,7 @@ class TouchedKeys:
             self.comparison.elsewhere.pop(key, None)
             if not newer[place]:
                 row = f"the row of key {self.findings.key(key)}"
-                what = f"{row} is still the one of batch {batch_id}; a newer message was lost"
+                what = f"{row} is still the one from batch {batch_id}; a newer message was lost"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
 
 

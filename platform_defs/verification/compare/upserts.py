@@ -182,16 +182,16 @@ class UpsertComparison:
         bad = partial(self.findings.bad, partition=have.partition, offset=have.offset)
         part, row = self.known.get(have.partition), f"the row of key {self.findings.key(key)}"
         if part is None or not part.start <= have.offset < part.next:
-            bad("duplicated", f"{row} comes from outside the offsets that the ledger says were read")
+            bad("duplicated", f"{row} comes from outside the offsets recorded as read in the ledger")
         elif newer and newer.offset == have.offset:
             bad("wrong", f"{row} {self._unlike(have.row, newer.row)}")
         elif newer and newer.offset > have.offset:
-            what = f"{row} is still the one of offset {have.offset}; a newer message was lost"
+            what = f"{row} is still the one from offset {have.offset}; a newer message was lost"
             self.findings.bad("lost", what, newer.partition, newer.offset)
         elif self._is_gone(have.partition, have.offset):
             self.findings.count("unverifiable")  # compaction removed its message, and there is no newer one
         else:
-            bad("wrong", f"{row} comes from no message with this key")
+            bad("wrong", f"{row} does not come from any message with this key")
 
     def _unlike(self, have: Row | None, wanted: Row | None) -> str:
         if have is None or wanted is None:

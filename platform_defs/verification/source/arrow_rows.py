@@ -25,7 +25,7 @@ def as_typed(batch: pa.RecordBatch, schema: pa.Schema, table: str) -> pa.RecordB
         try:
             columns.append(batch.column(number).cast(kind))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            message = f"holds a value that the contract's type cannot hold: {error}"
+            message = f"has a value that does not fit the contract's type: {error}"
             raise BadInput(message, field=f"{table}.{name}") from error
     return pa.record_batch(columns, schema=schema)
 

@@ -106,7 +106,7 @@ class Eras:
             names,
             {now for name, now in of_then.items() if name not in own}.difference(self.defaults),
             {
-                now: f"{now} was {own[name].name} by version {contract.version} and is {self.types[now].name} now"
+                now: f"{now} was {own[name].name} in version {contract.version} and is now {self.types[now].name}"
                 for name, now in found.items()
                 if name not in names
             },

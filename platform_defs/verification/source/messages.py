@@ -132,7 +132,7 @@ class Topic:
         self._consumer.assign([TopicPartition(self.topic, partition, start)])
         position = start
         while position < until:
-            _log.info("partition %d of %s from offset %d on", partition, self.topic, position)
+            _log.info("partition %d of %s, from offset %d", partition, self.topic, position)
             chunk = self._chunk(partition, position, until, largest)
             _log.info("partition %d of %s, offsets [%d, %d)", partition, self.topic, position, chunk.until_offset)
             yield chunk

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 FOREVER = 2**63 - 1
 VOID = {  # by the part of the basis that has changed; the first that applies is named
-    "log": "the topic is another one, or was created again",
-    "settlement": "a settlement moved positions, or gave offsets up",
-    "replay": "a replay has put other rows in place",
+    "log": "the topic has changed, or was recreated",
+    "settlement": "tidegate resolve moved positions, or skipped offsets",
+    "replay": "a replay replaced rows",
     "adoption": "tables were adopted",
-    "tables": "the pipeline's tables are other ones",
-    "contract": "another contract is in force",
+    "tables": "the pipeline's tables have changed",
+    "contract": "the contract has changed",
     "dropped": "a column was dropped",
 }
-BACK = "a position is below what was compared"
+BACK = "a position is below the offsets already compared"
 
 
 @dataclass(frozen=True)

@@ -168,5 +168,5 @@ def offsets_at(options: Mapping[str, str], topic: str, milliseconds: int) -> dic
         at = {place.partition: _found(asked, place, future, least=OFFSET_END).offset for place, future in found.items()}
         ends = {number: held.end for number, held in _watermarks(asked, places).items()}
     except _Transient as error:
-        raise BrokerAway(f"Kafka returned no offsets by time of topic {topic}: {error}") from error
+        raise BrokerAway(f"Kafka returned no offsets by time for topic {topic}: {error}") from error
     return {number: offset if offset >= 0 else ends[number] for number, offset in at.items()}

@@ -178,8 +178,8 @@ class KafkaCluster:
     def _away(self, place: str, why: str) -> BrokerAway:
         servers = self.options.get("bootstrap.servers", "")
         return BrokerAway(
-            f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers "
-            "up, and most of its controllers (`tidegate stack status`)?"
+            f"Kafka at {servers} could not be asked {place} within {self.timeout:g} s: {why}. Are its brokers and "
+            "a majority of its controllers up (`tidegate stack status`)?"
         )
 
 
@@ -284,7 +284,7 @@ def _connect(client: Any) -> None:
 def _refused(error: errors.KafkaError, place: str, needed: Right, options: Mapping[str, str]) -> TidegateError | None:
     """As `refusal`, for an error of kafka-python's."""
     if isinstance(error, errors.KafkaConfigurationError):
-        return BadInput(f"kafka-python cannot use the options of Kafka: {error}")
+        return BadInput(f"kafka-python cannot use the Kafka options: {error}")
     number = getattr(error, "errno", None)
     if not isinstance(number, int) or number <= 0:
         return None

@@ -62,8 +62,8 @@ class KafkaThrottles:
             left, said = [at for at, _ in failed], f"{failed[0][0].name}: {failed[0][1].str()}"
         if left:
             raise BrokerAway(
-                f"Kafka did not take the throttles of a reassignment ({said}). Are its brokers up? Then: tidegate "
-                "cluster reassign status"
+                f"Kafka did not accept the throttles of a reassignment ({said}). Are its brokers up? Once they "
+                "are: tidegate cluster reassign status"
             )
 
     def _failures(self, resources: list[ConfigResource]) -> list[tuple[ConfigResource, KafkaError]]:

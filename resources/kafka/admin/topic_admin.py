@@ -100,7 +100,7 @@ class TopicAdmin(KafkaTopics):
             raise TopicMissing.named(topic)
         admin = self._admin()
         self._done(admin.delete_topics([topic], operation_timeout=ASKED, request_timeout=ASKED)[topic], topic, "delete")
-        self._until(lambda: topic not in self._topics([topic]), f"{topic} is still there")
+        self._until(lambda: topic not in self._topics([topic]), f"{topic} still exists")
 
     def _topics(self, names: Sequence[str], *, configured: bool = True) -> dict[str, ObservedTopic]:
         """Return the existing topics by name. Raises any error of one except that it does not exist.
@@ -189,7 +189,7 @@ class TopicAdmin(KafkaTopics):
                     f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
                 ) from error
             raise BrokerAway(
-                f"Kafka did not {what} {topic}: {reason.str()}. To go on, run the command again"
+                f"Kafka did not {what} {topic}: {reason.str()}. To continue, run the command again"
             ) from error
         except TimeoutError as error:
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
@@ -209,8 +209,8 @@ class TopicAdmin(KafkaTopics):
         while not seen():
             if time.monotonic() > deadline:
                 raise BrokerAway(
-                    f"Kafka was told, and after {SHOWN:.0f} s does not show it ({what}). Are all brokers up? To go "
-                    "on, run the command again"
+                    f"Kafka accepted the change but does not show it after {SHOWN:.0f} s ({what}). Are all brokers "
+                    "up? To continue, run the command again"
                 )
             time.sleep(BETWEEN)
 
@@ -234,7 +234,7 @@ REFUSALS = {
 
 def _remedy(reason: KafkaError) -> str:
     if reason.name() == "TOPIC_ALREADY_EXISTS":
-        return ". It was made just now, or this user may not describe it (ACL Describe)"
+        return ". It was created just now, or this user may not describe it (ACL Describe)"
     return ""
 
 

@@ -42,9 +42,9 @@ class ConnectionLog:
         if _OTHER_PROTOCOL.match(size.to_bytes(4)):
             return
         raise BadInput(
-            f"Kafka returned {size} bytes for {place}, and this client accepts {limit} (receive.message.max.bytes): a "
-            "record batch there is larger. Set TIDEGATE_KAFKA_RECEIVE_MESSAGE_MAX_BYTES to at least "
-            f"{size + _FRAME}"
+            f"Kafka returned {size} bytes for {place}, but this client accepts only {limit} "
+            "(receive.message.max.bytes): a record batch there is larger. Set "
+            f"TIDEGATE_KAFKA_RECEIVE_MESSAGE_MAX_BYTES to at least {size + _FRAME}"
         )
 
 

@@ -12,12 +12,12 @@ from resources.kafka.client.rights import KINDS, PAGE, Right, commands
 
 REMEDY = "Correct TIDEGATE_KAFKA_* (options, certificates), or the topic's name"
 LOG_IN = (
-    "Correct TIDEGATE_KAFKA_SASL_USERNAME, TIDEGATE_KAFKA_SASL_PASSWORD and TIDEGATE_KAFKA_SASL_MECHANISM, or what "
-    "gives the token; tidegate doctor says what the brokers offer"
+    "Correct TIDEGATE_KAFKA_SASL_USERNAME, TIDEGATE_KAFKA_SASL_PASSWORD and TIDEGATE_KAFKA_SASL_MECHANISM, or the "
+    "source of the token; tidegate doctor shows what the brokers offer"
 )
 ENCRYPT = (
-    "Correct TIDEGATE_KAFKA_SSL_CA_LOCATION (the authority that signed the brokers' certificates) and what else there "
-    "is of TIDEGATE_KAFKA_SSL_*; tidegate doctor says what is wrong"
+    "Correct TIDEGATE_KAFKA_SSL_CA_LOCATION (the CA that signed the brokers' certificates) and the other "
+    "TIDEGATE_KAFKA_SSL_* settings; tidegate doctor shows what is wrong"
 )
 NO_OPTIONS: Mapping[str, Any] = {}
 
@@ -56,7 +56,7 @@ def _remedy(code: str, grants: Iterable[str], options: Mapping[str, Any]) -> str
         return failed or (ENCRYPT if code == "_SSL" else LOG_IN)
     listed = " && ".join(grants)
     how = f": {listed}" if listed else ""
-    return f"Let an administrator of Kafka grant the right{how} ({PAGE} lists all of them)"
+    return f"Ask a Kafka administrator to grant the right{how} ({PAGE} lists all rights)"
 
 
 @contextmanager

@@ -60,9 +60,9 @@ def second_options(options: Mapping[str, Any]) -> dict[str, Any]:
             translated[known] = _value(name, known, value)
         elif not name.startswith(_OF_NO_CONCERN) and _AS_IT_IS.get(name) != str(value).lower():
             raise BadInput(
-                f"the option {name} ({_variable(name)}) cannot be used here: what Tidegate asks the controllers of "
-                "Kafka goes through a second client, kafka-python, which has nothing for it. Leave it out for this "
-                "command, or use Kafka's own tools (kafka-metadata-quorum.sh, kafka-reassign-partitions.sh)",
+                f"the option {name} ({_variable(name)}) cannot be used here: requests to Kafka's controllers go "
+                "through a second client, kafka-python, which does not support it. Leave it out for this command, "
+                "or use Kafka's own tools (kafka-metadata-quorum.sh, kafka-reassign-partitions.sh)",
                 field=name,
             )
     return translated

@@ -43,7 +43,7 @@ class TokenCallback:
         except Exception as error:  # noqa: BLE001  # whatever a function of the user's raises
             said = _without_values(f"{type(error).__name__}: {error}", config)
             _failures[self.function] = said
-            logging.getLogger("tidegate").warning("%s (%s) gave no token: %s", self.function, _VARIABLE, said)
+            logging.getLogger("tidegate").warning("%s (%s) returned no token: %s", self.function, _VARIABLE, said)
             raise NoToken(said) from None
         _failures.pop(self.function, None)
         return token, expires, *more
@@ -76,5 +76,5 @@ def with_callback(options: Mapping[str, str]) -> dict[str, Any]:
     if (function := given.pop(OPTION, None)) is None:
         return given
     if not _FORM.fullmatch(function):
-        raise BadInput(f"{function} does not name a function: write module:function", field=_VARIABLE)
+        raise BadInput(f"{function} is not the name of a function: write module:function", field=_VARIABLE)
     return {**given, "oauth_cb": TokenCallback(function)}

@@ -247,7 +247,7 @@ def _belong(messages: list[Message], wanted: OffsetRange, position: int) -> None
     for message in (*messages[:1], *messages[-1:]):
         place = message.topic(), message.partition()
         if place != (wanted.topic, wanted.partition) or _offset(message) < position:
-            found = f"{place[0]}[{place[1]}] at offset {_offset(message)}, where {position} is next"
+            found = f"{place[0]}[{place[1]}] at offset {_offset(message)}, but {position} is the next expected offset"
             raise MessageMisplaced.between(wanted, found)
 
 

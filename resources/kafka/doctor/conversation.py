@@ -41,7 +41,7 @@ class Conversation:
     def api_versions(self) -> None:
         """Request what every Kafka broker answers to everyone, before any login."""
         if (code := self._ask(18, 0).number("h")) != 0:
-            raise Stopped("kafka_error", f"error {code} to ApiVersions")
+            raise Stopped("kafka_error", f"error {code} in response to ApiVersions")
 
     def mechanisms(self, wanted: str) -> tuple[int, tuple[str, ...]]:
         """Return the error code of SaslHandshake, 0 if the mechanism may be used, and the listener's mechanisms."""
@@ -96,7 +96,7 @@ class Conversation:
         head = self._receive(4)
         (length,) = struct.unpack(">i", head)
         if head.startswith(TLS_ALERT):
-            raise Stopped("closed", "an alert of TLS")
+            raise Stopped("closed", "a TLS alert")
         if not 4 <= length <= LONGEST:
             raise Stopped("not_kafka", f"the answer begins with {head!r}")
         answer = Reader(self._receive(length))

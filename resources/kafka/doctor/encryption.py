@@ -25,7 +25,7 @@ def context_of(options: Mapping[str, str]) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         names = "ssl.ca.location, ssl.certificate.location, ssl.key.location"
         raise BadInput(
-            f"the certificates of {names} cannot be read: {error}. Give files in PEM form that this user may read",
+            f"the certificates in {names} cannot be read: {error}. Provide PEM files that this user may read",
             field="TIDEGATE_KAFKA_SSL_*",
         ) from error
     if options.get("ssl.endpoint.identification.algorithm", "https") != "https":

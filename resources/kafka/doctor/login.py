@@ -48,9 +48,9 @@ def _proof(algorithm: str, password: str, first: str, challenge: str, given: Map
     try:
         salt, rounds, nonce = base64.b64decode(given["s"]), int(given["i"]), given["r"]
     except (KeyError, ValueError) as error:
-        raise Stopped("not_kafka", f"a challenge of SCRAM that has no {error}") from error
+        raise Stopped("not_kafka", f"a SCRAM challenge without {error}") from error
     if not 0 < rounds <= MAX_ROUNDS:
-        raise Stopped("not_kafka", f"a challenge of SCRAM with {rounds} rounds")
+        raise Stopped("not_kafka", f"a SCRAM challenge with {rounds} rounds")
     salted = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, rounds)
     key = hmac.digest(salted, b"Client Key", algorithm)
     last = f"c=biws,r={nonce}"

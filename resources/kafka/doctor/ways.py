@@ -23,7 +23,7 @@ def resolve(address: Address, deadline: float) -> Sequence[Place]:
     try:
         places = found.get(timeout=max(0.0, deadline - time.monotonic()))
     except queue.Empty:
-        raise Stopped("unknown_name", "no answer of the name service in time") from None
+        raise Stopped("unknown_name", "the name service did not answer in time") from None
     if isinstance(places, OSError):
         raise Stopped("unknown_name", places.strerror or places) from places
     return places
@@ -86,7 +86,7 @@ def encrypted(
     try:
         connection = context.wrap_socket(plain, server_hostname=host)
     except TimeoutError as error:
-        raise Stopped("silent", "no answer to the beginning of TLS") from error
+        raise Stopped("silent", "no answer to the TLS handshake") from error
     except ssl.SSLCertVerificationError as error:
         kind = "certificate_name" if error.verify_code in OTHER_NAME else "certificate"
         raise Stopped(kind, error.verify_message) from error

@@ -25,7 +25,7 @@ from resources.kafka.groups.client import GroupClient, Listing
 COMMAND = (sys.executable, "-P", "-m", "resources.kafka.groups.worker")  # -P: imports nothing of the working directory
 TRIES = 4  # of a query, each by a new process
 PAUSE = 0.5  # seconds between two of them
-ISSUE = ", confluentinc/librdkafka issue 4605: it does so while a broker goes away"
+ISSUE = ", a known crash while a broker goes away: confluentinc/librdkafka issue 4605"
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -90,7 +90,7 @@ class KafkaGroups:
                     raise InternalError.of("the process that asks about consumer groups", str(error)) from error
                 reason = str(error)
         raise BrokerAway(
-            f"Kafka could not be asked about consumer groups: the process that asks ended {TRIES} times ({reason}). "
+            f"Kafka could not be queried for consumer groups: the helper process ended {TRIES} times ({reason}). "
             "Try again when the brokers are up (`tidegate stack status`)"
         )
 
@@ -99,8 +99,8 @@ class KafkaGroups:
             self._call(method, *args, **kwargs)
         except _Ended as error:
             raise BrokerAway(
-                f"the process that changes the consumer group ended ({error}), so it is not known whether the group "
-                "was changed: tidegate groups describe shows it"
+                f"the helper process that changes the consumer group ended ({error}), so it is unknown whether the "
+                "group was changed. To check: tidegate groups describe"
             ) from error
 
     def _call(self, method: Callable[Concatenate[GroupClient, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -111,7 +111,7 @@ class KafkaGroups:
                 try:
                     self._child = _Child(self.options, self.timeout)
                 except OSError as error:
-                    raise BadInput(f"no process can be started to ask about consumer groups: {error}") from error
+                    raise BadInput(f"the helper process for consumer groups cannot be started: {error}") from error
                 self._end = weakref.finalize(self, self._child.end)
             try:
                 answer, error = self._child.call(method, args, kwargs)

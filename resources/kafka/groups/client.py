@@ -308,7 +308,7 @@ class GroupClient:
             return _NoLeader(f"Kafka names no leader when asked {place}")
         if reason.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
             return BrokerAway(
-                f"Kafka refuses {place}: the offsets are part of an open transaction. Try again after it ends"
+                f"Kafka refuses {place}: the offsets are part of an open transaction. Try again once it has ended"
             )
         if reason.code() in _ACTIVE:
             return _Active(f"Kafka refuses {place}: {reason.str()}")

@@ -68,5 +68,5 @@ def first_unread(options: Mapping[str, Any], offsets: Mapping[Place, int], secon
                 waiting.discard(place)
                 consumer.pause([TopicPartition(*place)])
     if waiting:
-        problems[f"{len(waiting)} of {len(offsets)} partitions gave no message within {seconds:.0f} s"] = None
+        problems[f"{len(waiting)} of {len(offsets)} partitions returned no message within {seconds:.0f} s"] = None
     return FirstUnread(timestamps=found, problems=tuple(problems))

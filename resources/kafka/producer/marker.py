@@ -71,7 +71,10 @@ class Marker:
         said = client.poll(0)
         reason = (said and said.error()) or client.heard.denied or error.args[0]
         servers = self.options["bootstrap.servers"]
-        away = f"Kafka at {servers} did not say whether this run has written to {self.topic}: {reason.str()}"
+        away = (
+            f"could not find out from Kafka at {servers} whether this run has already written to {self.topic}: "
+            f"{reason.str()}"
+        )
         needed = (Right("group", self.group, ("Read",)), Right("topic", self.topic, ("Read",)))
         refused = refusal(reason, f"to read the offsets of group {self.group}", needed, self.options)
         return refused or BrokerAway(f"{away}. Nothing was sent")

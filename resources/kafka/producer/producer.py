@@ -162,7 +162,7 @@ class Producer:
             self._abort_unsent(error)
             if (cause := self._first_cause()) is None:
                 raise
-            raise type(error)(f"{error}. What failed before: {cause}") from error
+            raise type(error)(f"{error}. The earlier error: {cause}") from error
         except BaseException as error:
             self._abort_unsent(error)
             raise
@@ -338,6 +338,6 @@ def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *,
 
 
 def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> TransactionAborted:
-    said = f"a transaction on {topic} was aborted, nobody reads any of it: {cause}"
+    said = f"a transaction on {topic} was aborted, so consumers see none of it: {cause}"
     text = str(cause) if isinstance(cause, TransactionAborted) else said
     return TransactionAborted(text, code=cause.code, reason=cause.reason, outcome=cause.outcome)

@@ -55,15 +55,15 @@ def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
         if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
             raise refused from error
         said = error.args[0].str().strip()
-        raise BadInput(f"librdkafka makes no producer of preset {preset}: {said}") from error
+        raise BadInput(f"librdkafka cannot create a producer with preset {preset}: {said}") from error
 
 
 def warn_of(names: Iterable[str], preset: str) -> None:
     """Log which options of the environment were not used."""
     for name in names:
         logging.getLogger("tidegate").warning(
-            "%s is not taken from TIDEGATE_KAFKA_*: it would change what preset %s promises. Set it in the contract's "
-            "producerOptions, or with --option",
+            "%s is ignored in TIDEGATE_KAFKA_*: it would change the guarantees of preset %s. Set it in the "
+            "contract's producerOptions, or with --option",
             name,
             preset,
         )

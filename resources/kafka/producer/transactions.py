@@ -26,7 +26,10 @@ from resources.kafka.client.refusals import refusal, remedy
 from resources.kafka.client.rights import Right, to_write
 from resources.kafka.producer.producer_client import ListeningProducer
 
-AGAIN = "Start again: a new producer with the same transactional.id finishes or aborts what this one left open"
+AGAIN = (
+    "Start again: a new producer with the same transactional.id completes or aborts the transaction that this one "
+    "left open"
+)
 PAUSE = 0.1  # seconds between two calls, since the first may have failed at once
 SLICE = 1.0  # seconds that librdkafka waits in one call, which Ctrl-C does not interrupt
 _FENCED = {"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "TRANSACTION_COORDINATOR_FENCED"}
@@ -71,12 +74,14 @@ class Transactions:
         """Return the error to raise if the producer cannot continue; None if it can."""
         if error.name() in _FENCED:
             return ProducerFenced(
-                f"another producer of {self._topic} with the same transactional.id took over: {error.str()}. This one "
-                "writes nothing more; end it, or give one of them another transactional.id"
+                f"another producer of {self._topic} with the same transactional.id took over: {error.str()}. This "
+                "producer writes nothing more; stop it, or give one of the two a different transactional.id"
             )
         if error.fatal() or error.name() == "_FATAL":
             why = remedy(error, self._needed, self._options) or AGAIN
-            return ProducerBroken(f"the producer of {self._topic} cannot go on: {error.str()} ({error.name()}). {why}")
+            return ProducerBroken(
+                f"the producer for {self._topic} cannot continue: {error.str()} ({error.name()}). {why}"
+            )
         return None
 
     def _begin(self) -> None:
@@ -122,7 +127,7 @@ class Transactions:
             try:
                 call()
             except SystemError as error:  # a fatal error, raised while librdkafka was calling back
-                raise ProducerBroken(f"the producer of {self._topic} cannot go on: {error}. {AGAIN}") from error
+                raise ProducerBroken(f"the producer for {self._topic} cannot continue: {error}. {AGAIN}") from error
             except KafkaException as error:
                 reason: KafkaError = error.args[0]
                 again = reason.retriable() or (aborting and reason.txn_requires_abort())
@@ -138,7 +143,8 @@ class Transactions:
         said = f"{reason.str()} ({reason.name()})"
         if not aborting and reason.txn_requires_abort():
             found = self._refused(reason) or TransactionAborted(
-                f"a transaction on {self._topic} was aborted, nobody reads any of it: {said}. It can be sent again",
+                f"a transaction on {self._topic} was aborted, so consumers see none of it: {said}. Its messages "
+                "can be sent again",
                 code=reason.code(),
                 reason=reason.name(),
                 outcome=outcome_of(reason.code()),
@@ -148,16 +154,16 @@ class Transactions:
         if reason.retriable() and not self._known:
             if (denied := self._client.heard.denied) is not None and (refused := self._refused(denied)) is not None:
                 return refused
-            return BrokerAway(f"Kafka has not let a transaction on {self._topic} begin in {self._patience:g} s: {said}")
+            return BrokerAway(f"a transaction on {self._topic} could not begin within {self._patience:g} s: {said}")
         return (
             self._refused(reason)
             or self.broken(reason)
-            or ProducerBroken(f"the producer of {self._topic} cannot go on: {said}. {AGAIN}")
+            or ProducerBroken(f"the producer for {self._topic} cannot continue: {said}. {AGAIN}")
         )
 
     def _refused(self, reason: KafkaError) -> Exception | None:
         """Return the error if a right is missing: sending again does not help."""
         if error_policy.of_kafka(reason.name()) is not Verdict.DENIED:
             return None
-        place = f"a transaction on {self._topic}, of which nobody reads anything"
+        place = f"a transaction on {self._topic}, which consumers do not see"
         return refusal(reason, place, self._needed, self._options)

@@ -105,7 +105,7 @@ def _expectation(rule: BatchRule, number: int) -> Any:
         return kind(**{**rule.arguments, "meta": {_NUMBER: number}})
     except (TypeError, ValueError) as error:
         raise BadInput(
-            f"rule {rule.name}: {rule.expectation} does not take these arguments: {error}",
+            f"rule {rule.name}: {rule.expectation} does not accept these arguments: {error}",
             field=f"{rule.table}.{rule.name}",
         ) from error
 

@@ -43,9 +43,9 @@ class Written:
         """Raise BadInput unless the table took every row. Known causes of swallowed rows were refused before."""
         if self.written != self.due:
             raise BadInput(
-                f"{table.name} took {self.written} of {plural(self.due, 'row')} and reported no error, so something in "
-                "Postgres swallowed the others (a trigger, a rule, a policy, an extension?). Nothing was published. "
-                "Remove what does that",
+                f"{table.name} accepted {self.written} of {plural(self.due, 'row')} and reported no error, so "
+                "something in Postgres dropped the others (a trigger, a rule, a policy, an extension?). Nothing "
+                "was published. Find and remove the cause",
                 field=table.name,
             )
 

@@ -105,7 +105,7 @@ class PostgresRecorder:
 
     def cover(self, coverage: Coverage, gaps: Gaps) -> None:
         if self.connection.closed:
-            raise LedgerAway("the connection that stores coverage is gone")
+            raise LedgerAway("the connection that stores coverage was lost")
         span = coverage.range
         self.connection.execute(
             queries()["cover"],

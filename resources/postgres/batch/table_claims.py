@@ -76,15 +76,15 @@ class Output:
         replay = f"Rebuild it from the log: tidegate replay {self.pipeline}"
         if self.filled_otherwise(table):
             raise BadInput(
-                f"table {table.name} was filled as {self.definition}, and the contract now says {table.definition}: "
-                f"what it holds and what comes do not fit together. {replay}",
+                f"table {table.name} was filled as {self.definition}, but the contract now says "
+                f"{table.definition}: existing and new rows do not fit together. {replay}",
                 field=table.name,
             )
         if self.behind:
             last = f"batch {self.batch_id}" if self.batch_id else "no batch"
             raise BadInput(
-                f"table {table.name} was last written by {last}, and {self.pipeline} has published up to batch "
-                f"{self.newest_batch} while the contract did not name it: it lacks those rows. {replay}",
+                f"table {table.name} was last written by {last}, but {self.pipeline} has published up to batch "
+                f"{self.newest_batch} while the contract did not include the table: it lacks those rows. {replay}",
                 field=table.name,
             )
 
@@ -96,8 +96,8 @@ def _owner(connection: Connection, pipeline: str, table: Table) -> Output | None
         owned = cursor.execute(queries()["output_owner"], asked).fetchone()
     if owned is not None and owned.pipeline != pipeline:
         raise BadInput(
-            f"table {table.name} belongs to pipeline {owned.pipeline}; a table has one owner. (After a restore, "
-            f"{owned.pipeline} takes its own tables first: tidegate adopt {owned.pipeline})",
+            f"table {table.name} belongs to pipeline {owned.pipeline}; a table can have only one owner. (After a "
+            f"restore, let {owned.pipeline} adopt its tables first: tidegate adopt {owned.pipeline})",
             field=table.name,
         )
     return owned
@@ -127,7 +127,10 @@ def _otherwise(row: Mapping[str, Any]) -> str:
     """Return the alternative remedy: if the table is missing, its owner may create it."""
     if row["table_there"]:
         return ""
-    return "; or create it as the ledger's owner (tidegate migrate --tables) and grant what tidegate rights prints"
+    return (
+        "; or create it as the ledger's owner (tidegate migrate --tables) and execute the GRANTs that tidegate "
+        "rights prints"
+    )
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:
@@ -135,14 +138,14 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebu
     published = connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone()
     if published and not rebuilding:
         raise BadInput(
-            f"table {table.name} is new to {pipeline}, which has published batches already: it would lack their rows. "
-            f"{_remedy(pipeline, table)}",
+            f"table {table.name} is new to {pipeline}, which has already published batches: the table would lack "
+            f"their rows. {_remedy(pipeline, table)}",
             field=table.name,
         )
     if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
         raise BadInput(
-            f"table {table.name} holds rows that {pipeline} has not written; give the pipeline a table of its own, or "
-            "empty this one",
+            f"table {table.name} has rows that {pipeline} did not write; give the pipeline its own table, or empty "
+            "this one",
             field=table.name,
         )
 
@@ -150,7 +153,7 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebu
 def _remedy(pipeline: str, table: Table) -> str:
     if table.disposition == "accumulate":
         return (
-            f"To have it created and then filled from the log: tidegate contract apply {pipeline} --yes, and tidegate "
+            f"To create it and fill it from the log, run tidegate contract apply {pipeline} --yes, then tidegate "
             f"replay {pipeline}"
         )
     return "Give the contract a new id and new tables, so that it reads from the beginning"

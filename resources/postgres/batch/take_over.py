@@ -33,9 +33,9 @@ class TakenOver:
         return KeepsFailing(
             self.failures,
             "RunDied",
-            f"the process that worked on this batch died before it could say why ({run}): killed, out of memory, or "
-            "with it Postgres crashed. Look for it in the logs of the run, of the kernel (out of memory) and of "
-            "Postgres; give the run more memory, or correct what its messages do to the transform or the table",
+            f"the process that ran this batch died without reporting a reason ({run}): it was killed, ran out of "
+            "memory, or crashed together with Postgres. Check the logs of the run, the kernel (out of memory) and "
+            "Postgres. Give the run more memory, or correct the messages, transform or table that cause the crash",
         )
 
 
@@ -84,7 +84,7 @@ def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> 
     with connection.transaction():
         row = connection.execute(queries()["lock_pipeline"], key).fetchone()
         if row is None:  # registered before; only the pipeline that builds a replay is ever deleted
-            raise Fenced(f"{name} was discarded meanwhile; nothing was changed", pipeline=name)
+            raise Fenced(f"{name} was discarded in the meantime; nothing was changed", pipeline=name)
         _, fenced, state, code, detail, failures, run_id = row
         if state == "halted":
             raise Halt(name, read_detail(code, detail), "an earlier run halted it, and it has not been resolved.")

@@ -48,7 +48,7 @@ class AdoptionLedger:
         self.connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
         row = self.connection.execute(queries()["adopted_pipeline"], self._key).fetchone()
         if row is None:
-            raise BadInput("the ledger does not know it: there is nothing to adopt", field=self.pipeline)
+            raise BadInput("the ledger does not know this pipeline: there is nothing to adopt", field=self.pipeline)
         return row[0]
 
     def outputs(self) -> list[NamedOutput]:

@@ -213,8 +213,7 @@ def _explained(statement: Statement) -> Generator[None]:
     except psycopg.errors.InsufficientPrivilege as error:
         raise BadInput(
             f"Postgres refuses {statement.sql}: {error.diag.message_primary}. Only a table's owner may change it: "
-            "run tidegate contract apply as its owner, or let the owner's role be granted to this one. Nothing was "
-            "changed",
+            "run tidegate contract apply as the owner, or grant the owner's role to this one. Nothing was changed",
             field=statement.table,
         ) from error
     except REFUSED as error:
@@ -223,8 +222,8 @@ def _explained(statement: Statement) -> Generator[None]:
 
 def _refused(statement: Statement, error: psycopg.Error) -> str:
     return (
-        f"Postgres refuses {statement.sql}: {_said(error)}. Change what is in the way, such as a view of the column, "
-        "and apply again. Nothing was changed"
+        f"Postgres refuses {statement.sql}: {_said(error)}. Remove the obstacle, such as a view that uses the "
+        "column, and apply again. Nothing was changed"
     )
 
 

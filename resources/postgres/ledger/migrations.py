@@ -86,9 +86,9 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
         return retrying(once)
     except RetryError as error:
         raise LedgerAway(
-            f"the ledger could not be upgraded: for {PATIENCE:.0f} s other sessions held locks on its tables (a long "
-            "query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed; the next run "
-            "tries again, or: tidegate migrate",
+            f"the ledger could not be upgraded: for {PATIENCE:.0f} s other sessions held locks on its tables (a "
+            "long query, a backup, or a run that was stopped; pg_locks shows which). Nothing was changed. The next "
+            "run tries again. To try now: tidegate migrate",
             sqlstate="55P03",
         ) from error
 
@@ -97,8 +97,8 @@ def _require_utf8(connection: Connection) -> None:
     """Raise BadInput for a database that cannot store every text: it would refuse messages for their characters."""
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
         raise BadInput(
-            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot hold every text of a "
-            "message. Create one with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot store every message "
+            "text. Create a database with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
             field="TIDEGATE_POSTGRES_URL",
         )
 
@@ -186,14 +186,14 @@ def _not_allowed(connection: Connection, said: str) -> BadInput:
     (owner,) = connection.execute(asked).fetchone() or (None,)
     if owner is not None and owner != user:
         return BadInput(
-            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. As {owner}: "
-            f"tidegate migrate, then execute what tidegate rights --owner {owner} --publisher {user} prints (or, for "
-            f"who only looks, --reader {user})",
+            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. As "
+            f"{owner}, run tidegate migrate, then execute the output of tidegate rights --owner {owner} "
+            f"--publisher {user} (or, for read-only access, --reader {user})",
             field="TIDEGATE_POSTGRES_URL",
         )
     return BadInput(
-        f"{user} may not create the ledger in {database} ({said}). As an administrator: "
-        f'GRANT CREATE, TEMPORARY ON DATABASE "{database}" TO "{user}"; or, in place of CREATE, let it own the '
-        f'schemas: CREATE SCHEMA tidegate AUTHORIZATION "{user}", and tidegate_staging likewise',
+        f"{user} may not create the ledger in {database} ({said}). As an administrator: GRANT CREATE, TEMPORARY ON "
+        f'DATABASE "{database}" TO "{user}"; or, instead of CREATE, make it the owner of the schemas: CREATE '
+        f'SCHEMA tidegate AUTHORIZATION "{user}", and the same for tidegate_staging',
         field="TIDEGATE_POSTGRES_URL",
     )

@@ -49,7 +49,7 @@ class TopicsLedger:
             connection.execute(queries()[query], {"cluster_id": cluster_id, "who": current_user()})
             kept = connection.execute(queries()["topics_cluster"]).fetchone()
         if kept != (cluster_id,):
-            raise ChangedMeanwhile(f"topics were applied to another cluster just now ({kept and kept[0]}); plan again")
+            raise ChangedMeanwhile(f"topics were just applied to another cluster ({kept and kept[0]}); make a new plan")
 
     def reassignment(self, cluster_id: str) -> tuple[Any, int, str, datetime] | None:
         """Return the last applied reassignment: plan, throttle (bytes a second), state and the time it was kept; None

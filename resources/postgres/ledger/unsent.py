@@ -143,8 +143,8 @@ class UnsentLedger:
         ):
             if locking.execute(queries()["hold_unsent"], {"pipeline": pipeline}).fetchone() != (True,):
                 raise PipelineHeld(
-                    f"another `tidegate dlq send` or `tidegate dlq discard` is at work on {pipeline}. Nothing was "
-                    "changed. Wait until it has ended",
+                    f"another `tidegate dlq send` or `tidegate dlq discard` is running on {pipeline}. Nothing was "
+                    "changed. Wait until it ends",
                     pipeline=pipeline,
                 )
             yield HeldUnsent(connection, pipeline, locking)
@@ -211,8 +211,8 @@ class HeldUnsent:
             found = _discard(self.pipeline, self._rows("discard_unsent", **vars(chosen), reason=reason, who=who))
             if found != shown:
                 raise ChangedMeanwhile(
-                    f"the undelivered messages of {self.pipeline} are no longer as they were shown; nothing was "
-                    f"settled. Look again: tidegate dlq discard {self.pipeline}",
+                    f"the undelivered messages of {self.pipeline} have changed since they were shown; nothing was "
+                    f"discarded. Check again: tidegate dlq discard {self.pipeline}",
                     pipeline=self.pipeline,
                 )
 

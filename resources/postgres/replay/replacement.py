@@ -59,7 +59,7 @@ class Replacement(BuiltBeside):
             with database_errors():
                 connection.execute("BEGIN")
                 if connection.execute(queries()["replay_alone"], self.key).fetchone() != (True,):
-                    raise self._changed("another session is replaying it; try again when that has ended")
+                    raise self._changed("another session is replaying it; try again once that has ended")
             yield
 
     def apart(self, connection: Connection) -> bool:
@@ -137,7 +137,7 @@ class Replacement(BuiltBeside):
         record = {**key, "executed_by": done.who, "reason": done.reason}
         differing = Jsonb([asdict(item) for item in done.differences])
         if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
-            raise self._changed(f"its replay {done.replay_id} was discarded meanwhile; nothing was changed")
+            raise self._changed(f"its replay {done.replay_id} was discarded in the meantime; nothing was changed")
         staging_tables.drop_free(connection, self.built.name)  # its runs' role may differ from the replay's
         connection.execute(queries()["forget_builder"], key)
 
@@ -166,8 +166,9 @@ class Replacement(BuiltBeside):
             ) from (None if hides else error)
         except psycopg.errors.ObjectNotInPrerequisiteState as error:
             raise BadInput(
-                f"a publication replicates a table of {self.live.name}, and Postgres could not say which rows a replay "
-                f"deletes: {error.diag.message_primary}. Nothing was changed. ALTER TABLE ... REPLICA IDENTITY FULL",
+                f"a publication replicates a table of {self.live.name}, and Postgres cannot identify the rows that "
+                f"a replay deletes: {error.diag.message_primary}. Nothing was changed. To allow it: ALTER TABLE "
+                "... REPLICA IDENTITY FULL",
                 field=self.live.name,
             ) from error
 
@@ -176,8 +177,8 @@ class Replacement(BuiltBeside):
         left = pair.difference(connection)
         if left.only_live or left.only_rebuilt:
             raise BadInput(
-                f"{left.only_live} rows of {left.name} stayed and {left.only_rebuilt} did not arrive (does the table "
-                "have triggers or rules?). Nothing was changed",
+                f"{left.only_live} rows of {left.name} were not deleted and {left.only_rebuilt} were not inserted "
+                "(does the table have triggers or rules?). Nothing was changed",
                 field=left.name,
             )
 
@@ -192,8 +193,8 @@ class Replacement(BuiltBeside):
                 row = connection.execute(queries()["replayed"], {"replay_id": replay_id}).fetchone()
         except (LedgerAway, psycopg.Error) as error:
             raise OutcomeUnknown(
-                f"Postgres cannot be asked whether replay {replay_id} of {self.live.name} is in place: {error} It is "
-                "if its executed_at is set in tidegate.replay."
+                f"Postgres cannot be reached to check whether replay {replay_id} of {self.live.name} is in place: "
+                f"{error} It is in place if its executed_at is set in tidegate.replay."
             ) from error
         return row == (True,)
 

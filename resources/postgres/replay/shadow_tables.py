@@ -65,8 +65,8 @@ class BuiltBeside:
             self._create(connection)
         except psycopg.errors.InsufficientPrivilege as error:
             raise BadInput(
-                f"tables cannot be built beside the live ones: {str(error).strip()}. Replay as the owner of the "
-                "tables, with CREATE on the database (GRANT CREATE ON DATABASE ... TO ...)",
+                f"tables cannot be built beside the live ones: {str(error).strip()}. Run the replay as the owner "
+                "of the tables, with CREATE on the database (GRANT CREATE ON DATABASE ... TO ...)",
                 field=self.live.name,
             ) from error
         return replay_id
@@ -112,8 +112,8 @@ class BuiltBeside:
             asked = {"table": table.name, "pipeline": self.live.name}
             if connection.execute(queries()["output_owner"], asked).fetchone() is None:
                 raise BadInput(
-                    f"{table.name} is new in the contract, and not created yet: tidegate contract apply "
-                    f"{self.live.name} --yes",
+                    f"{table.name} is new in the contract and has not been created yet. Run tidegate contract "
+                    f"apply {self.live.name} --yes",
                     field=table.name,
                 )
 
@@ -122,11 +122,11 @@ class BuiltBeside:
         for item in self.reshaping(connection):
             if not history.whole:
                 raise BadInput(
-                    f"{item.sql}: rows of every batch must be made again for it: --from earliest", field=item.table
+                    f"{item.sql}: this requires rebuilding the rows of every batch: --from earliest", field=item.table
                 )
             if found := connection.execute(queries()["referenced_by"], {"table": item.table}).fetchone():
                 raise BadInput(
-                    f"{item.sql}: every row is made again for it, and {found[0]} refers to them. Drop that constraint, "
+                    f"{item.sql}: this rebuilds every row, but {found[0]} refers to them. Drop that constraint, "
                     "and create it again once the replay is in place",
                     field=item.table,
                 )

@@ -182,7 +182,7 @@ def hidden_refusal(state: str, names: Mapping[str, str]) -> str:
     """Return the replacement for Postgres' message if that may quote classified values."""
     named = "".join(f", {word} {name}" for word, name in names.items())
     refused = _error_class(state) if state else "a value"
-    return f"{refused}{named}; what else Postgres says of it {NOT_SHOWN}"
+    return f"{refused}{named}; the rest of the Postgres message {NOT_SHOWN}"
 
 
 def state_of(error: BaseException) -> str | None:
@@ -211,10 +211,10 @@ def judged(state: str | None, said: str, place: Place) -> TidegateError:
             )
 
 
-_SETUP = "Correct the table, the contract or the database, so that they agree; the next run tries again"
+_SETUP = "Correct the table, the contract or the database so that they match; the next run tries again"
 _REMEDY = {
     "42501": (
-        "Let its owner grant the database's user the right that is missing (GRANT ... TO ...); where the table has "
+        "Ask the owner to grant the missing right to the database user (GRANT ... TO ...). If the table has "
         "row-level security, exempt the user from it (ALTER ROLE ... BYPASSRLS). tidegate rights prints every grant"
     )
 }

@@ -37,14 +37,15 @@ def require_session_mode(address: str) -> None:
         if any(_share(one, other, mine) for _ in range(LOOKS)):
             raise _refused("two sessions were given the same server process of Postgres")
         if not _hears(one, other):
-            raise _refused("a session that listens is not told of a notification")
+            raise _refused("a listening session does not receive a notification")
         left = uuid4().hex
         _asked(one, "SELECT set_config('tidegate.left', %s, false)", left)
     with closing(_opened(address)) as next_one:
         if _asked(next_one, "SELECT current_setting('tidegate.left', true)") == left:
             raise BadInput(
-                "the pooler at TIDEGATE_POSTGRES_URL gives a session what the one before has left (settings, locks): "
-                "let it reset them (in pgbouncer.ini: server_reset_query = DISCARD ALL). Nothing was changed",
+                "the pooler at TIDEGATE_POSTGRES_URL passes state from one session to the next (settings, locks): "
+                "configure it to reset sessions (in pgbouncer.ini: server_reset_query = DISCARD ALL). Nothing was "
+                "changed",
                 field="TIDEGATE_POSTGRES_URL",
             )
 
@@ -57,7 +58,7 @@ def _share(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: i
     except psycopg.OperationalError as error:
         if STATEMENT_MODE not in str(error):
             raise
-        raise _refused(f"it refuses a transaction: {str(error).strip()}") from error
+        raise _refused(f"it rejects a transaction: {str(error).strip()}") from error
 
 
 def _hears(one: psycopg.Connection[Any], other: psycopg.Connection[Any]) -> bool:
@@ -78,8 +79,8 @@ def _opened(address: str) -> psycopg.Connection[Any]:
 
 def _refused(found: str) -> BadInput:
     return BadInput(
-        f"TIDEGATE_POSTGRES_URL leads to a pooler that shares sessions between transactions ({found}). Let it keep a "
-        "session for each client (in pgbouncer.ini: pool_mode = session, for this database or user), or give Postgres' "
-        "own address. Nothing was changed",
+        f"TIDEGATE_POSTGRES_URL leads to a pooler that shares sessions between transactions ({found}). Configure "
+        "it to keep one session per client (in pgbouncer.ini: pool_mode = session, for this database or user), or "
+        "use the address of Postgres itself. Nothing was changed",
         field="TIDEGATE_POSTGRES_URL",
     )

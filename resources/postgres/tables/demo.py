@@ -55,9 +55,9 @@ class DemoSchema:
             return None
         if found != (_MADE,):
             raise BadInput(
-                f"the schema {SCHEMA} exists, and `tidegate demo delivery` did not make it: it has not the comment "
-                f"{_MADE!r}. Nothing was changed. Rename the schema (ALTER SCHEMA {SCHEMA} RENAME TO ...), or let the "
-                "demo use another database (TIDEGATE_POSTGRES_URL)"
+                f"the schema {SCHEMA} exists, but `tidegate demo delivery` did not create it: it lacks the comment "
+                f"{_MADE!r}. Nothing was changed. Rename the schema (ALTER SCHEMA {SCHEMA} RENAME TO ...), or use "
+                "another database for the demo (TIDEGATE_POSTGRES_URL)"
             )
         row = self.connection.execute(queries()["demo_delivery_topic"]).fetchone()
         return row[0] if row else None
@@ -67,8 +67,8 @@ class DemoSchema:
         may, database, user = self.connection.execute(queries()["demo_delivery_right"]).fetchall()[0]
         if not may:
             raise BadInput(
-                f"{user} may not create the schema {SCHEMA} in {database}. Let the database's owner grant the right: "
-                f"GRANT CREATE ON DATABASE {database} TO {user}"
+                f"{user} may not create the schema {SCHEMA} in {database}. Ask the database's owner to grant the "
+                f"right: GRANT CREATE ON DATABASE {database} TO {user}"
             )
         with self.connection.transaction():
             self.drop()
@@ -100,5 +100,5 @@ def demo_schema(url: str) -> Generator[DemoSchema]:
     """
     with database_errors(), closing(connect(url, "tidegate demo delivery")) as connection:
         if connection.execute(queries()["demo_delivery_lock"]).fetchone() != (True,):
-            raise BadInput("another `tidegate demo delivery` is running in this database. Wait until it has ended")
+            raise BadInput("another `tidegate demo delivery` is running in this database. Wait until it ends")
         yield DemoSchema(connection)

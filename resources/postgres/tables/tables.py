@@ -61,15 +61,15 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
     live = read_live(connection, pipeline, table)
     if live is None:
         raise BadInput(
-            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows (an empty one in "
-            f"its place would lack those that the offsets say are written), then: tidegate adopt {pipeline}",
+            f"table {table.name} of pipeline {pipeline} no longer exists. Restore it with its rows (an empty table "
+            f"would lack the rows that the offsets record as written), then: tidegate adopt {pipeline}",
             field=table.name,
         )
     refuse_unfit(table, live, columns=columns)
     if not live.bound:
         raise BadInput(
-            f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or restored "
-            f"from a dump), and the offsets say that its rows are written. {_rebind(pipeline)}",
+            f"table {table.name} is not the one that {pipeline} filled (it was dropped and created again, or "
+            f"restored from a dump), but the offsets record its rows as written. {_rebind(pipeline)}",
             field=table.name,
         )
 
@@ -77,8 +77,8 @@ def check_target(connection: Connection, pipeline: str, table: Table, *, columns
 def _rebind(pipeline: str) -> str:
     """Return the remedy for tables whose OIDs differ from the ledger's."""
     if pipeline.endswith(REPLAY):
-        return f"Drop what that replay built: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
-    return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise restore that first"
+        return f"To drop that replay's tables: tidegate replay {pipeline.removesuffix(REPLAY)} --discard"
+    return f"If it is the original, restored or moved: tidegate adopt {pipeline}. Otherwise, restore the original first"
 
 
 def lock_target(connection: Connection, table: Table) -> None:
@@ -98,8 +98,8 @@ def refuse_unique(connection: Connection, contract: Contract) -> None:
     table = contract.row_table
     if names := ", ".join(name for (name,) in _rows(connection, "unique_indexes", table=table.name)):
         raise BadInput(
-            f"{table.name} has a unique or exclusion constraint ({names}), and with publication: direct tasks that "
-            "write the same key would wait for each other. Drop the constraint, or leave publication out",
+            f"{table.name} has a unique or exclusion constraint ({names}). With publication: direct, tasks that "
+            "write the same key would wait for each other. Drop the constraint, or leave out publication",
             field=table.name,
         )
 

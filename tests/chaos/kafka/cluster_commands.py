@@ -113,7 +113,7 @@ def plan_of_a_reassignment_out_of_date(chaos: Chaos) -> Verdict:
     cluster.wait_until_whole(topic)
     refused = _cluster(chaos.world, "reassign", "apply", file)
     assert refused.code == 1
-    assert f"the plan is out of date: {topic}[0] was on brokers 1, 2 and is on brokers " in refused.stderr
+    assert f"the plan is out of date: {topic}[0] was on brokers 1, 2 and is now on brokers " in refused.stderr
     assert "Nothing was changed" in refused.stderr
     assert all(len(found) == 3 for found in cluster.in_sync(topic).values())
     return chaos.judge(pipeline, 1, "nothing was changed")

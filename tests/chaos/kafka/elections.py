@@ -42,7 +42,7 @@ def log_cut_by_an_unclean_election_and_written_on(chaos: Chaos) -> Verdict:
     world.send(pipeline, transfers(15, start=100), partition=0)
     cluster.start([LEADER])
     assert halted(world, pipeline, "log_truncated")["partitions"] == [0]
-    with pytest.raises(BadInput, match="partition 0 was truncated at offset 10 and written on"):
+    with pytest.raises(BadInput, match="partition 0 was truncated at offset 10 and then written to again"):
         resolve_halt(world, pipeline)
     (step,) = resolve_halt(world, pipeline, "cut").steps
     assert step.becomes is not None

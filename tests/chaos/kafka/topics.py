@@ -178,7 +178,7 @@ def tasks_are_led_to_another_cluster(chaos: Chaos) -> Verdict:
     pipeline = _moved(chaos.world, other)
     chaos.world.send(pipeline, transfers(4, start=5), partition=0)
     mirror = KafkaSource(other.endpoints.kafka_options())
-    with pytest.raises(OtherCluster, match=rf"reached cluster {_cluster_id(other)}.*{_cluster_id(chaos.world)}"):
+    with pytest.raises(OtherCluster, match=rf"leads to cluster {_cluster_id(other)}.*{_cluster_id(chaos.world)}"):
         play(chaos.world, pipeline, lambda outside: replace(outside, source=mirror))
     assert len(chaos.world.table(pipeline)) == 10
     return chaos.judge(pipeline, 1, "refused; read once the names led right")

@@ -16,7 +16,7 @@ def connection_cut_before_COMMIT_arrives(chaos: Chaos) -> Verdict:
     """Not committed, and reported so; the next run reads the same offsets."""
     pipeline = _sent(chaos.world)
     cutter = CommitCutter(chaos.world.endpoints.postgres_url, "before")
-    with cutter, pytest.raises(LedgerAway, match="died before batch"):
+    with cutter, pytest.raises(LedgerAway, match="lost before batch"):
         _through(chaos.world, cutter).drain(pipeline)
     assert chaos.world.table(pipeline) == []
     return chaos.judge(pipeline, cutter.fired, "not committed, and said so")

@@ -147,7 +147,7 @@ def half_open_connection_to_Postgres_before_COMMIT_arrives(chaos: Chaos) -> Verd
     """Given up at the limit; under the row lock it is found not committed, and reported so."""
     pipeline = _sent(chaos.world)
     with _postgres_behind_a_proxy(chaos.world, _at_commit(first_said=True)) as (way, proxy):
-        with pytest.raises(LedgerAway, match="died before batch"):
+        with pytest.raises(LedgerAway, match="lost before batch"):
             way.drain(pipeline)
         assert chaos.world.table(pipeline) == []
     return chaos.judge(pipeline, proxy.fired, "not committed, and said so")

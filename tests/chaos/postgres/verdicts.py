@@ -65,7 +65,7 @@ def NUL_made_by_a_transform(chaos: Chaos) -> Verdict:
     pipeline = single_entry(chaos.world, with_nul)
     letter = _one_refused(chaos.world, pipeline, "nul")
     assert (letter["stage"], letter["error_class"]) == ("transform", "CharacterNotInRepertoire")
-    assert "Postgres cannot store what this message becomes" in letter["error_message"]
+    assert "Postgres cannot store the row of this message" in letter["error_message"]
     return chaos.judge(pipeline, 1, "a dead letter")
 
 
@@ -101,7 +101,7 @@ def lookup_that_is_away(chaos: Chaos) -> Verdict:
         for count, start in ((10, 0), (1, 10)):
             there.unlink(missing_ok=True)
             world.send(pipeline, transfers(count, start=start), partition=0)
-            with pytest.raises(TransformBroken, match=r"ConnectionError: the lookup is away.*what it calls"):
+            with pytest.raises(TransformBroken, match=r"ConnectionError: the lookup is away.*a service that it calls"):
                 world.drain(pipeline)
             assert world.dead_letters(pipeline) == []
             assert failures(world, pipeline) == (1, 1)

@@ -92,7 +92,7 @@ def test_rows_that_a_table_swallows_without_an_error_are_counted(
     )
     world.rows(f"create trigger quiet before insert on {table} for each row execute function {pipeline.name}.nothing()")
     monkeypatch.setattr("resources.postgres.tables.live_table._interference", lambda *_: iter(()))
-    with pytest.raises(BadInput, match=rf"{table} took 0 of \d+ rows and reported no error"):
+    with pytest.raises(BadInput, match=rf"{table} accepted 0 of \d+ rows and reported no error"):
         world.drain(pipeline)
     assert set(world.position(pipeline).values()) == {0}
     world.rows(f"drop trigger quiet on {table}")

@@ -127,7 +127,7 @@ def test_a_batch_of_which_run_after_run_dies_halts(world: World) -> None:
     assert failures(world, pipeline)[1] == TRIES - 1
     detail = halted(world, pipeline, "keeps_failing")
     assert (detail["tries"], detail["error_class"]) == (TRIES, "RunDied")
-    assert "died before it could say why" in detail["error"]
+    assert "died without reporting a reason" in detail["error"]
     resolve_halt(world, pipeline)
     (batch,) = world.drain(pipeline)
     assert batch.messages == 4

@@ -114,7 +114,7 @@ def _ends_by(number: int, _work: TaskWork, batches: Iterator[pa.RecordBatch]) ->
     ("number", "said"),
     [
         pytest.param(signal.SIGSEGV, "Fatal Python error: Segmentation fault", marks=pytest.mark.slow),
-        pytest.param(signal.SIGKILL, "because memory is short", marks=pytest.mark.longest),
+        pytest.param(signal.SIGKILL, "because memory was low", marks=pytest.mark.longest),
     ],
 )
 def test_a_worker_that_a_signal_ends_says_so(

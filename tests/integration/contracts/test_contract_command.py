@@ -37,6 +37,6 @@ def test_a_contract_that_the_ledger_does_not_have_is_said_to_be_unknown(
     monkeypatch.setattr("assets.find_contract", lambda name: {pipeline.name: pipeline.contract}[name])
     for command in (["diff"], ["apply"], ["apply", "--yes"]):
         said = CliRunner().invoke(app, ["contract", command[0], pipeline.name, *command[1:]])
-        assert "The contract before is not known" in said.output
+        assert "The previous contract is unknown" in said.output
         assert f"{pipeline.name} (not known) -> 1.0.0" in said.output
     assert "not known" not in CliRunner().invoke(app, ["contract", "diff", pipeline.name]).output

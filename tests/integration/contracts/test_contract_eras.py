@@ -67,10 +67,10 @@ def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_re
     exact(world, after)
     other = report(world, replace(after, transform=doubled))
     assert not other.ok
-    assert "made by another transform than the one that is there now" in other.explanation
+    assert "produced by a different transform from the current one" in other.explanation
     demanding = report(world, replace(after, transform=only_with_channel))
     assert (demanding.ok, demanding.unverifiable, demanding.rows) == (True, 8, 16), demanding.explanation
-    assert "the transform no longer takes them" in demanding.explanation
+    assert "the transform no longer accepts them" in demanding.explanation
     table = before.contract.row_table.name
     world.rows(f"create table {before.name}.copy (like {table} including all)")
     world.rows(f"insert into {before.name}.copy select * from {table}")
@@ -98,7 +98,7 @@ def test_a_type_that_was_changed_by_hand_is_named_until_rows_are_made_again(worl
     found = report(world, after)
     if kind == "string":
         assert found.wrong == 8
-        said = "duration_ms was integer by version 1.0.0 and is string now, and the rows were not made again"
+        said = "duration_ms was integer in version 1.0.0 and is now string, and the rows were not rebuilt"
         assert said in found.explanation
     else:
         assert found.ok, found.explanation
@@ -115,7 +115,7 @@ def test_a_type_of_an_upsert_that_was_changed_by_hand_is_named_for_keys_of_older
     world.drain(after)
     found = report(world, after)
     assert (found.rows, found.wrong) == (3, 1)
-    assert "signed_up was date by version 1.0.0 and is string now" in found.explanation
+    assert "signed_up was date in version 1.0.0 and is now string" in found.explanation
 
 
 @pytest.mark.slow

@@ -112,7 +112,7 @@ def test_an_accumulate_that_is_added_is_created_empty_and_then_filled(world: Wor
     after = replace(before, contract=replace(before.contract, version="2.0.0", tables=tables))
     with pytest.raises(BadInput, match="tidegate contract apply"):
         world.drain(after)
-    with pytest.raises(BadInput, match="not created yet: tidegate contract apply"):
+    with pytest.raises(BadInput, match=r"not been created yet\. Run tidegate contract apply"):
         shown(world, after)
     done = apply(world, after)
     assert [table.name for table in done.tables] == [counted.name]

@@ -51,8 +51,8 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     assert dict(seen.after.dead_letters) == {"SchemaNotCompatible": seen.messages}
     show(found, seen)
     said = " ".join(capsys.readouterr().out.split())
-    assert "Its messages have named 1 schema; 0 fit the changed contract." in said
-    assert f"Does not fit: schema {writer.key}, which 12 messages named since batch {writer.first_batch}" in said
+    assert "Its messages have used 1 schema; 0 fit the changed contract." in said
+    assert f"Does not fit: schema {writer.key}, used by 12 messages since batch {writer.first_batch}" in said
     document = as_json(found, applied=False, preview=seen)
     assert [(one["key"], one["first_batch"]) for one in document["writers"]] == [(writer.key, writer.first_batch)]
     assert propose(endpoints.postgres_url, before.contract, Given()).writers[0].fit == "fits"
@@ -67,7 +67,7 @@ def test_a_run_does_not_add_a_field_that_writers_have_with_another_type(register
     assert [batch.rows for batch in registered.drain(before)] == [4]
     after = with_field(before)
     kept_schemas._kept.clear()
-    with pytest.raises(BadInput, match="needs a major version"):
+    with pytest.raises(BadInput, match="require a major version"):
         registered.drain(after)
     with pytest.raises(BadInput, match="tidegate contract apply"):
         registered.drain(with_field(before, version="2.0.0"))

@@ -157,7 +157,7 @@ def test_a_failed_gate_shows_its_check_and_publishes_nothing(
     assert reported(instance, table_keys(pipeline)[0]) == []
     assert world.table(pipeline) == []
     assert set(world.position(pipeline).values()) == {0}
-    assert "backed off until" in skipped(instance, pipeline.contract, endpoints)
+    assert "it waits until" in skipped(instance, pipeline.contract, endpoints)
 
 
 def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
@@ -177,9 +177,9 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
     world.send(pipeline, views(4))
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
     with world.open_run(pipeline):  # a run unknown to Dagster
-        assert "held by a run" in skipped(instance, contract, endpoints)
+        assert "in use by a run" in skipped(instance, contract, endpoints)
     started = _started_run(instance, pipeline)  # one from the command line, unknown to any queue
-    assert "started for it by hand" in skipped(instance, contract, endpoints)
+    assert "a manually started run reads it" in skipped(instance, contract, endpoints)
     instance.report_run_failed(started)
     assert len(looked(instance, contract, endpoints).run_requests or []) == 1
 
@@ -198,7 +198,7 @@ def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
         return [request.tags[STARTED_FOR] for request in found.run_requests or []]
 
     (why,) = asked()
-    assert "a run ended before it had reported its batches" in why
+    assert "a run ended before reporting its batches" in why
     assert run(pipeline).success
     assert (world.ledger.unreported(pipeline.contract), asked()) == ([], [])
     lost = "update tidegate.batch set told_at = null where pipeline = %s"

@@ -150,7 +150,7 @@ def ticks(instance: DagsterInstance, pipeline: Pipeline) -> list[Any]:
     """Return the events that the sensor has for Dagster."""
     sensor: Any = schemas_sensor(naming_topics(by_topic([pipeline.contract])))
     result = sensor(dg.build_sensor_context(instance=instance))
-    assert "Judged the schemas of 1 of 1 topic" in str(result.skip_reason)
+    assert "Checked the schemas of 1 of 1 topic" in str(result.skip_reason)
     return list(result.asset_events)
 
 
@@ -178,7 +178,7 @@ def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     registered.send(pipeline, avro_values(ask, topic, record, [value]), keys=keys)
     assert execute(instance, pipeline).success
     shown = {one["subject"]: one["fits"] for one in observed(instance, pipeline)}
-    assert shown == {f"{topic}-value": "yes", f"{topic}-key": "it is a schema of keys"}
+    assert shown == {f"{topic}-value": "yes", f"{topic}-key": "it is a key schema"}
     (found,) = looks(registered, Memory(), pipeline)
     assert found.passed, found.description
     assert (found.description or "").startswith("1 schema judged")
@@ -199,7 +199,7 @@ def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: Wo
     away = replace(registered.endpoints, registry=Registry({"url": "http://127.0.0.1:9"}, patience=0.2))
     (found,) = looks(replace(registered, endpoints=away), Memory(), pipeline)
     assert found.passed
-    assert "was not looked at" in (found.description or "")
+    assert "were not checked" in (found.description or "")
 
 
 @pytest.mark.longest

@@ -96,7 +96,7 @@ def test_the_doctor_looks_for_the_daemon_where_dagster_keeps_its_state(
 
     ((severity, subject, words),) = said()
     assert (severity, subject) == ("ok", "daemon")
-    assert "was heard of" in words
+    assert "The last heartbeat" in words
     monkeypatch.setenv("TIDEGATE_DAGSTER_URL", f"postgresql://nobody@127.0.0.1:{closed_port()}/nothing")
     ((severity, subject, words),) = said()
     assert (severity, subject) == ("error", "storage")

@@ -69,7 +69,7 @@ from platform_defs.offsets import READING
 from tests.integration.dagster.test_run_session import _in_a_run
 
 def crash(run_id):
-    logging.getLogger(READING).info("partition %d of %s from offset %d on", 3, "t", 70)
+    logging.getLogger(READING).info("partition %d of %s, from offset %d", 3, "t", 70)
     os.kill(os.getpid(), signal.SIGSEGV)
 
 with DagsterInstance.ephemeral() as instance:
@@ -81,7 +81,7 @@ with DagsterInstance.ephemeral() as instance:
 def test_a_run_that_a_library_crashes_leaves_on_stderr_what_it_was_reading(world: World) -> None:
     done = subprocess.run([sys.executable, "-c", CRASHES], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGSEGV, done.stderr
-    _, read, stack = done.stderr.partition("partition 3 of t from offset 70 on\n")
+    _, read, stack = done.stderr.partition("partition 3 of t, from offset 70\n")
     assert read
     assert "Fatal Python error: Segmentation fault" in stack
     assert "in crash" in stack

@@ -85,7 +85,7 @@ def test_an_observation_lists_the_groups_of_the_topic_with_lag_and_idle_members(
         "0",
     )
     assert check.passed
-    assert "Of 1 group, not counting those of Tidegate" in (check.description or "")
+    assert "(1 group checked, Tidegate's own not counted)" in (check.description or "")
 
 
 def test_a_group_behind_the_log_start_is_a_warning_and_the_pipelines_own_is_none(

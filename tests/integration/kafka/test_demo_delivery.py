@@ -84,7 +84,7 @@ def schema_of_a_user(world: World) -> Iterator[str]:
 
 
 def test_a_schema_that_the_demo_did_not_make_is_not_touched(world: World, schema_of_a_user: str) -> None:
-    assert "the schema tidegate_demo exists, and `tidegate demo delivery` did not make it" in demo().stderr
+    assert "the schema tidegate_demo exists, but `tidegate demo delivery` did not create it" in demo().stderr
     assert world.rows(f"select * from {schema_of_a_user}") == [{"one": 1}]
     assert left(world) == ["tidegate_demo"]
 

@@ -156,9 +156,7 @@ def test_a_tombstone_has_a_key_and_no_value(desk: Desk) -> None:
     desk.make_topic()
     assert desk.send("--null", "--key", "C1", "-o", "json").json["sent"] == 1
     assert [(m.key(), m.value()) for m in desk.log()] == [(b"C1", None)]
-    assert (
-        "an upsert table needs one, since the key decides the row; give one with --key" in desk.send("{}", code=1).err
-    )
+    assert "an upsert table needs one, since the key decides the row; set one with --key" in desk.send("{}", code=1).err
     assert "--null requires --key" in desk.send("--null", code=2).err
 
 
@@ -254,4 +252,4 @@ def test_what_is_not_acknowledged_without_a_contract_is_named_as_not_kept(desk: 
     said = desk.send("x", "y" * 2_000, "--preset", "synchronous", to=desk.topic, code=1)
     assert "1 message sent" in said.out
     assert "(value 2): " in said.err
-    assert "They are not kept: send them again" in said.err
+    assert "They were not saved: send them again" in said.err

@@ -132,7 +132,7 @@ def test_a_header_names_the_schema_where_the_contract_says_so(desk: Desk) -> Non
     (message,) = desk.log()
     assert (message.value(), message.headers()) == (wanted[5:], [("__value_schema_id", wanted[:5])])
     refused = desk.send(json.dumps(TRANSFER), "--header", "__value_schema_id=x", code=1).err
-    assert "the header __value_schema_id names the schema of the message; leave it out" in refused
+    assert "the header __value_schema_id names the schema of the message, and Tidegate sets it" in refused
 
 
 @pytest.mark.slow

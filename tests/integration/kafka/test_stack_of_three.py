@@ -206,13 +206,13 @@ def test_a_lost_state_file_loses_no_broker(running: StackStatus, home: Path) -> 
 def test_a_port_that_the_others_look_at_is_given_to_no_other_program(running: StackStatus, home: Path) -> None:
     taken = state.load(home).kafka[2].controller_port
     kill(running.kafka.brokers[2].pid)
-    with socket.create_server(("127.0.0.1", taken or 0)), pytest.raises(ServerFailed, match=rf"has taken port {taken}"):
+    with socket.create_server(("127.0.0.1", taken or 0)), pytest.raises(ServerFailed, match=rf"uses port {taken}"):
         stack.up()
     assert stack.up().kafka.brokers[2].pid is not None
 
 
 def test_another_number_is_refused(running: StackStatus) -> None:
-    with pytest.raises(BadInput, match=r"has 3 brokers, and 1 were asked for.*tidegate stack reset"):
+    with pytest.raises(BadInput, match=r"has 3 brokers, but 1 were requested.*tidegate stack reset"):
         stack.up(brokers=1)
     assert stack.status() == running
 

@@ -191,7 +191,7 @@ def test_the_table_must_have_jsonb_where_the_contract_says_json(world: World, tm
     pipeline = new_pipeline(world, tmp_path, "append")
     world.drain(pipeline)
     world.rows(f"alter table {pipeline.contract.row_table.name} alter column {name} type text")
-    with pytest.raises(BadInput, match=f"column {name} .* is text, and the contract says jsonb"):
+    with pytest.raises(BadInput, match=f"column {name} .* is text, but the contract says jsonb"):
         world.drain(pipeline)
 
 

@@ -49,7 +49,7 @@ def test_a_table_that_was_put_back_is_refused_until_it_is_adopted(world: World) 
 def test_a_table_that_lacks_rows_is_not_adopted(world: World) -> None:
     pipeline = views(world, batches=1)
     world.rows(f"delete from {copied(world, pipeline)} where _offset = 1")
-    with pytest.raises(BadInput, match=r"4 lost.*Only whole tables are adopted"):
+    with pytest.raises(BadInput, match=r"4 lost.*Only complete tables can be adopted"):
         adopt(world, pipeline)
     with pytest.raises(BadInput, match="tidegate adopt"):
         acquire(world.ledger.url, pipeline.contract)
@@ -63,7 +63,7 @@ def test_rows_that_no_batch_published_are_not_adopted(world: World) -> None:
     world.rows(f"alter table {table} alter _batch_id drop not null, alter _partition drop not null")
     columns = "event_id, visitor, url, viewed_at, _offset"
     world.rows(f"insert into {table} ({columns}) values ('e', 'v', 'u', now(), 0)")
-    with pytest.raises(BadInput, match="holds rows"):
+    with pytest.raises(BadInput, match="it has rows"):
         adopt(world, pipeline)
     world.rows(f"truncate {table}")
     adopt(world, pipeline)
@@ -102,7 +102,7 @@ def test_what_has_changed_since_it_was_shown_is_not_carried_out(world: World) ->
     copied(world, pipeline)
     decided = proposed(world, pipeline)
     copied(world, pipeline)
-    with pytest.raises(ChangedMeanwhile, match="no longer as it was shown"):
+    with pytest.raises(ChangedMeanwhile, match="has changed since this was shown"):
         adoption.adopt(world.endpoints.postgres_url, pipeline.contract, decided, "a test", "tester")
 
 

@@ -56,22 +56,20 @@ def played(world: World) -> Played:
 
 
 def _names(found: Finding, address: str, *words: str) -> None:
-    assert found.what.startswith(f"Broker 1 tells clients to come to {address}. ")
+    assert found.what.startswith(f"Broker 1 advertises {address}. ")
     assert found.subject == address
     assert [word for word in words if word not in f"{found.what} {found.do}"] == []
 
 
 def test_a_name_that_is_not_known_here(played: Played) -> None:
     (found,) = played.sent_to("kafka.invalid", 9092)  # RFC 6761: no name service resolves it
-    _names(found, "kafka.invalid:9092", "That name is not known here", "advertised.listeners of broker 1")
+    _names(found, "kafka.invalid:9092", "This machine cannot resolve that name", "advertised.listeners of broker 1")
 
 
 def test_localhost_told_to_a_client_from_elsewhere(played: Played) -> None:
     with Misleading(played.port, sending_to(played.told, broker(1, "localhost", played.port))) as bootstrap:
         (found,) = played.errors(f"0.0.0.0:{bootstrap.port}")  # leads here as well, and is no loopback address
-    assert found.what.startswith(
-        f"Broker 1 tells clients to come to localhost:{played.port}, which leads every machine"
-    )
+    assert found.what.startswith(f"Broker 1 advertises localhost:{played.port}, which every machine")
     assert "advertised.listeners of broker 1 must give" in found.do
 
 
@@ -93,7 +91,13 @@ def test_tls_where_the_client_speaks_plainly(played: Played, tmp_path: Path) -> 
     with Encrypting(played.port, certificate(tmp_path, "127.0.0.1")) as encrypting:
         (found,) = played.sent_to("127.0.0.1", encrypting.port)
     address = f"127.0.0.1:{encrypting.port}"
-    _names(found, address, "TLS is spoken there", "TIDEGATE_KAFKA_SECURITY_PROTOCOL to SSL", "protocol.map of broker 1")
+    _names(
+        found,
+        address,
+        "The listener requires TLS",
+        "TIDEGATE_KAFKA_SECURITY_PROTOCOL to SSL",
+        "protocol.map of broker 1",
+    )
 
 
 def test_a_plain_port_where_the_client_speaks_tls(played: Played, tmp_path: Path) -> None:
@@ -101,8 +105,8 @@ def test_a_plain_port_where_the_client_speaks_tls(played: Played, tmp_path: Path
     with Encrypting(played.port, file) as bootstrap:
         options = {"security.protocol": "SSL", "ssl.ca.location": str(file)}
         (found,) = played.errors(f"127.0.0.1:{bootstrap.port}", options)
-    _names(found, f"127.0.0.1:{played.port}", "Kafka without TLS is spoken there", "protocol.map of broker 1")
-    assert f"You came in by 127.0.0.1:{bootstrap.port}, by the configuration of broker 1 the listener" in found.what
+    _names(found, f"127.0.0.1:{played.port}", "The listener does not use TLS", "protocol.map of broker 1")
+    assert f"You connected through 127.0.0.1:{bootstrap.port}, which is the listener" in found.what
 
 
 def test_a_certificate_for_another_name(played: Played, tmp_path: Path) -> None:
@@ -113,9 +117,9 @@ def test_a_certificate_for_another_name(played: Played, tmp_path: Path) -> None:
         unchecked = {**options, "ssl.endpoint.identification.algorithm": "none"}
         (after,) = played.errors(f"127.0.0.1:{encrypting.port}", unchecked)
     assert f"--bootstrap names 127.0.0.1:{encrypting.port}." in found.what
-    assert "is trusted and is made out to kafka-1.example.com, not to 127.0.0.1" in found.what
+    assert "is trusted, but it is issued for kafka-1.example.com, not for 127.0.0.1" in found.what
     assert "ssl.keystore.location" in found.do
-    assert "Kafka without TLS is spoken there" in after.what  # it arrived, and was redirected
+    assert "The listener does not use TLS" in after.what  # it arrived, and was redirected
 
 
 def test_a_certificate_of_an_authority_that_is_not_known(played: Played, tmp_path: Path) -> None:
@@ -129,7 +133,7 @@ def test_two_brokers_with_one_address(played: Played) -> None:
     with Misleading(played.port, sending_to(played.told, played.told, second)) as bootstrap:
         found = played.errors(f"127.0.0.1:{bootstrap.port}")
     address = f"127.0.0.1:{played.port}"
-    assert any(one.what.startswith(f"Brokers 1 and 2 tell clients to come to one address, {address}") for one in found)
+    assert any(one.what.startswith(f"Brokers 1 and 2 advertise the same address, {address}") for one in found)
     assert all(f"advertised.listeners of {who}" in one.do for one, who in zip(found, ("broker 2", "each"), strict=True))
 
 
@@ -139,9 +143,7 @@ def test_an_address_that_leads_to_another_broker(played: Played) -> None:
     with Misleading(played.port, lambda answer: sending_to(played.told, *tells)(answer)) as bootstrap:
         tells += [played.told, broker(2, "127.0.0.1", bootstrap.port)]
         (found,) = played.errors(f"127.0.0.1:{bootstrap.port}")
-    assert found.what.startswith(
-        f"Broker 2 tells clients to come to 127.0.0.1:{bootstrap.port}. Broker 1 answers there"
-    )
+    assert found.what.startswith(f"Broker 2 advertises 127.0.0.1:{bootstrap.port}, but broker 1 answers there")
     assert "advertised.listeners of broker 2" in found.do
 
 
@@ -150,8 +152,8 @@ def test_an_address_that_leads_to_another_cluster(played: Played) -> None:
     cluster_id = admin.describe_cluster().result(BOUND).cluster_id
     with Misleading(played.port, lambda answer: answer.replace(cluster_id.encode(), b"x" * 22)) as other:
         (found,) = played.sent_to("127.0.0.1", other.port)
-    assert f"Broker 1 of the cluster {cluster_id} tells clients to come to 127.0.0.1:{other.port}." in found.what
-    assert f"A broker of another cluster answers there, of {'x' * 22}" in found.what
+    assert f"Broker 1 of cluster {cluster_id} advertises 127.0.0.1:{other.port}," in found.what
+    assert f"but a broker of a different cluster, {'x' * 22}, answers there" in found.what
     assert "advertised.listeners of broker 1" in found.do
 
 
@@ -163,7 +165,7 @@ def test_what_answers_is_another_program(played: Played) -> None:
 
 def test_a_login_where_the_listener_has_none(played: Played) -> None:
     (found,) = played.errors(f"127.0.0.1:{played.port}", {"security.protocol": "SASL_PLAINTEXT"})
-    assert "That listener has no login" in found.what
+    assert "That listener does not use a login" in found.what
 
 
 def _examined(world: World, *pipelines: Pipeline, write: str | None = None) -> list[Finding]:
@@ -191,7 +193,7 @@ def test_reading_and_writing_are_tried_and_nothing_is_written_into_a_pipelines_t
     found = _examined(world, pipeline, write=spare)
     said = [what for severity, what in _of(found, "kafka") if severity is Severity.OK]
     assert "Reading works, from 1 partition on brokers 1." in said
-    assert any("was written and read again" in what for what in said)
+    assert any("was written and read back" in what for what in said)
     agree = f"This machine's clock and that of the broker that leads {spare} agree within two seconds."
     assert _of(found, "clock") == [(Severity.OK, agree)]
     assert sum(view.end for view in world.ends(pipeline).values()) == 0
@@ -225,9 +227,9 @@ def test_servers_that_are_away_are_errors_and_their_passwords_are_not_shown() ->
         TIDEGATE_SPARK_MASTER=f"spark://127.0.0.1:{closed_port()}",
     )
     assert said.code == 1
-    assert f"TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names {kafka}. Nothing listens at that port" in said.stdout
+    assert f"TIDEGATE_KAFKA_BOOTSTRAP_SERVERS contains {kafka}. Nothing listens on that port" in said.stdout
     assert "Postgres cannot be used" in said.stdout
-    assert "no connection can be made to it (Connection refused)" in said.stdout
+    assert "which cannot be reached (Connection refused)" in said.stdout
     assert HIDDEN not in said.stdout + said.stderr
 
 

@@ -43,11 +43,11 @@ def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_
     world.send(pipeline, transfers(4))
     seen = lag(world, pipeline)
     assert (seen.lag, seen.topic_recreated, seen.partitions) == (None, True, ())
-    assert "was created again since it was read" in _sentence(seen)
+    assert "was recreated since it was read" in _sentence(seen)
     broken, fine = examined(world, pipeline, other)
     assert (broken.severity, broken.subject) == (Severity.ERROR, pipeline.name)
     assert "was created again" in broken.what
-    assert (fine.severity, fine.what) == (Severity.OK, "1 pipeline neither halted nor failing.")
+    assert (fine.severity, fine.what) == (Severity.OK, "1 pipeline without a halt or a failure.")
     assert halted(world, pipeline) == "topic_recreated"
     assert f"HALTED (topic_recreated; to see how to resolve it: tidegate resolve {pipeline.name})" in _sentence(
         lag(world, pipeline)
@@ -74,7 +74,7 @@ def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_comman
         assert word in (asdict(seen)["last_error"] or "")
     red, late = examined(world, gated, failing)
     assert (red.severity, late.severity) == (Severity.ERROR, Severity.WARNING)
-    assert "fails postings_sum_to_zero; nothing of it is published" in red.what
+    assert "fails postings_sum_to_zero; nothing from it was published" in red.what
     assert red.do == f"To see how to resolve it: tidegate resolve {gated.name}"
     assert "column currency" in late.what
     world.rows(f"ALTER TABLE {table} ALTER COLUMN currency TYPE text")

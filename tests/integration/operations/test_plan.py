@@ -159,7 +159,7 @@ def test_positions_of_another_log_are_refused_and_none_of_them_is_stored(world: 
         there = outside.ledger.positions()
         assert [at.partition for at in there] == [0, 1, 2, 3]
         others = [replace(at, partition=at.partition + 4, topic_id="another") for at in there]
-        with pytest.raises(Fenced, match="its other partitions are of another topic, or of one created before"):
+        with pytest.raises(Fenced, match="its other partitions belong to a different topic, or to one created before"):
             outside.ledger.add_positions(others, [*there, *others])
         assert outside.ledger.positions() == there
 
@@ -280,7 +280,7 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     assert answered.exit_code == 0, answered.exception
     found = json.loads(answered.stdout)["transform"]
     assert found["row_local"] is True
-    assert found["found"] == "the same rows of 8 messages, together and one by one"
+    assert found["found"] == "8 messages gave the same rows together and one by one"
     assert found["file"].endswith("assets/bank/transfers.py")
     refused = ask(replace(pipeline, transform=_ranked), "-o", "json")
     assert whole_ledger(world) == before
@@ -292,7 +292,7 @@ def test_a_transform_is_compared_until_the_ledger_has_it_and_refused_as_a_batch_
     send(world, pipeline, 4)
     known = ask(pipeline)
     assert "starting Spark" not in known.stderr
-    assert "transfers.py: row-local: compared before" in " ".join(known.stdout.split())
+    assert "transfers.py: row-local: compared earlier" in " ".join(known.stdout.split())
 
 
 @pytest.mark.longest
@@ -306,7 +306,7 @@ def test_a_changed_transform_is_named_without_spark_and_without_unread_messages(
     assert whole_ledger(world) == before
     assert "since batch" not in same.stdout
     said = " ".join(changed.stdout.split())
-    assert f"assets/bank/transfers.py has changed since batch {batch.batch_id}. The next batch compares" in said
+    assert f"assets/bank/transfers.py has changed since batch {batch.batch_id}. Before it publishes" in said
     assert f"was removed since batch {batch.batch_id}. The next batch writes the messages as they are." in " ".join(
         removed.stdout.split()
     )

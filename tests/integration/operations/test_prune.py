@@ -105,7 +105,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
 
     delete_up_to(world, pipeline, dict.fromkeys(range(4), 9))
     before = judged(world, pipeline)
-    with pytest.raises(BadInput, match="no longer holds"):
+    with pytest.raises(BadInput, match="no longer has"):
         whole_replay(world, pipeline)
     shown, done = pruned(world, pipeline, execute=False), pruned(world, pipeline)
     assert replace(shown, executed=True) == done
@@ -115,7 +115,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     left = world.rows("select * from tidegate.pruned_range where pipeline = %s order by partition", pipeline.name)
     assert len(left) == 4, "one for each partition"
     assert judged(world, pipeline) == before
-    with pytest.raises(BadInput, match="no longer holds"):
+    with pytest.raises(BadInput, match="no longer has"):
         whole_replay(world, pipeline)
     assert world.ledger.rows_so_far(pipeline.name, 2**62) == rows
     again = pruned(world, pipeline)
@@ -259,7 +259,7 @@ def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
     assert said.exit_code == 0, said.output
     assert f"{pipeline.name}: would remove " in said.stdout
     assert "whose messages the topic still has" in said.stdout
-    assert f"To remove it: tidegate prune {pipeline.name} --execute" in said.stdout
+    assert f"To remove these: tidegate prune {pipeline.name} --execute" in said.stdout
     (done,) = json.loads(CliRunner().invoke(app, ["prune", pipeline.name, "--execute", "-o", "json"]).stdout)[
         "pipelines"
     ]

@@ -29,7 +29,7 @@ def test_a_partial_replay_of_what_accumulates_is_refused(world: World) -> None:
 def test_a_replay_of_what_retention_took_is_refused_with_the_ranges(world: World) -> None:
     pipeline = bank(world)
     delete_records(world, pipeline, {1: 5})
-    with pytest.raises(BadInput, match=r"no longer holds partition 1 \[0, 5\)"):
+    with pytest.raises(BadInput, match=r"no longer has partition 1 \[0, 5\)"):
         shown(world, pipeline)
 
 
@@ -55,7 +55,7 @@ def test_a_halted_pipeline_is_settled_before_it_is_replayed(world: World) -> Non
     world.send(pipeline, [b"not json"] * 4)
     with pytest.raises(Halt):
         world.drain(pipeline)
-    with pytest.raises(BadInput, match="resolve that first: tidegate resolve"):
+    with pytest.raises(BadInput, match="resolve the halt first: tidegate resolve"):
         shown(world, pipeline)
 
 

@@ -111,7 +111,7 @@ def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     world.rows(more, pipeline.contract.topic)
     assert halted(world, pipeline) == "log_truncated"
     world.send(pipeline, transfers(15, 500), partition=0)
-    with pytest.raises(BadInput, match=r"at offset 20 and written on.*--from cut or --from position"):
+    with pytest.raises(BadInput, match=r"at offset 20 and then written to again.*--from cut or --from position"):
         decide(world, pipeline)
     settle(world, pipeline, decide(world, pipeline, start))
     (batch,) = world.drain(pipeline)
@@ -181,6 +181,6 @@ def test_what_is_no_longer_as_it_was_shown_is_not_done(world: World) -> None:
     decided = decide(world, pipeline)
     assert decided.fingerprint == decide(world, pipeline).fingerprint
     settle(world, pipeline, decided)
-    with pytest.raises(Retryable, match="no longer as it was shown"):
+    with pytest.raises(Retryable, match="has changed since this was shown"):
         settle(world, pipeline, decided)
     assert len(world.rows("SELECT * FROM tidegate.settlement WHERE pipeline = %s", pipeline.name)) == 1

@@ -48,14 +48,14 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
 def test_what_is_cut_is_what_was_shown(world: World) -> None:
     world.ledger.migrate()
     pipeline = world.new_pipeline()
-    with pytest.raises(BadInput, match="there is nothing to cut"):
+    with pytest.raises(BadInput, match="there is nothing to split"):
         split_batch.propose(world.ledger, pipeline.name, MESSAGES)
     world.send(pipeline, transfers(40))
     _plan(world, pipeline)
     decided = split_batch.propose(world.ledger, pipeline.name, 8)
     assert decided.parts == 5
     _plan(world, pipeline)  # under another epoch
-    with pytest.raises(ChangedMeanwhile, match="Look again"):
+    with pytest.raises(ChangedMeanwhile, match="Check again"):
         split_batch.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
     with world.session() as session:
         verified_for = read_basis(session, pipeline.name)
@@ -83,7 +83,7 @@ def test_the_command_shows_first_and_cuts_what_it_showed(world: World) -> None:
     assert "of 40 offsets becomes about 5 batches" in for_a_person.stdout
     done = ["split-batch", pipeline.name, "--messages", "8", "--execute", "--reason", "too slow", "--expect"]
     refused = tidegate(*done, "anything")
-    again = f"nothing was changed. Look again: tidegate split-batch {pipeline.name} --messages 8"
+    again = f"nothing was changed. Check again: tidegate split-batch {pipeline.name} --messages 8"
     assert (refused.returncode, again in " ".join(refused.stderr.split())) == (1, True)
     assert answer(*done, shown["fingerprint"])["settlement_id"] > 0
     assert [batch.messages for batch in world.drain(pipeline)] == [8] * 5

@@ -172,7 +172,7 @@ def test_only_what_was_shown_is_discarded_and_nothing_once_another_message_has_f
     assert (shown.messages, [count.messages for count in shown.counts]) == (2, [2])
     desk.fail([Message(b"a second ago")], *TIMED_OUT)
     with (
-        pytest.raises(ChangedMeanwhile, match="no longer as they were shown; nothing was settled"),
+        pytest.raises(ChangedMeanwhile, match="have changed since they were shown; nothing was discarded"),
         desk.ledger.hold(desk.pipeline.name) as held,
     ):
         held.discard(Chosen(), shown, "exported by hand", "me")
@@ -278,7 +278,7 @@ def test_while_postgres_is_away_messages_wait_in_a_file_and_are_taken_in_once(de
         producer.send(Message(bytes(1_500_000)))
     assert (sink.kept, sink.in_files, len(desk.files.waiting())) == (1, 1, 1)
     assert "dlq send" in kept_where(sink)
-    assert "Postgres took none" in kept_where(sink)
+    assert "Postgres did not accept them" in kept_where(sink)
     assert desk.files.take_in(desk.ledger.keep) == 1
     assert desk.open() == {"MSG_SIZE_TOO_LARGE": 1}
     assert desk.files.waiting() == []

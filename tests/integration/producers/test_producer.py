@@ -274,7 +274,7 @@ def test_a_fatal_error_ends_the_producer_and_loses_no_report(endpoints: Endpoint
             for number in range(50):
                 producer.send(Message(b"%d" % number))
 
-    with pytest.raises(ProducerBroken, match="cannot go on"):
+    with pytest.raises(ProducerBroken, match="cannot continue"):
         send_all()
     assert len(told) == producer.sent
     assert any(isinstance(found, NotDelivered) for found in told)

@@ -62,7 +62,7 @@ def test_a_file_that_is_taken_in_twice_adds_no_message_twice(ledger: UnsentLedge
 
 def test_while_one_command_holds_a_pipeline_another_is_refused(ledger: UnsentLedger) -> None:
     with ledger.hold("held"):
-        with pytest.raises(PipelineHeld, match=r"at work on held.*Nothing was changed"), ledger.hold("held"):
+        with pytest.raises(PipelineHeld, match=r"is running on held.*Nothing was changed"), ledger.hold("held"):
             pass
         with ledger.hold("another"):
             pass

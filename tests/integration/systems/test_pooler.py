@@ -108,7 +108,7 @@ def test_a_notification_alone_tells_the_modes_apart(
     monkeypatch.setattr(pooling, "LOOKS", 0)
     pooling.require_session_mode(pooled)
     monkeypatch.setattr(pooling, "PATIENCE", 0.5)
-    with pgbouncer(database, "transaction") as url, pytest.raises(BadInput, match="not told of a notification"):
+    with pgbouncer(database, "transaction") as url, pytest.raises(BadInput, match="does not receive a notification"):
         pooling.require_session_mode(url)
 
 

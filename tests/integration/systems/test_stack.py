@@ -193,7 +193,7 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
             taken.listen()
         again = stack.up(said.append)
     assert again.kafka.address != running.kafka.address
-    assert any(f"port {kept.postgres.port} is taken" in line for line in said)
+    assert any(f"port {kept.postgres.port} is used" in line for line in said)
     assert rows("moves_ports") == [(42,)]
     produce("after.the.move", b"here")
     assert read_first("after.the.move") == b"here"
@@ -261,7 +261,7 @@ def test_reset_touches_nothing_in_a_folder_that_tidegate_did_not_make(
 
 def test_reset_refuses_a_home_that_holds_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEGATE_HOME", str(Path(__file__).parents[3]))
-    with pytest.raises(BadInput, match="is not emptied"):
+    with pytest.raises(BadInput, match="was not emptied"):
         stack.reset()
 
 

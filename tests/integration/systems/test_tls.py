@@ -137,7 +137,7 @@ def test_what_copies_audits_and_keeps_dagsters_state_says_why_it_cannot_and_what
 ) -> None:
     url, nothing = server.url(sslrootcert=server.stranger), pa.schema([("a", pa.int64())])
     rules = find_contract("bank_transfers").batch_rules
-    said = "certificate verify failed.*not of an authority in sslrootcert"
+    said = "certificate verify failed.*not signed by a CA in sslrootcert"
     with pytest.raises(LedgerAway, match=said):
         connect(url)
     with pytest.raises(LedgerAway, match=said):

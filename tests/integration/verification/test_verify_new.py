@@ -104,7 +104,7 @@ def test_only_what_is_new_is_compared_and_the_checkpoint_moves_once(bank: NewDoc
     assert (report.messages, report.rows, report.dead_letters) == (405, 800, 5)
     again = bank.verify()
     assert (again.ok, again.messages) == (True, 0)
-    assert "no batch that was not compared before" in again.explanation
+    assert "no new batches since the last check" in again.explanation
     assert verify(bank.pipeline, bank.world.endpoints, bank.world.spark).ok
 
 
@@ -206,12 +206,12 @@ VOIDED = {
     "tables were adopted": (
         "INSERT INTO tidegate.adoption (pipeline, actions, reason, adopted_by) VALUES ({name}, '{{}}', '', '')"
     ),
-    "a settlement moved": (
+    "tidegate resolve moved": (
         "INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by) "
         """VALUES ({name}, 'retention_passed', '{{}}', '{{"steps": [{{}}]}}', 1, '', '')"""
     ),
-    "another contract": "UPDATE tidegate.pipeline SET contract_digest = 'x' WHERE name = {name}",
-    "other ones": "UPDATE tidegate.output SET definition = 'x' WHERE pipeline = {name}",
+    "the contract has changed": "UPDATE tidegate.pipeline SET contract_digest = 'x' WHERE name = {name}",
+    "tables have changed": "UPDATE tidegate.output SET definition = 'x' WHERE pipeline = {name}",
 }
 NOT_VOIDED = (
     "INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by) "
@@ -250,7 +250,7 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
     settle(world, pipeline, decide(world, pipeline, "beginning"))
     world.send(pipeline, transfers(60))
     world.drain(pipeline)
-    _as_whole(pipeline, world, check(), "created again")
+    _as_whole(pipeline, world, check(), "recreated")
     world.send(pipeline, transfers(20, 60), partition=0)
     admin = world.admin()  # named: a future is cancelled when its client is collected
     for future in admin.delete_records([TopicPartition(pipeline.contract.topic, 0, 25)]).values():
@@ -258,7 +258,7 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
     assert halted(world, pipeline) == "retention_passed"
     settle(world, pipeline, decide(world, pipeline))
     world.drain(pipeline)
-    _as_whole(pipeline, world, check(), "a settlement moved")
+    _as_whole(pipeline, world, check(), "tidegate resolve moved")
 
 
 def _as_whole(pipeline: Pipeline, world: World, report: Report, why: str) -> None:

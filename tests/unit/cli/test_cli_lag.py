@@ -76,8 +76,8 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
         ((1,), None),
         ((1, 0, "503"), "  1 lineage event waits to be sent: 503"),
         ((2, 0, "503"), "  2 lineage events wait to be sent: 503"),
-        ((0, 1, "400"), "  1 lineage event was refused and given up: 400"),
-        ((3, 2, "400"), "  3 lineage events wait to be sent, 2 lineage events were refused and given up: 400"),
+        ((0, 1, "400"), "  1 lineage event was rejected and will not be sent: 400"),
+        ((3, 2, "400"), "  3 lineage events wait to be sent, 2 lineage events were rejected and will not be sent: 400"),
     ],
 )
 def test_lineage_events_that_have_not_left_are_shown(

@@ -56,7 +56,7 @@ from platform_defs.cli import main
 from platform_defs.offsets import READING
 
 def app(prog_name):
-    logging.getLogger(READING).info("partition %d of %s from offset %d on", 3, "t", 70)
+    logging.getLogger(READING).info("partition %d of %s, from offset %d", 3, "t", 70)
     {then}
 
 main.app = app
@@ -73,14 +73,14 @@ def verified(then: str, *options: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(signal.SIGSEGV, "one of these messages crashes a library"), (signal.SIGKILL, "where memory is short")],
+    [(signal.SIGSEGV, "one of these messages crashes a library"), (signal.SIGKILL, "when memory is low")],
 )
 def test_a_command_that_a_signal_ends_says_so_and_what_it_was_reading(number: signal.Signals, advice: str) -> None:
     done = verified(f"os.kill(os.getpid(), {number.value})")
     assert done.returncode == 128 + number
     said = " ".join(done.stderr.split())
     assert f"{number.name} ({signal.strsignal(number)}) ended `tidegate verify p`" in said
-    assert "It read last: partition 3 of t from offset 70 on" in said
+    assert "It was last reading: partition 3 of t, from offset 70" in said
     assert advice in said
     assert done.stdout == ""
 
@@ -89,7 +89,7 @@ def test_a_command_that_a_signal_ends_says_so_and_what_it_was_reading(number: si
 def test_json_of_a_command_that_a_signal_ends_is_one_document(option: list[str]) -> None:
     document = json.loads(verified("os.kill(os.getpid(), signal.SIGSEGV)", *option).stdout)
     assert (document["ok"], document["ended_by"]) == (False, "SIGSEGV")
-    assert document["reading"] == ["partition 3 of t from offset 70 on"]
+    assert document["reading"] == ["partition 3 of t, from offset 70"]
 
 
 def test_a_command_in_a_child_exits_as_the_child_does() -> None:

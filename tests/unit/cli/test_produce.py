@@ -95,8 +95,8 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
     ("arguments", "said"),
     [
         ("--option linger.ms", "is NAME=VALUE, such as linger.ms=50"),
-        ("--option acks=2", "acks is one of 0, 1, all"),
-        ("--partitioner hashed", "partitioner is one of keyed"),
+        ("--option acks=2", "acks must be one of 0, 1, all"),
+        ("--partitioner hashed", "partitioner must be one of keyed"),
     ],
 )
 def test_an_option_that_cannot_be_is_wrong_usage(arguments: str, said: str) -> None:

@@ -66,18 +66,18 @@ def test_what_an_interrupted_apply_reached_or_began_is_no_difference_and_not_beg
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (replace(AS_OBSERVED, cluster_id="d"), "it is for the cluster c, this is the cluster d"),
+        (replace(AS_OBSERVED, cluster_id="d"), "it is for cluster c, but this is cluster d"),
         (replace(AS_OBSERVED, topic_ids={}), "topic t no longer exists"),
-        (replace(AS_OBSERVED, topic_ids={"t": "new"}), "topic t was deleted and created again"),
-        (seen((1, 2), (2, 3), (1, 2)), r"t\[1\] was on brokers 1, 2 and is on brokers 2, 3"),
-        (seen((2, 1), (1, 2), (1, 2)), r"t\[0\] was on brokers 1, 2 and is on brokers 2, 1"),
+        (replace(AS_OBSERVED, topic_ids={"t": "new"}), "topic t was deleted and recreated"),
+        (seen((1, 2), (2, 3), (1, 2)), r"t\[1\] was on brokers 1, 2 and is now on brokers 2, 3"),
+        (seen((2, 1), (1, 2), (1, 2)), r"t\[0\] was on brokers 1, 2 and is now on brokers 2, 1"),
         (
             replace(AS_OBSERVED, moving=(Moving("t", 1, (2, 3, 1), (3,), (1,)),)),
-            r"t\[1\] was on brokers 1, 2 and is on brokers 2, 3",
+            r"t\[1\] was on brokers 1, 2 and is now on brokers 2, 3",
         ),
         (
             replace(AS_OBSERVED, moving=(Moving("u", 0, (1, 2), (2,), (1,)),)),
-            r"u\[0\] is being reassigned to brokers 2, which is not of this plan",
+            r"u\[0\] is being reassigned to brokers 2, which is not part of this plan",
         ),
     ],
 )

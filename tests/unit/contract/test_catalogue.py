@@ -78,7 +78,7 @@ UNREADABLE = [
     ("x0: &x0 [1, 1]\n" + "".join(f"x{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 40)), "100,000 values"),
     (f"version: {'9' * 5000}", "cannot be read as"),
     ("? [a, b]\n: c", "a key must be a scalar"),
-    ("1: 2", "ODCS has no key '1'"),
+    ("1: 2", "ODCS does not define a key '1'"),
     (
         CONTRACT.format(id="bad", domain="shop", topic="t", table="shop.bad").replace("name: event", "nmae: event"),
         "nmae",
@@ -230,7 +230,7 @@ def test_an_upsert_takes_no_transform(folder: Path) -> None:
     text = CONTRACT.format(id="bad", domain="shop", topic="t", table="shop.bad").replace("append", "upsert")
     path = add(folder, "bad", text)
     transform(path, TRANSFORM)
-    assert "upsert table takes no transform" in str(only_broken(find_all(folder), path))
+    assert "upsert table cannot have a transform" in str(only_broken(find_all(folder), path))
 
 
 def test_without_a_transform_the_columns_are_fields(folder: Path) -> None:

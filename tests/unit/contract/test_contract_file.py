@@ -98,10 +98,10 @@ def test_json_is_neither_grouped_by_nor_summed(tmp_path: Path) -> None:
     text = GOOD.replace("physicalType: double", "physicalType: json")
     assert load(write(tmp_path, text)).row_table.columns[2].type.name == "json"
     summed = refusal(tmp_path, text.replace("transformLogic: sum(price)", "transformLogic: max(weight)"))
-    assert "weight is json: it cannot be aggregated" in str(summed)
+    assert "weight is json, which cannot be aggregated" in str(summed)
     grouped = "name: weight, physicalType: json, required: true, primaryKey: true}"
     text = text.replace("name: order_id, logicalType: string, required: true, primaryKey: true}", grouped)
-    assert "rows cannot be grouped by it" in str(refusal(tmp_path, text))
+    assert "which cannot be grouped by" in str(refusal(tmp_path, text))
 
 
 def test_delivery_is_refused_in_a_file_and_ignored_in_the_ledger(tmp_path: Path) -> None:

@@ -57,10 +57,10 @@ def test_how_a_topic_is_written_changes_neither_the_contract_nor_its_rows() -> N
         ("asynchronous", "acks: 1", "acks", "`acks` must be set to `all` when `enable.idempotence` is true"),
         ("asynchronous", "max.in.flight: 6", "max.in.flight", "`max.in.flight` must be set <= 5"),
         ("transactional", "message.timeout.ms: 90000", "message.timeout.ms", "<= `transaction.timeout.ms`"),
-        ("leader", "acks: 2", "acks", "acks is one of 0, 1, all, not 2"),
+        ("leader", "acks: 2", "acks", "acks must be one of 0, 1, all, not 2"),
         ("leader", "lingr.ms: 5", "lingr.ms", "did you mean linger.ms"),
-        ("leader", "bootstrap.servers: kafka", "bootstrap.servers", "not an option of how messages are produced"),
-        ("leader", "transactional.id: t", "transactional.id", "belongs to the preset transactional"),
+        ("leader", "bootstrap.servers: kafka", "bootstrap.servers", "a connection setting, not a producer option"),
+        ("leader", "transactional.id: t", "transactional.id", "requires the preset transactional"),
     ],
 )
 def test_an_option_that_cannot_be_is_refused_at_its_line(preset: str, option: str, field: str, said: str) -> None:
@@ -85,11 +85,11 @@ def test_a_preset_that_does_not_exist_is_refused_at_its_line() -> None:
 
 
 def test_an_option_by_two_of_its_names_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"linger.ms is given twice"):
+    with pytest.raises(BadInput, match=r"linger.ms is set twice"):
         saying("leader", "linger.ms: 5", "queue.buffering.max.ms: 6")
 
 
 def test_options_are_a_mapping() -> None:
     listed = "      - {property: producerOptions, value: [linger.ms]}"
-    with pytest.raises(BadInput, match="a mapping of librdkafka's names"):
+    with pytest.raises(BadInput, match="a mapping with librdkafka's option names"):
         load(HERE, GOOD.replace(PLACE, PLACE.replace("\n", f"\n    customProperties:\n{listed}\n", 1), 1))

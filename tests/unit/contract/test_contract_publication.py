@@ -27,8 +27,8 @@ def test_publication_is_staged_unless_the_contract_says_otherwise(tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "field", "message"),
     [
-        (DIRECT + GOOD[_RULE:_TOTALS], "some_orders", r"judges no batch rule \(some_orders\)"),
-        (DIRECT + GOOD[_TOTALS:], "totals", r"merges no accumulate \(shop.totals\)"),
+        (DIRECT + GOOD[_RULE:_TOTALS], "some_orders", r"does not support batch rules \(some_orders\)"),
+        (DIRECT + GOOD[_TOTALS:], "totals", r"does not support accumulate tables \(shop.totals\)"),
         (DIRECT.replace("value: append", "value: upsert"), "orders", "append tables only, and shop.orders is upsert"),
         (DIRECT.replace("physicalType: double", "physicalType: uuid"), "weight", r"cannot write uuid \(weight\)"),
         (DIRECT.replace("physicalType: double", "physicalType: time"), "weight", r"cannot write time \(weight\)"),
@@ -47,5 +47,5 @@ def test_what_only_a_staged_batch_carries_is_refused_where_it_stands(
 def test_a_transform_is_refused(tmp_path: Path) -> None:
     contract = load(write(tmp_path, DIRECT))
     (tmp_path / "orders.py").write_text("def transform(frame):\n    return frame\n")
-    with pytest.raises(BadInput, match="publication: direct takes no transform"):
+    with pytest.raises(BadInput, match="publication: direct cannot have a transform"):
         with_transform(contract)

@@ -48,7 +48,7 @@ def test_all_mistakes_are_reported_at_once_by_line(tmp_path: Path) -> None:
 HEAD = (
     GOOD.replace("apiVersion: v3.1.0", "apiVersion: v2.0.0")
     .replace("id: shop_orders", "id: Shop Orders")
-    .replace("version: 1.0.0\n", "version: \"\"\n")
+    .replace("version: 1.0.0\n", 'version: ""\n')
     .replace("domain: shop", "domain: Shop\nownr: me")  # a key that is missing may be this one
     .replace("physicalName: shop.orders", "physicalName: shop/orders", 1)
     .replace("physicalType: double", "physicalType: flaot", 1)

@@ -1,4 +1,4 @@
-"""A contract's formats and schemas: the keys that are read, and those that exclude each other."""
+"""A contract's formats and schemas: the keys that are read, and those that are mutually exclusive."""
 
 from pathlib import Path
 
@@ -87,7 +87,7 @@ def test_a_subject_by_the_record_needs_its_name_and_no_other_subject(tmp_path: P
     strategy = "subjectNameStrategy, value: RecordNameStrategy"
     with pytest.raises(BadInput, match="needs the record's full name: set record"):
         contract(tmp_path, "avro", strategy)
-    with pytest.raises(BadInput, match="exclude each other"):
+    with pytest.raises(BadInput, match="are mutually exclusive"):
         contract(tmp_path, "avro", strategy, "record, value: shop.Order", "subject, value: other")
     with pytest.raises(BadInput, match="did you mean 'RecordNameStrategy'"):
         contract(tmp_path, "avro", "subjectNameStrategy, value: RecordName", "record, value: shop.Order")
@@ -110,7 +110,7 @@ def test_a_field_has_other_names_and_a_number(tmp_path: Path) -> None:
         ("aliases, value: [order_id]", "kind and order_id have the same name in the message, order_id"),
         ("aliases, value: []", "a list of names"),
         ("aliases, value: sort", "a list of names"),
-        ("aliases, value: [1]", "1 is not a text"),
+        ("aliases, value: [1]", "1 is not text"),
         ("aliases, value: [a..b]", "not a path of keys"),
         ("fieldNumber, value: 0", "from 1 to 536870911"),
         ("fieldNumber, value: true", "from 1 to 536870911"),
@@ -141,7 +141,7 @@ def test_a_number_belongs_to_one_field_of_a_message(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"\xff", "can't decode"), (b" " * (4 << 20) + b"1", "4,194,305 bytes; 4,194,304 at most")],
+    [(b"\xff", "can't decode"), (b" " * (4 << 20) + b"1", "4,194,305 bytes, and the maximum is 4,194,304")],
 )
 def test_a_schema_file_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "order.avsc").write_bytes(content)

@@ -71,7 +71,7 @@ def test_how_a_topic_is_kept_is_no_change_of_what_rows_are() -> None:
         ("{property: partitions, value: 0}", "partitions.value", "a whole number from 1 to 2147483647, not 0"),
         ("{property: partitions, value: true}", "partitions.value", "not True"),
         ("{property: replicationFactor, value: 40000}", "replicationFactor.value", "from 1 to 32767"),
-        ("{property: config, value: [a]}", "config.value", "config is a mapping"),
+        ("{property: config, value: [a]}", "config.value", "config must be a mapping"),
         ("{property: config, value: {retention_ms: 1}}", "config.value.retention_ms", "such as retention.ms"),
         ("{property: config, value: {retention.ms: {a: 1}}}", "config.value.retention.ms", "not {'a': 1}"),
         ("{property: keyOrder, value: strct}", "keyOrder.value", "did you mean 'strict'"),
@@ -103,12 +103,12 @@ def test_without_topics_yaml_there_are_no_such_topics(tmp_path: Path) -> None:
     [
         ("- a\n", 1, "topics: a list of topics"),
         ("topic: []\n", 1, "topics: a list of topics"),
-        ("topics:\n  - partitions: 3\n", 2, "a topic is a mapping with its name"),
-        ("topics:\n  - orders\n", 2, "a topic is a mapping with its name"),
-        ("topics:\n  - name: 'a b'\n", 2, "name is the topic: letters"),
+        ("topics:\n  - partitions: 3\n", 2, "a topic must be a mapping with its name"),
+        ("topics:\n  - orders\n", 2, "a topic must be a mapping with its name"),
+        ("topics:\n  - name: 'a b'\n", 2, "name must be a topic name"),
         ("topics:\n  - name: a\n    partions: 3\n", 3, "did you mean 'partitions'"),
-        ("topics:\n  - name: a\n  - name: b\n  - name: a\n", 4, "a is listed twice, in line 2 as well"),
-        ("topics:\n  - name: a\n    config: {retention.ms: 1, retention.ms: 2}\n", 3, "is written twice"),
+        ("topics:\n  - name: a\n  - name: b\n  - name: a\n", 4, "a is listed twice; the other entry is in line 2"),
+        ("topics:\n  - name: a\n    config: {retention.ms: 1, retention.ms: 2}\n", 3, "appears twice"),
     ],
 )
 def test_a_mistake_in_topics_yaml_is_refused_at_its_line(written: str, line: int, message: str) -> None:

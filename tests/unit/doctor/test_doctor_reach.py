@@ -22,25 +22,25 @@ ONE, TWO = Broker(1, CAME_IN), Broker(2, ADVERTISED)
 ANSWER = Answer("cluster-a", (ONE, TWO), 1, SETTINGS)
 TOLD = Told(2, CAME_IN, ANSWER)
 SAYS: dict[str, str] = {  # words that the sentence must contain, by case
-    "unknown_name": "That name is not known here",
+    "unknown_name": "This machine cannot resolve that name",
     "refused": "its port is not mapped",
-    "unreachable": "There is no way to it from here",
-    "no_connection": "a firewall drops what is sent",
-    "silent": "takes connections there and says nothing",
-    "speaks_tls": "TLS is spoken there, and this client does not",
-    "speaks_plainly": "Kafka without TLS is spoken there",
-    "certificate_name": "made out to kafka-2.example.com, not to kafka",
+    "unreachable": "There is no network route to it from here",
+    "no_connection": "a firewall drops the packets",
+    "silent": "accepts connections there but does not respond",
+    "speaks_tls": "The listener requires TLS, but this client does not use it",
+    "speaks_plainly": "The listener does not use TLS, but this client does",
+    "certificate_name": "issued for kafka-2.example.com, not for kafka",
     "certificate": "The certificate there is not trusted",
     "tls": "TLS fails there",
-    "not_kafka": "What answers there is not Kafka",
+    "not_kafka": "The service that answers there is not Kafka",
     "closed": "The connection was closed",
-    "wants_login": "That listener wants a login (SASL; mechanisms: kafka-2.example.com)",
-    "no_login_there": "That listener has no login",
-    "mechanism": "does not take this client's mechanism of SASL",
-    "login_refused": "The login was refused there",
-    "login_untried": "the doctor itself cannot log in by said by the system",
+    "wants_login": "That listener requires a login (SASL; mechanisms: kafka-2.example.com)",
+    "no_login_there": "That listener does not use a login",
+    "mechanism": "does not accept this client's SASL mechanism",
+    "login_refused": "The login was rejected there",
+    "login_untried": "the doctor itself cannot log in with said by the system",
     "tls_untried": "the doctor itself cannot use said by the system, which librdkafka reads",
-    "kafka_error": "Kafka refuses there",
+    "kafka_error": "Kafka rejects the request there",
 }
 NAMES_A_SETTING = (
     "advertised.listeners",
@@ -57,9 +57,11 @@ NAMES_A_SETTING = (
 def test_a_useless_address_is_explained_with_broker_address_and_setting(kind: Kind) -> None:
     trouble = Trouble(kind, "said by the system", ("kafka-2.example.com",))
     found = explain(Case(ADVERTISED, trouble, "PLAINTEXT", "--bootstrap", TOLD))
-    assert found.what.startswith("Broker 2 tells clients to come to kafka:9092. ")
+    assert found.what.startswith("Broker 2 advertises kafka:9092. ")
     assert SAYS[kind] in found.what
-    assert found.what.endswith("You came in by 10.0.0.5:9092, by the configuration of broker 1 the listener EXTERNAL.")
+    assert found.what.endswith(
+        "You connected through 10.0.0.5:9092, which is the listener EXTERNAL in the configuration of broker 1."
+    )
     assert kind in {"kafka_error", *UNTRIED} or any(name in found.do for name in NAMES_A_SETTING)
     assert found.subject == "kafka:9092"
 
@@ -67,8 +69,8 @@ def test_a_useless_address_is_explained_with_broker_address_and_setting(kind: Ki
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_a_useless_bootstrap_address_is_explained_with_the_setting_that_names_it(kind: Kind) -> None:
     found = explain(Case(ADVERTISED, Trouble(kind, ""), "SASL_SSL", "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS"))
-    assert found.what.startswith("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS names kafka:9092. ")
-    assert "You came in by" not in found.what
+    assert found.what.startswith("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS contains kafka:9092. ")
+    assert "You connected through" not in found.what
     assert found.severity is (Severity.WARNING if kind in UNTRIED else Severity.ERROR)
 
 
@@ -79,12 +81,12 @@ def test_there_is_a_function_for_every_case_and_no_other() -> None:
 def test_the_sentence_of_the_specification() -> None:
     found = explain(Case(ADVERTISED, Trouble("unknown_name", ""), "PLAINTEXT", "--bootstrap", TOLD))
     assert found.what == (
-        "Broker 2 tells clients to come to kafka:9092. That name is not known here. You came in by 10.0.0.5:9092, by "
-        "the configuration of broker 1 the listener EXTERNAL."
+        "Broker 2 advertises kafka:9092. This machine cannot resolve that name. You connected through 10.0.0.5:9092, "
+        "which is the listener EXTERNAL in the configuration of broker 1."
     )
     assert found.do == (
-        "advertised.listeners of broker 2 must give its listener EXTERNAL an address that this machine can look up and "
-        "reach; or let this machine's name service know kafka."
+        "advertised.listeners of broker 2 must give its listener EXTERNAL an address that this machine can resolve and "
+        "reach; or add kafka to this machine's DNS or hosts file."
     )
 
 
@@ -106,14 +108,14 @@ def test_a_healthy_cluster_has_no_error_and_no_warning() -> None:
 def test_an_address_that_leads_to_another_broker_is_an_error() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), other=Seen(ADVERTISED, ANSWER))
     (said,) = _errors(looks)
-    assert said.startswith("Broker 2 tells clients to come to kafka:9092. Broker 1 answers there")
+    assert said.startswith("Broker 2 advertises kafka:9092, but broker 1 answers there")
     assert cluster.reached(looks) == {1: CAME_IN}
 
 
 def test_an_address_that_leads_to_another_cluster_is_an_error() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), other=Seen(ADVERTISED, Answer("cluster-b", (ONE, TWO), 2)))
     (said,) = _errors(looks)
-    assert "A broker of another cluster answers there, of cluster-b" in said
+    assert "but a broker of a different cluster, cluster-b, answers there" in said
 
 
 def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
@@ -122,14 +124,14 @@ def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
     said = _errors(_looks(Seen(CAME_IN, Answer("cluster-a", (ONE,), 1)), Seen(elsewhere, other)))
     assert said == [
         "The bootstrap addresses lead to different clusters: 10.0.0.5:9092 to cluster-a; 10.0.0.6:9092 to cluster-b. "
-        "Which one a client joins is chance."
+        "Which one a client connects to is random."
     ]
 
 
 def test_an_address_of_both_kinds_is_explained_once_with_the_brokers_number() -> None:
     hangs = Seen(ADVERTISED, Trouble("silent", ""))
     (said,) = _errors(_looks(Seen(CAME_IN, ANSWER), hangs))
-    assert said.startswith("Broker 2 tells clients to come to kafka:9092. Something takes connections there")
+    assert said.startswith("Broker 2 advertises kafka:9092. Something accepts connections there")
 
 
 def test_of_two_clusters_only_the_brokers_of_the_first_are_asked_more() -> None:
@@ -148,7 +150,7 @@ def test_what_only_librdkafka_can_do_is_left_to_it() -> None:
 def test_two_brokers_with_one_address_are_an_error_that_names_both() -> None:
     both = Answer("cluster-a", (ONE, Broker(2, CAME_IN), Broker(3, CAME_IN)), 1, SETTINGS)
     said = _errors(_looks(Seen(CAME_IN, both)))
-    assert any(one.startswith("Brokers 1, 2 and 3 tell clients to come to one address, 10.0.0.5:9092") for one in said)
+    assert any(one.startswith("Brokers 1, 2 and 3 advertise the same address, 10.0.0.5:9092") for one in said)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "LOCALHOST."])
@@ -156,7 +158,7 @@ def test_localhost_is_an_error_for_who_came_from_elsewhere_even_where_something_
     here = Address(host, 9092)
     answer = Answer("cluster-a", (Broker(1, here),), 1)
     (said,) = _errors(_looks(Seen(CAME_IN, answer), here=Seen(here, answer)))
-    assert "leads every machine to itself" in said
+    assert "which every machine resolves to itself" in said
     assert _errors(_looks(Seen(here, answer))) == []
 
 
@@ -164,7 +166,7 @@ def test_one_bootstrap_address_is_a_warning_only_where_there_are_several_brokers
     reached = Seen(ADVERTISED, Answer("cluster-a", (ONE, TWO), 2))
     (found,) = [one for one in cluster.findings(_looks(Seen(CAME_IN, ANSWER), two=reached)) if one.do]
     assert found.severity is Severity.WARNING
-    assert found.do == "Name a second one as well, such as kafka:9092."
+    assert found.do == "Add a second address, such as kafka:9092."
     alone = Answer("cluster-a", (ONE,), 1)
     assert all(one.severity is Severity.OK for one in cluster.findings(_looks(Seen(CAME_IN, alone))))
     several_ips = Seen(CAME_IN, ANSWER, ips=3)
@@ -174,7 +176,7 @@ def test_one_bootstrap_address_is_a_warning_only_where_there_are_several_brokers
 def test_who_answers_is_a_warning_where_the_brokers_do_not_show_their_settings() -> None:
     found = cluster.findings(_looks(Seen(CAME_IN, Answer("cluster-a", (ONE,)))))
     assert [one.severity for one in found] == [Severity.OK, Severity.WARNING]
-    assert "Grant the user DescribeConfigs" in found[1].do
+    assert "grant the user DescribeConfigs" in found[1].do
 
 
 @pytest.mark.parametrize(

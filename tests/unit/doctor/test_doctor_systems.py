@@ -39,8 +39,8 @@ def _topic(state: TopicState | TopicTrouble) -> Finding:
 @pytest.mark.parametrize(
     ("state", "severity", "words"),
     [
-        (WHOLE, Severity.OK, "2 partitions, all led and in sync"),
-        (replace(WHOLE, min_in_sync=None), Severity.OK, "all led"),
+        (WHOLE, Severity.OK, "2 partitions, all with a leader and in sync"),
+        (replace(WHOLE, min_in_sync=None), Severity.OK, "all with a leader"),
         (replace(WHOLE, leaders={0: 1, 1: None}), Severity.ERROR, "1 partition of 2 (the first: 1) has no leader"),
         (
             replace(WHOLE, in_sync={0: [1, 2], 1: [2, 3, 1]}),
@@ -52,7 +52,11 @@ def _topic(state: TopicState | TopicTrouble) -> Finding:
         (replace(WHOLE, missing_rights=["Read"]), Severity.ERROR, "this user lacks the right Read"),
         (TopicTrouble("missing"), Severity.WARNING, "There is no topic bank.transfers, the topic of pipeline"),
         (TopicTrouble("no_right", "denied"), Severity.ERROR, "This user has no right to see bank.transfers"),
-        (TopicTrouble("no_answer", "timed out"), Severity.ERROR, "Kafka gave no answer about bank.transfers"),
+        (
+            TopicTrouble("no_answer", "timed out"),
+            Severity.ERROR,
+            "Kafka did not answer when asked about bank.transfers",
+        ),
     ],
 )
 def test_a_topic_is_explained(state: TopicState | TopicTrouble, severity: Severity, words: str) -> None:
@@ -157,7 +161,7 @@ def test_this_machine_is_explained() -> None:
     assert "has 500 MB left" in machine.disk("/data", 500_000_000).what
     assert machine.spark(SparkLook("4.3.0")).severity is Severity.OK
     assert machine.spark(SparkLook("4.3.0", "spark://s:7077", "Connection refused")).severity is Severity.ERROR
-    assert "was not tried" in machine.spark(SparkLook("4.3.0", "yarn", tried=False)).what
+    assert "was not checked" in machine.spark(SparkLook("4.3.0", "yarn", tried=False)).what
 
 
 def test_reading_is_tried_once_at_each_broker() -> None:

@@ -197,7 +197,7 @@ def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
     assert f"KeyError at {__file__}, line " in said
 
 
-MAX_EXCLUDED = f"UniqueViolation, constraint c; what else Postgres says of it {NOT_SHOWN}"
+MAX_EXCLUDED = f"UniqueViolation, constraint c; the rest of the Postgres message {NOT_SHOWN}"
 
 
 @pytest.mark.parametrize("stage", ["decode", "check", "transform", "publish"])

@@ -80,7 +80,7 @@ def test_a_batch_of_which_no_schema_is_known_asks_whose_registry_it_is() -> None
 
 
 def test_a_replay_makes_no_dead_letters_of_what_was_published_by_a_schema() -> None:
-    with pytest.raises(BadInput, match=r"as default: 7, 9\. .*TIDEGATE_REGISTRY_NAME.*tidegate schema fetch p$"):
+    with pytest.raises(BadInput, match=r"registry default: 7, 9\. .*TIDEGATE_REGISTRY_NAME.*tidegate schema fetch p$"):
         refuse(Asked(familiar=True, lost=("7", "9")), staged(SchemaCount(1, "5", 1)))
 
 
@@ -105,10 +105,10 @@ def test_a_batch_whose_ids_mean_something_else_by_now_is_not_published() -> None
     refuse_switched_since(CONTRACT, unchanged := Asked(familiar=True), staged(named))
     assert unchanged.compared == [[named]]
     many = tuple(str(n) for n in range(1, 31))
-    with pytest.raises(Halt, match=r"registry_switched|other schemas under ids") as halt:
+    with pytest.raises(Halt, match=r"registry_switched|different schemas for ids") as halt:
         refuse_switched_since(CONTRACT, Asked(familiar=True, changed=many), staged(named))
     assert "18, 19, 20, ...)" in str(halt.value)
-    assert "Nothing of batch 5 was published" in str(halt.value)
+    assert "Nothing from batch 5 was published" in str(halt.value)
 
 
 def test_a_batch_that_names_no_schema_asks_no_registry() -> None:

@@ -22,10 +22,10 @@ def test_a_task_with_another_installation_refuses_before_it_unpickles_anything(m
     monkeypatch.setattr(same_install, "here", lambda: "0.1.0 (code 00000000)")
     monkeypatch.setattr(same_install.pickle, "loads", _never)
     with pytest.raises(
-        OtherInstall, match=rf"on {platform.node()} has Tidegate 0.1.0 \(code 0+\), and the run has"
+        OtherInstall, match=rf"on {platform.node()} uses Tidegate 0.1.0 \(code 0+\), but the run uses"
     ) as it:
         list(sent(iter([NUMBERS])))
-    assert "Install the same version there" in str(it.value)
+    assert "Install the same version on that machine" in str(it.value)
 
 
 def test_the_fingerprint_is_of_the_code_that_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

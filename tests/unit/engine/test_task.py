@@ -107,7 +107,7 @@ def test_the_leader_epoch_of_the_last_message_is_kept() -> None:
     ],
 )
 def test_what_is_not_of_the_range_or_comes_twice_is_no_proof(blocks: Sequence[Sequence[int]]) -> None:
-    with pytest.raises(MessageMisplaced, match=r"while topic partition 0 \[90, 100\) was read, the Kafka client"):
+    with pytest.raises(MessageMisplaced, match=r"while reading topic partition 0 \[90, 100\), the Kafka client"):
         covered(100, *blocks)
 
 

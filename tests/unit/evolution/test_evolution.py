@@ -193,7 +193,7 @@ CASES = (
         bump=Bump.MAJOR,
         refused="topic_changed",
     ),
-    Case("the id", (("id: shop_orders", "id: shop_other"),), (OTHER,), bump=Bump.MAJOR, refused="another pipeline"),
+    Case("the id", (("id: shop_orders", "id: shop_other"),), (OTHER,), bump=Bump.MAJOR, refused="different pipeline"),
     Case(
         "the order of fields",
         (
@@ -271,7 +271,7 @@ def test_a_table_that_was_changed_by_hand_needs_nothing_more() -> None:
     assert [item.sql for item in plan(old, new).statements] == [f'{ORDERS} ADD COLUMN "channel" text']
     found = plan(old, new, by_hand)
     assert (found.statements, [change.kind for change in found.changes]) == ((), [FREE])
-    assert "the table has the column already" in found.changes[0].sentence
+    assert "the table already has the column" in found.changes[0].sentence
 
 
 def test_a_column_that_has_a_default_in_its_name_gets_no_value() -> None:

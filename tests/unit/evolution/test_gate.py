@@ -200,8 +200,8 @@ def test_the_gate_against_a_registry_imports_neither_spark_nor_dagster(assets: P
         asked = tidegate("contract", "check", "--against", "registry", "-o", "json", **where)
     (found,) = asked.document["contracts"]
     assert (asked.code, found["result"]) == (1, "does not fit")
-    assert found["problems"][0].startswith("version 3 (id 7), which no message has named, does not fit: ")
-    assert "the ledger was not asked: there is none" in found["notices"]
+    assert found["problems"][0].startswith("version 3 (id 7), not used by any message, does not fit: ")
+    assert "the ledger was not checked: there is none" in found["notices"]
     assert asked.packages.isdisjoint(HEAVY)
 
 
@@ -218,7 +218,7 @@ def test_the_gate_against_a_registry_says_how_many_versions_it_has_not_looked_at
         server.answers["/schemas/ids/7"] = says({"schema": '"int"'})
         server.posts["/compatibility/subjects/views/versions"] = says({"is_compatible": True})
         found = _views(gate(["web_page_views"], "registry"))
-    assert "views: 30 versions older than the newest 100 not looked at" in found.notices
+    assert "views: 30 versions older than the newest 100 not checked" in found.notices
     asked = {path for path in server.asked if path.startswith("/subjects/views/versions/")}
     assert asked == {f"/subjects/views/versions/{number}" for number in range(31, 131)}
 
@@ -240,8 +240,8 @@ def test_a_version_of_another_record_does_not_fit_unless_such_messages_are_skipp
         found = _views(gate(["web_page_views"], "registry"))
     assert found.result == result, found.problems
     assert found.notices[0] == "views: 1 schema, 0 fit, 1 of other records"
-    wrong = "it is of shop.View, and the contract reads web.View"
-    said = f"version 1 (id 7), which no message has named, does not fit: {wrong}"
+    wrong = "it is for shop.View, but the contract reads web.View"
+    said = f"version 1 (id 7), not used by any message, does not fit: {wrong}"
     assert found.problems == ((said,) if result == "does not fit" else ())
 
 

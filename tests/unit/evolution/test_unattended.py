@@ -55,7 +55,7 @@ def test_a_field_is_a_persons_to_add_where_messages_may_have_it_already_with_ano
     old = replace(good(), evolution="additive")
     found = plan(old, replace(old, fields=(*old.fields, Field("channel", STRING, False, ()))))
     refuse_attended(found, published=True)
-    with pytest.raises(BadInput, match=r"7 messages.*not name.*--messages.*tidegate contract apply"):
+    with pytest.raises(BadInput, match=r"7 messages.*did not read.*--messages.*tidegate contract apply"):
         refuse_attended(found, published=True, unknown_fields=7)
     refuse_attended(changed("a description", "additive"), published=True, unknown_fields=7)
 

@@ -15,7 +15,7 @@ from platform_defs.schema_conversion.importing import Wanted
 from resources.registry.address import Registry
 from tests.unit.registry.registry_double import Answer, refuses, registry_double, says
 
-SAID = "no schema of it that could be read: unknown, of another type, or one of its references is missing"
+SAID = "no readable schema: it is unknown, of a different type, or one of its references is missing"
 REFERS = {"schema": '"int"', "references": [{"name": "a", "subject": "gone", "version": 1}]}
 
 

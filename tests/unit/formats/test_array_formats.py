@@ -73,9 +73,9 @@ def test_an_item_of_avro_that_is_null_or_beyond_its_column_is_named() -> None:
     ("of", "reason"),
     [
         ("string", "is a string; the contract's array<integer> is read from an array"),
-        ({"type": "array", "items": "string"}, "is an array of which each item is a string; the contract's integer"),
-        ({"type": "array", "items": {"type": "array", "items": "int"}}, "is an array of which each item is an array"),
-        ({"type": "array", "items": "null"}, "is an array whose items take no byte"),
+        ({"type": "array", "items": "string"}, "is an array in which each item is a string; the contract's integer"),
+        ({"type": "array", "items": {"type": "array", "items": "int"}}, "is an array in which each item is an array"),
+        ({"type": "array", "items": "null"}, "is an array whose items have no bytes"),
     ],
 )
 def test_another_type_of_avro_does_not_fit_an_array(of: Any, reason: str) -> None:
@@ -233,7 +233,7 @@ def test_damaged_arrays_of_protobuf_are_the_same_to_all_readers(seed: int) -> No
 @pytest.mark.parametrize("path", ["single", "pairs", "number", "inner"])
 def test_another_field_of_protobuf_does_not_fit_an_array(path: str) -> None:
     contract = protobuf_contract({path: "array<string>"}, "M")
-    with pytest.raises(SchemaNotCompatible, match="which is not read as array<string>"):
+    with pytest.raises(SchemaNotCompatible, match="which cannot be read as array<string>"):
         ProtobufReader(contract, protobuf_schema(REPEATED))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
         ProtobufJudge(contract, REPEATED)

@@ -75,9 +75,9 @@ def test_rows_of_several_schemas_come_in_the_order_of_the_block() -> None:
 @pytest.mark.parametrize(
     ("number", "error_class", "said"),
     [
-        (9, "UnknownSchemaId", "knows a schema 9"),
-        (3, "WrongSchemaType", "schema 3 does not fit the contract: it is of type avro, and the contract reads json"),
-        (4, "SchemaNotCompatible", "rules of the registry encrypt fields"),
+        (9, "UnknownSchemaId", "has a schema 9"),
+        (3, "WrongSchemaType", "schema 3 does not fit the contract: it is of type avro, but the contract reads json"),
+        (4, "SchemaNotCompatible", "registry rules encrypt some of its fields"),
     ],
 )
 def test_a_schema_that_cannot_be_read_is_a_fault_of_its_messages_alone(

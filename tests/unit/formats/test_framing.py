@@ -64,7 +64,7 @@ def test_a_header_names_the_schema_and_the_payload_may_begin_with_anything() -> 
     heads = {group.key: group.heads and group.heads.to_pylist() for group in found.groups}
     assert heads == {str(GUID): None, "7": [b"\2\2"]}
     assert faults(found)[2][0] == "MissingSchemaHeader"
-    assert faults(found)[3] == ("NotFramed", r"the header __value_schema_id names no schema: \x02odd")
+    assert faults(found)[3] == ("NotFramed", r"the header __value_schema_id does not identify a schema: \x02odd")
 
 
 BEHIND = [b"\2", b"\2\2\1", b"\0\0", b"\1", b"\2\1", b"\x80", b"\2\x80\x80\x80\x80\x80\0", b"\x0a\x01x\x10"]
@@ -77,7 +77,7 @@ def test_what_is_behind_the_name_of_a_schema_never_becomes_part_of_the_payload(n
         assert faults(found)[0][0] == "NotFramed", behind
         assert not found.groups
     error_class, message = faults(taken_apart("both", [b"x"], [named + b"\2\2"]))[0]
-    assert (error_class, "goes on behind the schema that it names" in message) == ("NotFramed", True), (
+    assert (error_class, "continues after the schema id" in message) == ("NotFramed", True), (
         "Avro and JSON have no indexes"
     )
 
@@ -117,9 +117,9 @@ def test_with_both_a_header_goes_before_a_prefix() -> None:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (b"", "it has 0 bytes in all"),
-        (b"\0", "it has 1 byte"),
-        (b"\0\0\0\1", "it has 4 bytes in all"),
+        (b"", "it has only 0 bytes"),
+        (b"\0", "it has only 1 byte"),
+        (b"\0\0\0\1", "it has only 4 bytes"),
         (b' \n{"a": 1}', "it looks like JSON"),
         (b"\3\0" + bytes(16) + b"x", "AWS Glue"),
         (b"\0" + (77).to_bytes(8) + b"x", "Apicurio's framing of 8 bytes (id 77)"),

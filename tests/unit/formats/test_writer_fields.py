@@ -194,19 +194,19 @@ def test_values_that_may_not_fit_are_told(tmp_path: Path) -> None:
     nullable = [{"name": "transfer_id", "type": ["null", "string"]}, {"name": "amount", "type": MONEY}]
     nanos = [{"name": "occurred_at", "type": {"type": "long", "logicalType": "timestamp-nanos"}}]
     assert doubts(contract(tmp_path, lines=lines), fields_of(avro([*nullable, *nanos]))) == (
-        "transfer_id is required by the contract, and string may be missing in a message",
-        "amount is bytes (decimal(20,3)), and the contract's decimal(18,2) does not hold all of its values",
-        "occurred_at is long (timestamp-nanos), and a timestamp has whole microseconds",
+        "transfer_id is required by the contract, but string may be missing in a message",
+        "amount is bytes (decimal(20,3)), and the contract's decimal(18,2) cannot hold all of its values",
+        "occurred_at is long (timestamp-nanos), but a timestamp keeps only microseconds",
     )
     items = [{"name": "tags", "type": {"type": "array", "items": ["null", "string"]}}]
     lines = '- {name: tags, physicalType: "array<string>"}'
     assert doubts(contract(tmp_path, lines=lines), fields_of(avro(items))) == (
-        "tags is array of null or string, and the contract's array<string> holds no null",
+        "tags is array of null or string, but the contract's array<string> does not allow null",
     )
     money = [{"name": "fees", "type": {"type": "array", "items": MONEY}}]
     lines = '- {name: fees, physicalType: "array<decimal(9,2)>"}'
     assert doubts(contract(tmp_path, lines=lines), fields_of(avro(money))) == (
-        "fees is array of bytes, and the contract's array<decimal(9,2)> does not hold all of its values",
+        "fees is array of bytes, and the contract's array<decimal(9,2)> cannot hold all of its values",
     )
     exact = {"type": "bytes", "logicalType": "decimal", "precision": 17, "scale": 1}
     good = [{"name": "transfer_id", "type": "string"}, {"name": "amount", "type": exact}]

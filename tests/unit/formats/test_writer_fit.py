@@ -60,8 +60,8 @@ def test_json_fits_where_its_schema_allows_only_what_the_contract_reads(of: str,
 @pytest.mark.parametrize(
     ("of", "value", "doubt"),
     [
-        ("string", None, "f (a.f) is required by the contract, and the schema does not name it"),
-        ("timestamp", {"type": ["string", "null"]}, "f (a.f) is required by the contract, and may be missing"),
+        ("string", None, "f (a.f) is required by the contract, but the schema does not name it"),
+        ("timestamp", {"type": ["string", "null"]}, "f (a.f) is required by the contract, but may be missing"),
         (
             "integer",
             {"anyOf": [{"type": "integer"}, {"type": "string"}]},
@@ -71,22 +71,22 @@ def test_json_fits_where_its_schema_allows_only_what_the_contract_reads(of: str,
         (
             "array<integer>",
             {"type": "array", "items": {"type": ["integer", "null"]}},
-            "f (a.f) is array of integer or null; the contract requires array<integer>",
+            "f (a.f) is an array of integer or null; the contract requires array<integer>",
         ),
         (
             "array<string>",
             {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}], "items": {"type": "string"}},
-            "f (a.f) is array of integer or string; the contract requires array<string>",
+            "f (a.f) is an array of integer or string; the contract requires array<string>",
         ),
         (
             "array<string>",
             {"type": "array", "prefixItems": [{"type": "integer"}]},
-            "f (a.f) is array of integer; the contract requires array<string>",
+            "f (a.f) is an array of integer; the contract requires array<string>",
         ),
         (
             "array<string>",
             {"type": "array", "items": [{"type": "string"}], "additionalItems": {"type": "boolean"}},
-            "f (a.f) is array of boolean or string; the contract requires array<string>",
+            "f (a.f) is an array of boolean or string; the contract requires array<string>",
         ),
     ],
 )
@@ -152,7 +152,7 @@ def test_a_json_field_that_the_schema_names_by_its_alias_is_there() -> None:
 
 def test_another_format_encrypted_fields_and_what_is_no_schema_do_not_fit() -> None:
     contract, good = contract_of("string"), json_schema({"type": "string"})
-    assert said(contract, replace(good, format="avro")) == "it is of type avro, and the contract reads json"
+    assert said(contract, replace(good, format="avro")) == "it is of type avro, but the contract reads json"
     assert "ciphertext" in (said(contract, replace(good, encrypted=True)) or "")
     assert "cannot be read" in (said(contract_of("string", "avro"), WriterSchema("7", "avro", "{")) or "")
     assert "compile" in (said(contract_of("string", "protobuf"), WriterSchema("7", "protobuf", "message")) or "")
@@ -169,8 +169,8 @@ def test_another_record_is_told_from_one_that_does_not_fit() -> None:
     schema = WriterSchema("7", "avro", json.dumps(record("B", a=record("A", f="string"))))
     assert why_not(contract_of("string", "avro", name="B"), schema) is None
     other = contract_of("string", "avro", name="C")
-    assert why_not(other, schema) == Refused("OtherRecord", "it is of B, and the contract reads C")
-    assert misfit(other, schema) == "it is of B, and the contract reads C"
+    assert why_not(other, schema) == Refused("OtherRecord", "it is for B, but the contract reads C")
+    assert misfit(other, schema) == "it is for B, but the contract reads C"
     assert misfit(replace(other, wire=replace(other.wire, other_records="skip")), schema) is None
 
 
@@ -180,7 +180,7 @@ def test_a_protobuf_schema_without_the_contracts_message_is_of_another_record(pa
     body = "message First {} message B { A a = 1; } message A { string f = 1; }"
     text = f'syntax = "proto3"; package {package}; {body}'
     schema, contract = WriterSchema("7", "protobuf", text), contract_of("string", "protobuf", name="bank.M")
-    reason = f"it is of {package}.First, {package}.B, {package}.A, and the contract reads bank.M"
+    reason = f"it is for {package}.First, {package}.B, {package}.A, but the contract reads bank.M"
     assert why_not(contract, schema) == Refused("OtherRecord", reason)
     assert misfit(contract, schema) == reason
     assert misfit(replace(contract, wire=replace(contract.wire, other_records="skip")), schema) is None
@@ -201,11 +201,11 @@ def reads(*fields: Field, kind: Format = "avro", record: str = "") -> Contract:
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
-        (avro_schema("int"), "are dead letters from now on: f "),
+        (avro_schema("int"), "become dead letters from now on: f "),
         (avro_schema("string"), None),
         (
             WriterSchema("7", "json", '{"properties": {"f": {"type": "integer"}}}'),
-            "may be dead letters from now on: f ",
+            "may become dead letters from now on: f ",
         ),
         (WriterSchema("7", "json", '{"properties": {"f": {"type": "string"}}}'), None),
     ],

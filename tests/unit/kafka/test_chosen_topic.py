@@ -43,7 +43,7 @@ def test_a_pipelines_name_comes_before_a_topics() -> None:
 
 def test_of_several_contracts_one_has_to_be_named() -> None:
     found = contracts(OPEN, replace(OPEN, pipeline="risk"))
-    with pytest.raises(BadInput, match=r"bank.transfers is read by several contracts: bank_transfers, risk\. Name one"):
+    with pytest.raises(BadInput, match=r"bank.transfers is read by several contracts: bank_transfers, risk\. Give one"):
         choose_topic("bank.transfers", found, raw=False)
     assert choose_topic("risk", found, raw=False).contract == found.good[1]
     assert choose_topic("bank.transfers", found, raw=True) == ChosenTopic("bank.transfers", None, hides=False)

@@ -40,5 +40,5 @@ def test_messages_and_the_end_of_the_partition_say_how_far_it_is_known() -> None
 )
 def test_what_is_not_of_the_range_is_neither_a_message_nor_a_proof(stray: Message) -> None:
     """A cached consumer might return messages left over from the range before."""
-    with pytest.raises(MessageMisplaced, match=r"while here partition 1 \[100, 200\) was read, .* handed out t?here\["):
+    with pytest.raises(MessageMisplaced, match=r"while reading here partition 1 \[100, 200\), .* returned t?here\["):
         SOURCE._sort_out([stray, delivered(150)], WANTED, 150)

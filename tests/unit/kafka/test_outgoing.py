@@ -54,7 +54,7 @@ def test_many_values_are_refused_by_their_own_numbers() -> None:
 
 def test_a_key_that_no_upsert_can_use_is_refused() -> None:
     customers = find_contract("crm_customers")
-    for key, reason in ((None, "give one with --key"), (b"\xff", "not UTF-8"), (b"a\0", "NUL character")):
+    for key, reason in ((None, "set one with --key"), (b"\xff", "not UTF-8"), (b"a\0", "NUL character")):
         with pytest.raises(BadInput, match=reason):
             Checked(customers, None, key)
     made = Checked(find_contract("bank_transfers"), None, b"\xff").messages(lines(transfer(1)))

@@ -51,7 +51,9 @@ def test_an_offset_outside_a_partition_is_refused_with_the_range_that_is_there()
     assert others == "offset 15 is not in every partition of t: partition 2 holds no message"
     with pytest.raises(BadInput, match="offset 15 is not in t: partition 2 holds no message"):
         starts_at("t", HELD, 15, chosen=True, follows=False)
-    with pytest.raises(BadInput, match=r"partition 0 holds offsets 10 to 19 \(20 to 24 are of an open transaction\)"):
+    with pytest.raises(
+        BadInput, match=r"partition 0 holds offsets 10 to 19 \(20 to 24 belong to an open transaction\)"
+    ):
         starts_at("t", HELD, 60, chosen=False, follows=False)
     assert starts_at("t", {1: HELD[1]}, 50, chosen=True, follows=True) == ({1: 50}, None)
     with pytest.raises(BadInput, match="partition 1 holds offsets 0 to 49"):
@@ -60,6 +62,6 @@ def test_an_offset_outside_a_partition_is_refused_with_the_range_that_is_there()
 
 def test_partitions_without_a_leader_are_named_with_the_way_to_read_others() -> None:
     assert no_leader("t", [1], [0, 1, 2]) == (
-        "partition 1 of t cannot be read: no leader answers. To read others: --partition 0 --partition 2"
+        "partition 1 of t cannot be read, because no leader answers. To read others: --partition 0 --partition 2"
     )
     assert no_leader("t", [0], [0]).endswith("no leader answers")

@@ -62,7 +62,9 @@ def test_librdkafkas_options_are_translated(tmp_path: Path) -> None:
     ],
 )
 def test_an_option_that_it_does_not_have_is_refused_and_not_left_out(name: str, value: str) -> None:
-    with pytest.raises(BadInput, match=rf"the option {name} \(TIDEGATE_KAFKA_.*kafka-python, which has nothing for it"):
+    with pytest.raises(
+        BadInput, match=rf"the option {name} \(TIDEGATE_KAFKA_.*kafka-python, which does not support it"
+    ):
         second_options({**SECURED, name: value})
 
 

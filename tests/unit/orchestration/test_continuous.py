@@ -312,7 +312,7 @@ def test_memory_is_a_reason_once_it_has_doubled_and_grown_by_a_gigabyte() -> Non
     assert budget.spent(1, None, 9e9) is None
     assert budget.spent(1, 2e9, 3.9e9) is None
     assert budget.spent(1, 0.5e9, 1.4e9) is None
-    assert budget.spent(1, 2e9, 4.1e9) == "it uses 4,100 MB of memory, after 2,000 MB at first"
+    assert budget.spent(1, 2e9, 4.1e9) == "its memory use grew from 2,000 MB to 4,100 MB"
 
 
 def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> None:
@@ -323,7 +323,7 @@ def test_memory_is_compared_with_what_the_run_needed_in_its_fifth_minute() -> No
     goal.failed("a", PipelineHeld("look again"))
     threading.Timer(0.3, topics.ends.update, [{"a": 2}]).start()
     goal.wanted(())
-    assert topics.asked == ["it uses 3,000 MB of memory, after 1,000 MB at first"]
+    assert topics.asked == ["its memory use grew from 1,000 MB to 3,000 MB"]
 
 
 def test_the_broker_is_asked_ten_times_within_the_shortest_latency_within_bounds() -> None:

@@ -141,7 +141,7 @@ def test_runs_that_fail_at_once_are_started_after_a_pause_also_while_an_earlier_
     instance.report_run_failed(added(instance, dg.DagsterRunStatus.STARTING), "the process did not start")
     found = look(instance, contracts, survey, None, "digest")
     assert not found.run_requests
-    assert "is started again in" in str(found.skip_reason)
+    assert "has failed and restarts in" in str(found.skip_reason)
 
 
 def test_a_run_that_stays_fails_where_spark_has_ended_before_any_turn_failed() -> None:

@@ -58,7 +58,13 @@ LARGE = CheckResult("postings_of_usual_size", "bank.postings", "warning", False,
 @pytest.mark.parametrize(
     ("failed", "published", "limit", "now", "command"),
     [
-        (result(False, 3), True, "one of CHF", "The messages became dead letters.", "tidegate dlq list bank_transfers"),
+        (
+            result(False, 3),
+            True,
+            "one of CHF",
+            "These messages became dead letters.",
+            "tidegate dlq list bank_transfers",
+        ),
         (result(False, 3), False, "one of CHF", "Batch 7 was not committed", "tidegate resolve bank_transfers"),
         (
             GATE,

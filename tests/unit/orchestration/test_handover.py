@@ -31,7 +31,7 @@ WARM = replace(NEW, age=READY + 1)
 def test_at_the_end_of_its_shift_a_run_leaves_once_the_next_one_is_warm() -> None:
     assert to_leave([OLD], "a") == {}
     assert to_leave([OLD, NEW], "a") == {}
-    assert to_leave([OLD, WARM], "a") == {"old": "the next run is at work"}
+    assert to_leave([OLD, WARM], "a") == {"old": "the next run has taken over"}
 
 
 def test_two_runs_at_the_end_of_their_shifts_do_not_wait_for_each_other() -> None:
@@ -74,7 +74,7 @@ def test_a_run_is_told_by_tags_to_leave_and_beside_whom_it_warms_up() -> None:
         instance.add_run(own)
         assert other_runs(instance, contracts, own.run_id) == OtherRuns(one_turn=True)
         assert other_runs(instance, contracts, old.run_id) == OtherRuns()
-        instance.add_run_tags(old.run_id, {LEAVE: "the next run is at work"})
+        instance.add_run_tags(old.run_id, {LEAVE: "the next run has taken over"})
         assert other_runs(instance, contracts, old.run_id) == OtherRuns(superseded=True)
 
 

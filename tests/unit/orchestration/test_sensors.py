@@ -111,14 +111,14 @@ def test_a_run_by_hand_takes_nothing_up_so_that_another_is_asked_for() -> None:
 def test_no_run_is_asked_for_while_as_many_as_may_be_are_at_work() -> None:
     requests, why = asked([seen("p")], {"p": 5_000.0}, AT_WORK, by_hand=["other"])
     assert not requests
-    assert why == "p is due, and 2 runs at work already"
+    assert why == "p is due, but 2 runs already in progress"
 
 
 def test_what_is_held_or_asked_for_by_hand_is_not_asked_for() -> None:
     requests, why = asked([seen("held", held=True), seen("wanted")], {"held": 99.0, "wanted": 99.0}, by_hand=["wanted"])
     assert not requests
-    assert "held: held by a run" in why
-    assert "wanted: left to the run that was started for it by hand" in why
+    assert "held: in use by a run" in why
+    assert "wanted: a manually started run reads it" in why
 
 
 def test_a_run_is_the_sensors_by_its_tag_and_a_persons_where_it_is_executed_again() -> None:

@@ -38,7 +38,7 @@ def test_a_topic_as_declared_passes_and_so_does_one_of_which_nothing_is_declared
     kept = TopicKeys(partitions=1, replication_factor=3, config={"retention.ms": "1000"})
     assert checks(kept, WHOLE, retention_ms="1000")["topic_matches_contract"].passed
     found = checks(NO_KEYS, WHOLE)["topic_matches_contract"]
-    assert (found.passed, found.description) == (True, f"No contract declares how {NAME} is kept.")
+    assert (found.passed, found.description) == (True, f"No contract declares settings for {NAME}.")
 
 
 def test_what_was_changed_by_hand_is_a_warning_with_both_values() -> None:
@@ -62,7 +62,7 @@ def test_a_topic_that_does_not_exist_is_said_and_has_no_replicas() -> None:
 @pytest.mark.parametrize(
     ("partition", "severity", "said"),
     [
-        (WHOLE, None, "every replica in sync"),
+        (WHOLE, None, "all replicas in sync"),
         (replace(WHOLE, in_sync=(1, 2)), WARN, "1 replica out of sync"),
         (replace(WHOLE, in_sync=(1,)), ERROR, "writes with acks=all are refused"),
         (replace(WHOLE, in_sync=(1,), leader=None), ERROR, "has no leader"),

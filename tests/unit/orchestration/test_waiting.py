@@ -50,7 +50,7 @@ def test_few_messages_are_due_when_the_oldest_has_waited_long_enough() -> None:
     later = still_waiting(first, lag=3, read=7, now=1030.0)
     assert later == first
     assert due(3, later, LIMITS, 1029.0) is None
-    assert "the oldest for 30 s" in (due(3, later, LIMITS, 1030.0) or "")
+    assert "the oldest unread for 30 s" in (due(3, later, LIMITS, 1030.0) or "")
 
 
 def test_progress_makes_another_message_the_oldest() -> None:
@@ -61,7 +61,9 @@ def test_progress_makes_another_message_the_oldest() -> None:
 def test_a_clock_that_goes_back_an_hour_makes_no_pipeline_wait_for_an_hour() -> None:
     first = still_waiting(None, lag=1, read=7, now=5000.0)
     after = still_waiting(first, lag=1, read=7, now=1400.0)
-    assert "the oldest for 30 s" in (due(1, still_waiting(after, lag=1, read=7, now=1430.0), LIMITS, 1430.0) or "")
+    assert "the oldest unread for 30 s" in (
+        due(1, still_waiting(after, lag=1, read=7, now=1430.0), LIMITS, 1430.0) or ""
+    )
 
 
 @pytest.mark.parametrize("cursor", [None, "", "1789.3", '{"since": 1000.0, "read": 7}', "[]"])
@@ -88,7 +90,7 @@ def test_a_batch_that_was_not_reported_is_due_after_the_latency_though_nothing_i
     waits = remember(waits, [left], 1031.0)
     found = decide(left, waits[CONTRACT.pipeline], 1031.0)
     assert isinstance(found, Due)
-    assert (found.since, found.reason) == (1000.0, "a run ended before it had reported its batches")
+    assert (found.since, found.reason) == (1000.0, "a run ended before reporting its batches")
     assert remember(waits, [seen(0)], 1040.0) == {}
 
 
@@ -104,7 +106,7 @@ def test_what_is_halted_or_backed_off_is_not_due_whatever_its_lag() -> None:
     backed_off = replace(known, backed_off=True, retry_at=datetime(2026, 11, 1, tzinfo=UTC))
     waiting = Waiting(0.0, 5)
     assert "is halted" in str(decide(seen(500, status=halted), waiting, 1000.0))
-    assert "backed off until 2026-11-01" in str(decide(seen(500, status=backed_off), waiting, 1000.0))
+    assert "it waits until 2026-11-01" in str(decide(seen(500, status=backed_off), waiting, 1000.0))
 
 
 def test_a_log_that_was_cut_is_due_at_once_though_nothing_is_unread() -> None:

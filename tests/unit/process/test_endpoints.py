@@ -18,7 +18,7 @@ def _nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_a_command_needs_is_refused_with_how_to_start_it(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=f"Postgres in {tmp_path} is not running .*tidegate stack up"):
         ledger_alone()
-    with pytest.raises(BadInput, match=r"no schema registry to ask.*tidegate stack up --registry"):
+    with pytest.raises(BadInput, match=r"no schema registry is configured.*tidegate stack up --registry"):
         registry_alone()
 
 

@@ -61,7 +61,7 @@ def test_an_unusable_uri_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("postgresql://me:p%zz@db/shop", r"TIDEGATE_DAGSTER_URL.*percent-encoded"),
+        ("postgresql://me:p%zz@db/shop", r"TIDEGATE_DAGSTER_URL.*percent-encode each"),
         ("postgresql://me@db/shop?sslmod=require", "invalid URI query parameter"),
         ("postgresql://me@db/shop?sslrootcert=system", "SSL_CERT_FILE"),
     ],
@@ -209,10 +209,10 @@ def test_a_secret_in_a_file_that_cannot_be_used_is_said_without_what_is_in_it(
     path.write_bytes(b"\n")
     assert said() == f"({name}_FILE): the file {path} is empty"
     path.write_bytes(b"hush\xff")
-    assert said() == f"({name}_FILE): the file {path} is not text in UTF-8"
+    assert said() == f"({name}_FILE): the file {path} is not UTF-8 text"
     path.write_text("hush")
     monkeypatch.setenv(name, "hush")
-    assert said() == f"({name}_FILE): {name} is given as well; unset one of the two"
+    assert said() == f"({name}_FILE): {name} is also set; unset one of the two"
 
 
 def test_a_setting_of_a_file_that_is_wrong_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def test_brokers_are_not_started_where_another_kafka_is_given(monkeypatch: pytes
 def test_a_cluster_keeps_its_number_of_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://me@db/shop")
     state.save_cluster(tmp_path, state.Cluster("c", ("1@127.0.0.1:21000:x",)))
-    with pytest.raises(BadInput, match=r"has 1 broker, and 3 were asked for.*tidegate stack reset"):
+    with pytest.raises(BadInput, match=r"has 1 broker, but 3 were requested.*tidegate stack reset"):
         stack.up(brokers=3)
 
 

@@ -27,19 +27,23 @@ def test_every_name_of_the_table_is_one_of_the_library_and_names_of_java_are_in_
         (
             "buffer.memory",
             "33554433",
-            "librdkafka's is queue.buffering.max.kbytes, in KiB where Java has bytes: "
+            "librdkafka's is queue.buffering.max.kbytes, in KiB instead of Java's bytes: "
             "queue.buffering.max.kbytes=32769 (see also queue.buffering.max.messages)",
         ),
         ("max.request.size", 1048576, "librdkafka's is message.max.bytes: message.max.bytes=1048576"),
         ("compression.lz4.level", "fast", "compression.lz4.level is Java's name; librdkafka's is compression.level"),
-        ("key.serializer", "x", "librdkafka has none like it (keys are bytes;"),
+        ("key.serializer", "x", "librdkafka has no equivalent (keys are bytes;"),
         ("partitioner.class", "x", "librdkafka's is partitioner (a name, such as `keyed`,"),
         (
             "bootstrap.servers",
             "a:9092",
-            "of how messages are produced, but of the connection: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
+            "is a connection setting, not a producer option: set TIDEGATE_KAFKA_BOOTSTRAP_SERVERS",
         ),
-        ("ssl.truststore.location", "x", "ssl.truststore.location (ssl.ca.location in librdkafka) is not an option"),
+        (
+            "ssl.truststore.location",
+            "x",
+            "ssl.truststore.location (ssl.ca.location in librdkafka) is a connection setting",
+        ),
     ],
 )
 def test_an_option_by_its_name_in_java_is_answered_with_librdkafkas(name: str, value: object, answer: str) -> None:

@@ -41,7 +41,7 @@ def test_the_environment_may_tune_by_any_name_that_the_library_has() -> None:
         ("synchronous", {"max.in.flight": 6}, "`max.in.flight` must be set <= 5 when"),
         ("transactional", {"message.timeout.ms": 120_000}, "must be set <= `transaction.timeout.ms`"),
         ("transactional", {"enable.idempotence": False}, "`transactional.id` requires `enable.idempotence=true`"),
-        ("leader", {"transactional.id": "t"}, "belongs to the preset transactional"),
+        ("leader", {"transactional.id": "t"}, "requires the preset transactional"),
         ("asynchronous", {"linger.ms": 120_000}, "`message.timeout.ms` must be greater than `linger.ms`"),
     ],
 )
@@ -62,16 +62,20 @@ def test_a_preset_that_does_not_exist_is_answered_with_those_that_do() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("acks", 2, "acks is one of 0, 1, all, not 2"),
-        ("acks", "00", "acks is one of 0, 1, all"),
-        ("linger.ms", -5, "linger.ms is a whole number from 0 to 900000, not -5"),
-        ("linger.ms", True, "linger.ms is a whole number"),
-        ("linger.ms", "soon", "linger.ms is a whole number"),
-        ("enable.idempotence", "maybe", "enable.idempotence is one of true, false"),
+        ("acks", 2, "acks must be one of 0, 1, all, not 2"),
+        ("acks", "00", "acks must be one of 0, 1, all"),
+        ("linger.ms", -5, "linger.ms must be a whole number from 0 to 900000, not -5"),
+        ("linger.ms", True, "linger.ms must be a whole number"),
+        ("linger.ms", "soon", "linger.ms must be a whole number"),
+        ("enable.idempotence", "maybe", "enable.idempotence must be one of true, false"),
         ("linger.msx", 5, "did you mean linger.ms"),
-        ("security.protocol", "ssl", "security.protocol is not an option of how messages are produced"),
-        ("partitioner", "round_robin", "partitioner is one of keyed, keyed-crc32, sticky, round-robin, partition=N"),
-        ("client.id", "", "client.id is a text"),
+        ("security.protocol", "ssl", "security.protocol is a connection setting, not a producer option"),
+        (
+            "partitioner",
+            "round_robin",
+            "partitioner must be one of keyed, keyed-crc32, sticky, round-robin, partition=N",
+        ),
+        ("client.id", "", "client.id must be text"),
     ],
 )
 def test_what_is_no_option_or_no_value_of_it_is_refused(name: str, value: object, said: str) -> None:

@@ -53,7 +53,7 @@ def refuses_the_next(server: Answered) -> None:
 def test_a_refused_schema_leaves_the_subject_and_its_keys_as_they_were(server: Answered, level: str | None) -> None:
     has_a_version(server, level)
     refuses_the_next(server)
-    with pytest.raises(BadInput, match=r"held to FULL: no such field\. .*Nothing was registered or changed"):
+    with pytest.raises(BadInput, match=r"compatibility: FULL.: no such field\. .*Nothing was registered or changed"):
         register(contract(key_format="avro"), registry(server))
     assert server.registered == []
     assert Subjects(registry(server)).level("t-value") == level
@@ -68,7 +68,9 @@ def test_a_level_that_cannot_be_restored_is_named(server: Answered) -> None:
         answered.puts["/config/t-value"] = refuses(500)
 
     server.puts["/config/t-value"] = once
-    with pytest.raises(BadInput, match=r"no such field.*What stays in the registry: t-value is held to FULL\."):
+    with pytest.raises(
+        BadInput, match=r"no such field.*These changes stay in the registry: t-value has the compatibility level FULL\."
+    ):
         register(contract(), registry(server))
 
 
@@ -79,7 +81,8 @@ def test_where_the_keys_fail_the_values_are_registered_and_that_is_said(
     server.posts["/subjects/t-key/versions"] = answer
     perhaps = "; perhaps t-key has the schema" if error is RegistryAway else ""
     stays = re.escape(
-        f"What stays in the registry: t-value has the schema; t-value is held to FULL{perhaps}. It is safe"
+        "These changes stay in the registry: t-value has the schema; t-value has the compatibility level "
+        f"FULL{perhaps}. It is safe"
     )
     with pytest.raises(error, match=stays):
         register(contract(key_format="avro"), registry(server))

@@ -137,7 +137,9 @@ def test_a_new_id_of_a_registry_that_has_none_of_those_in_use_halts_with_a_way_o
     gone = (SchemaInUse("1", "0" * 64), SchemaInUse("2", "1" * 64))
     ledger, address = SchemaLedger("", "default"), Registry({"url": server.url}, patience=0.5)
     one = RegistrySchemas(ledger, (), "now", address, in_use=gone, pipeline="p")
-    with pytest.raises(SchemasNotGiven, match=r"another registry, or one that was emptied.* tidegate schema fetch p\b"):
+    with pytest.raises(
+        SchemasNotGiven, match=r"different registry, or one that was emptied.* tidegate schema fetch p\b"
+    ):
         one._is_believed()
     assert not one.accepting()._is_believed()
 

@@ -90,7 +90,7 @@ def test_an_avro_value_is_written_as_fastavro_does(of: Any, value: str, datum: A
         ("boolean", "1", "f: 1 is not a boolean"),
         ("int", "true", "f: true is not an int"),
         ("double", "1e400", "f: .* is not a double"),
-        ("double", "9007199254740993", "it has more digits than that keeps"),
+        ("double", "9007199254740993", "it has more digits than the type allows"),
         ("string", "5", "f: 5 is not a string"),
         ("string", "null", "f: null is not a string"),
         ("bytes", '"?"', "it is not base64"),
@@ -108,13 +108,13 @@ def test_an_avro_value_is_written_as_fastavro_does(of: Any, value: str, datum: A
         (logical("bytes", "decimal", precision=5, scale=2), "1000", "its precision is 5, its scale 2"),
         (logical("bytes", "decimal", precision=5, scale=2), "1e-999999999", "its scale is 2"),
         (logical("bytes", "decimal", precision=5, scale=2), "true", "true is not bytes"),
-        (logical("int", "date"), '"31.1.2026"', "a date is written as 2026-01-31"),
-        (logical("int", "time-millis"), '"13:45:00.1234"', "it has more digits than the 3 of its unit"),
+        (logical("int", "date"), '"31.1.2026"', "write a date as 2026-01-31"),
+        (logical("int", "time-millis"), '"13:45:00.1234"', "it has more than the 3 fractional digits of its unit"),
         (logical("long", "timestamp-millis"), '"2026-01-31T13:45:00"', "it needs an offset"),
-        (logical("long", "local-timestamp-millis"), f'"{TEXT}"', "it is local, and has no offset"),
+        (logical("long", "local-timestamp-millis"), f'"{TEXT}"', "it is local and must not have an offset"),
         (logical("string", "uuid"), '"no"', r"is not a string \(uuid\)"),
-        (UNION, '"AP8="', r'"AP8=" may be any of string, bytes: name the one, as {"string": "AP8="}'),
-        (UNION, "true", "f: true is none of null, string, bytes, long"),
+        (UNION, '"AP8="', r'"AP8=" could be any of string, bytes: name the type, as in {"string": "AP8="}'),
+        (UNION, "true", "f: true does not fit any of null, string, bytes, long"),
         (["null", "int"], '"x"', 'f: "x" is not an int'),
         ("string", "", "f: it is missing; the schema requires a string"),
     ],
@@ -237,7 +237,7 @@ def test_a_message_is_that_of_the_record_that_is_named() -> None:
         ('{"total": 1e39}', r"total: .* has more than 38 digits"),
         ('{"ratio": 1e400}', r"ratio: .* is out of range"),
         ('{"name": "\\ud800"}', "name: "),
-        ('{"seen_at": null, "seenAt": null}', "it has a field twice, by both of its names"),
+        ('{"seen_at": null, "seenAt": null}', "it has a field twice, under both of its names"),
     ],
 )
 def test_a_value_that_a_protobuf_message_has_no_place_for_is_refused(text: str, reason: str) -> None:
@@ -250,5 +250,5 @@ def test_the_text_of_a_key_is_the_first_text_of_its_message() -> None:
         b"\0\x0a\x02C1"
     )
     for fields in ("int32 id = 1;", "string id = 1; string of = 2;"):
-        with pytest.raises(CannotEncode, match="K is not a message of one text"):
+        with pytest.raises(CannotEncode, match="K is not a message with a single string field"):
             protobuf_text(WriterSchema("1", "protobuf", f'syntax = "proto3"; message K {{ {fields} }}'), "C1")

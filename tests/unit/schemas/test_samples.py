@@ -128,7 +128,7 @@ def test_values_keep_the_rules_of_their_field(item: Field) -> None:
 
 @pytest.mark.parametrize("pattern", [r"\pL{3}", r"a\z", "[[:alpha:]]{70}"])
 def test_a_pattern_that_shows_no_value_is_refused_with_what_to_do(pattern: str) -> None:
-    with pytest.raises(BadInput, match="give the field examples"):
+    with pytest.raises(BadInput, match="add examples to the field"):
         Samples(contract(field("f", pattern=pattern)))
 
 

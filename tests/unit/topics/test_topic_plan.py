@@ -103,11 +103,11 @@ WANTED = Declared("t", partitions=4, config={"retention.ms": "2000"})
 @pytest.mark.parametrize(
     ("now", "sentence"),
     [
-        (replace(HELD, topic_id="other"), "deleted and created again (its id was held and is other)"),
-        (replace(HELD, overrides={"retention.ms": "5"}), "retention.ms was 1000 and is 5"),
-        (replace(HELD, overrides={**HELD.overrides, "a": "1"}), "a was not set and is 1"),
-        (topic((1, 2), topic_id="held", retention_ms="1000"), "it had 2 partitions and has 1"),
-        (topic((1, 2), (2, 1), topic_id="held", retention_ms="1000"), "partitions have other replicas"),
+        (replace(HELD, topic_id="other"), "deleted and recreated (its id was held and is now other)"),
+        (replace(HELD, overrides={"retention.ms": "5"}), "retention.ms was 1000 and is now 5"),
+        (replace(HELD, overrides={**HELD.overrides, "a": "1"}), "a was not set and is now 1"),
+        (topic((1, 2), topic_id="held", retention_ms="1000"), "it had 2 partitions and now has 1"),
+        (topic((1, 2), (2, 1), topic_id="held", retention_ms="1000"), "the replicas of its partitions have changed"),
         (None, "t no longer exists"),
     ],
 )
@@ -119,7 +119,7 @@ def test_a_plan_holds_no_longer_once_the_topic_was_changed(now: ObservedTopic | 
 def test_a_plan_holds_on_its_own_cluster_alone() -> None:
     plan = plan_of([WANTED], cluster(("t", HELD)))
     other = replace(cluster(("t", HELD)), cluster_id="another")
-    assert difference(plan, other) == "the plan was made on cluster cluster-1, and this is cluster another"
+    assert difference(plan, other) == "the plan was made on cluster cluster-1, but this is cluster another"
 
 
 def test_a_topic_that_came_to_be_otherwise_than_planned_ends_the_plan() -> None:

@@ -53,7 +53,7 @@ def test_the_hash_is_told_from_where_keys_are() -> None:
 def test_producers_that_would_put_keys_elsewhere_are_warned_of() -> None:
     (verdict,) = partitioner_kept(declared("keyed"), {"t": sample(zlib.crc32)})
     assert (verdict.severity, verdict.place) == ("warn", Place("t.odcs.yaml", 3))
-    assert "keys of t were written by crc32, and producers by the contract of p use keyed" in verdict.message
+    assert "keys of t were partitioned by crc32, but producers under the contract of p use keyed" in verdict.message
     assert "{partitioner: keyed-crc32}" in verdict.message
 
 

@@ -78,11 +78,11 @@ def truncated(field: str) -> bytes:
 
 
 BAD: list[tuple[str, str | None, bytes, str]] = [
-    ("TruncatedAvro", "name", b"", "in name, at byte 0 of 0: the message ends within a number"),
+    ("TruncatedAvro", "name", b"", "in name, at byte 0 of 0: the message ends in the middle of a number"),
     ("TruncatedAvro", "name", b"\x04a", "in name, at byte 1 of 2: 2 bytes should follow, and 1 are left"),
     ("TruncatedAvro", "flag", truncated("flag"), "in flag, at byte 3 of 3: 1 byte should follow, and 0 are left"),
     ("TruncatedAvro", "rate", truncated("rate") + b"1234567", "8 bytes should follow, and 7 are left"),
-    ("TruncatedAvro", None, message()[:-1], "in tags, at byte 24 of 24: the message ends within a number"),
+    ("TruncatedAvro", None, message()[:-1], "in tags, at byte 24 of 24: the message ends in the middle of a number"),
     ("TruncatedAvro", None, spoiled("tags", varint(2**31)), "2,147,483,648 items should follow, and 0 bytes are left"),
     ("TruncatedAvro", "name", varint(2**31) + b"a", "2,147,483,648 bytes should follow, and 1 are left"),
     ("TrailingBytes", None, message() + b"\0", "at byte 25 of 26: the record has ended, with 1 byte left"),
@@ -90,15 +90,15 @@ BAD: list[tuple[str, str | None, bytes, str]] = [
     ("InvalidBranch", "memo", spoiled("memo", varint(-1)), "branch -1 of a union of 2"),
     ("InvalidEnum", "colour", spoiled("colour", varint(2)), "symbol 2 of the enum Colour, which has 2"),
     ("InvalidEnum", "colour", spoiled("colour", varint(-1)), "symbol -1 of the enum Colour"),
-    ("InvalidBoolean", "flag", spoiled("flag", b"\x02"), "a boolean is 0 or 1, not 2"),
+    ("InvalidBoolean", "flag", spoiled("flag", b"\x02"), "a boolean must be 0 or 1, not 2"),
     ("InvalidVarint", "at", spoiled("at", b"\xff" * 10), "a number of more than 64 bits"),
     ("InvalidVarint", "at", spoiled("at", b"\xff" * 9 + b"\x02"), "a number of more than 64 bits"),
-    ("InvalidVarint", "small", spoiled("small", varint(2**31)), "2147483648 is no int, which has 32 bits"),
+    ("InvalidVarint", "small", spoiled("small", varint(2**31)), "2147483648 is not an int, which has 32 bits"),
     ("InvalidLength", "name", spoiled("name", varint(-1)), "in name, at byte 0 of 24: the length is -1"),
     ("InvalidLength", None, spoiled("tags", b"\x01\x04\x02\x00"), "a block of 2 bytes has 1"),
     ("InvalidUtf8", "name", message(name=b"a\xff"), "name is not UTF-8 at its byte 1"),
     ("NulCharacter", "memo", message(memo=(1, "a\0")), r"memo holds \u0000, which Postgres' text cannot store: a\x00"),
-    ("NotFinite", "rate", message(rate=float("nan")), "rate is nan; a double of the contract is finite"),
+    ("NotFinite", "rate", message(rate=float("nan")), "rate is nan; a double must be finite"),
     ("NotFinite", "rate", message(rate=float("-inf")), "rate is -inf"),
     ("OutOfRange", "amount", message(amount=(10**7).to_bytes(4)), "amount is 10000.000; decimal(6,2) has 4 digits"),
     ("OutOfRange", "amount", message(amount=b"\x7f" * 40), "amount is a number of 40 bytes"),
@@ -109,7 +109,7 @@ BAD: list[tuple[str, str | None, bytes, str]] = [
         "amount is 0.001; decimal(6,2) keeps 2 and nothing is round",
     ),
     ("OutOfRange", "day", message(day=3_000_000), "day is 3,000,000 days from 1970; years run from 0001 to 9999"),
-    ("TooManyDecimals", "at", message(at=1), "at is 1 nanoseconds; a timestamp keeps microseconds, nothing is rounded"),
+    ("TooManyDecimals", "at", message(at=1), "at is 1 nanoseconds; a timestamp keeps microseconds"),
 ]
 
 
@@ -195,7 +195,7 @@ def test_items_without_a_byte_are_counted_not_read(items: Any) -> None:
     assert passed.rows["a"].to_pylist() == [7] * 70
     kept = decode(contract_of({"list": "json"}), schema, [many] * 70)
     assert {fault.error_class for fault in kept.faults} == {"TooManyItems"}
-    assert "list holds more than 1,000 values that take no byte" in kept.faults[0].message
+    assert "list has more than 1,000 values that take no bytes" in kept.faults[0].message
 
 
 def test_a_json_column_takes_a_hundred_thousand_items() -> None:
@@ -247,7 +247,7 @@ def test_a_document_of_long_names_ends_before_it_is_spelt() -> None:
 )
 def test_a_schema_whose_names_would_flood_a_table_is_refused(schema: Any) -> None:
     contract = contract_of({"a": "json"})
-    with pytest.raises(SchemaNotCompatible, match=r"a name in it has 1,00[12] characters, 1,000 at most"):
+    with pytest.raises(SchemaNotCompatible, match=r"a name in it has 1,00[12] characters, and the maximum is 1,000"):
         AvroReader(contract, writer(schema))
     with pytest.raises(NotTheType, match="SchemaNotCompatible"):
         AvroJudge(contract, json.dumps(schema))

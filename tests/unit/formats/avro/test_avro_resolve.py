@@ -66,7 +66,7 @@ def test_exact_promotions_alone_are_taken(to: str, types: list[Any]) -> None:
 def test_a_reason_names_the_field_and_what_would_be_right() -> None:
     assert reasons("long", "double") == ("a is a long; the contract's double is read from a double, a float or an int",)
     assert reasons(["int", "string"], "string") == (
-        "a is a union of 2 types, which only a json column can hold; the contract requires string",
+        "a is a union of 2 types, which only a json column can store; the contract requires string",
     )
 
 
@@ -75,7 +75,7 @@ def test_all_fields_that_do_not_fit_are_named() -> None:
     with pytest.raises(SchemaNotCompatible) as refused:
         AvroReader(contract, writer(record(a="string", b="string")))
     assert refused.value.reasons == (
-        "a is a string; the contract's integer is read from an int or a long that stands for nothing else",
+        "a is a string; the contract's integer is read from an int or a long without a logical type",
         "c is required by the contract; the schema has no such field",
     )
 

@@ -109,7 +109,7 @@ def test_a_message_is_a_row_in_every_spelling_of_json(value: bytes, wanted: dict
         (b'{"text":{}}', "WrongType", "text", "text is an object"),
         (b'{"text":[]}', "WrongType", "text", "text is an array"),
         (b'{"whole":"1"}', "WrongType", "whole", 'the string "1"; the contract requires an integer'),
-        (b'{"whole":1.0}', "WrongType", "whole", "digits alone"),
+        (b'{"whole":1.0}', "WrongType", "whole", "digits only"),
         (b'{"whole":9223372036854775808}', "OutOfRange", "whole", "64 bits"),
         (b'{"ratio":1e999}', "OutOfRange", "ratio", "1e999"),
         (b'{"ratio":true}', "WrongType", "ratio", "is true"),

@@ -48,7 +48,7 @@ def test_an_object_may_be_kept_whole_and_taken_apart() -> None:
         (rb'{"payload":"\u0000"}', "NulCharacter", r"payload holds \u0000, which Postgres' jsonb cannot store"),
         (rb'{"payload":[{"\u0000":1}]}', "NulCharacter", "payload holds"),
         (rb'{"payload":{"a":"\ud800"}}', "InvalidUnicode", "half a surrogate pair"),
-        (b'{"payload":1e131072}', "OutOfRange", "holds the number 1e131072, which Postgres' numeric cannot store"),
+        (b'{"payload":1e131072}', "OutOfRange", "contains the number 1e131072, which Postgres' numeric cannot store"),
         (b'{"payload":[1e-16384]}', "OutOfRange", "1e-16384"),
         (b'{"payload":1e999999999999999999999}', "OutOfRange", "numeric cannot store"),
         (b'{"payload":{"a":1,"a":1}}', "DuplicateKey", 'payload has the key "a" twice in one object'),
@@ -74,5 +74,5 @@ def test_what_jsonb_has_no_room_for_is_a_fault(monkeypatch: pytest.MonkeyPatch) 
     found = fault(JSON_ONLY, b'{"payload":"%s"}' % (b"x" * 99))
     assert (found.error_class, found.message) == (
         "TooLarge",
-        "payload is 101 bytes of JSON; a json column takes at most 100",
+        "payload is 101 bytes of JSON; a json column stores at most 100",
     )

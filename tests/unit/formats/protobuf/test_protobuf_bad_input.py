@@ -50,22 +50,27 @@ def _long(number: int, inner: bytes) -> bytes:
 
 BAD = [
     # (payload, class, field, part of the message)
-    (b"\x0a\x05ab", "InvalidProtobuf", None, "is cut off: 5 bytes are announced and 2 are left at byte 2, in text"),
+    (
+        b"\x0a\x05ab",
+        "InvalidProtobuf",
+        None,
+        "is cut off: its length is 5 bytes, but only 2 are left at byte 2, in text",
+    ),
     (b"\x10", "InvalidProtobuf", None, "in the middle of a number at byte 1, in number"),
-    (b"\x19\0\0\0", "InvalidProtobuf", None, "8 bytes are announced and 3 are left at byte 1, in real"),
-    (b"\xad\x01\0", "InvalidProtobuf", None, "4 bytes are announced and 1 are left at byte 2, in narrow"),
-    (b"\x0a\xff\xff\xff\xff\x07", "InvalidProtobuf", None, "2,147,483,647 bytes are announced"),
+    (b"\x19\0\0\0", "InvalidProtobuf", None, "its length is 8 bytes, but only 3 are left at byte 1, in real"),
+    (b"\xad\x01\0", "InvalidProtobuf", None, "its length is 4 bytes, but only 1 are left at byte 2, in narrow"),
+    (b"\x0a\xff\xff\xff\xff\x07", "InvalidProtobuf", None, "its length is 2,147,483,647 bytes"),
     (b"\x0a\xff\xff\xff\xff\x0f", "InvalidProtobuf", None, "gives a length of 4,294,967,295 bytes at byte 1"),
     (b"\x0a\x80\x80\x80\x80\x80\0", "InvalidProtobuf", None, "gives a length of 0 bytes at byte 1"),
-    (b"\xf2\xff\xff\xff\x0f\xff\xff\xff\xff\x07", "InvalidProtobuf", None, "2,147,483,647 bytes are announced"),
+    (b"\xf2\xff\xff\xff\x0f\xff\xff\xff\xff\x07", "InvalidProtobuf", None, "its length is 2,147,483,647 bytes"),
     (b"\x10" + b"\xff" * 10 + b"\0", "InvalidVarint", None, "more than 10 bytes at byte 1, in number"),
     (b"\0", "InvalidProtobuf", None, "no field number between 1 and 536,870,911 at byte 0"),
     (b"\x80\x80\x80\x80\x10\0", "InvalidProtobuf", None, "no field number"),
     (b"\x0e", "InvalidProtobuf", None, "the wire type 6"),
     (b"\x0f", "InvalidProtobuf", None, "the wire type 7"),
-    (b"\x0c", "InvalidProtobuf", None, "ends a group of number 1 that has not begun"),
-    (b"\x0b", "InvalidProtobuf", None, "ends inside the group of number 1"),
-    (b"\x0b\x14", "InvalidProtobuf", None, "ends a group of number 2 that has not begun"),
+    (b"\x0c", "InvalidProtobuf", None, "ends group 1, which was not started"),
+    (b"\x0b", "InvalidProtobuf", None, "ends inside group 1"),
+    (b"\x0b\x14", "InvalidProtobuf", None, "ends group 2, which was not started"),
     (known(12, b"\x0a\x05ab"), "InvalidProtobuf", None, "at byte 4, in party.city"),
     (b"\x0b" * 200 + b"\x0c" * 200, "TooDeep", None, "deeper than 100 levels"),
     (nested(102), "TooDeep", None, "deeper than 100 levels"),
@@ -99,7 +104,7 @@ BAD = [
     (transfer(at={"nanos": 1_000_000_000}), "InvalidTimestamp", "at", "1,000,000,000 nanoseconds"),
     (transfer(at={"nanos": -1_000}), "InvalidTimestamp", "at", "-1,000 nanoseconds"),
     (transfer(at={"seconds": 253_402_300_800}), "OutOfRange", "at", "years run from 0001 to 9999"),
-    (transfer(took={"seconds": 1, "nanos": -1}), "OutOfRange", "took", "is no duration"),
+    (transfer(took={"seconds": 1, "nanos": -1}), "OutOfRange", "took", "is not a valid duration"),
     (known(15, known(1, b"\x0a\1a" + known(2, b"\x11" + b"\xff" * 8))), "NotFinite", "anything", "holds nan"),
     pytest.param(
         *(_long(24, b"\0" * 1_000_001).replace(b"\xc2", b"\xc2\x01", 1), "TooManyItems", None),
@@ -240,15 +245,15 @@ NO_SCHEMAS = [
     ('syntax = "proto3"; message A { int64 a = 1; int64 b = 1; }', (), "Field number 1 has already been used"),
     ('syntax = "proto3"; import "other.proto"; message A { }', (), "other.proto"),
     ('syntax = "proto3"; import "/etc/passwd"; message A { }', (), 'Import "/etc/passwd" was not found'),
-    (MESSAGE, (("../../outside.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("/outside.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("a" * 256 + ".proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("a/" * 1_500 + "b.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("a/" * 900 + "b.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("a\0.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("\ud800.proto", MESSAGE),), "is not a name that an import can have"),
-    (MESSAGE, (("a.proto", MESSAGE), ("a.proto/b.proto", MESSAGE)), "is a folder of another one"),
-    (MESSAGE, (("a.proto/b.proto", MESSAGE), ("a.proto", MESSAGE)), "is a folder of another one"),
+    (MESSAGE, (("../../outside.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("/outside.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("a" * 256 + ".proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("a/" * 1_500 + "b.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("a/" * 900 + "b.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("a\0.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("\ud800.proto", MESSAGE),), "is not a valid import name"),
+    (MESSAGE, (("a.proto", MESSAGE), ("a.proto/b.proto", MESSAGE)), "is a folder of another reference"),
+    (MESSAGE, (("a.proto/b.proto", MESSAGE), ("a.proto", MESSAGE)), "is a folder of another reference"),
     (MESSAGE + "// \ud800", (), "is not Unicode"),
     ("\0", (), "Invalid control characters"),
     ("message A {" * 10_000, (), "recursion limit"),
@@ -311,7 +316,7 @@ def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood(
     text = f'syntax = "proto3"; enum E {{ {"A" * 1_000} = 0; }} message M {{ repeated E e = 1; }}'
     found = decoded(ProtobufReader(contract_of({"e": "json"}), schema(text)), [_long(1, b"\0" * 99_999), b""])
     assert [(fault.index, fault.error_class) for fault in found.faults] == [(0, "TooLarge")]
-    assert "a json column takes at most 33,554,432" in found.faults[0].message
+    assert "a json column stores at most 33,554,432" in found.faults[0].message
     short = _long(1, b"\0" * 40_000)
     with pytest.raises(NotTheType, match=r"^TooLarge$"):
         ProtobufJudge(contract_of({"e": "json"}), text).values(short)
@@ -330,7 +335,7 @@ def test_names_that_are_longer_than_their_numbers_do_not_make_a_message_a_flood(
 )
 def test_a_schema_whose_names_would_flood_a_table_is_refused(text: str) -> None:
     contract, document = contract_of({"e": "json"}), f'syntax = "proto3"; {text}'
-    with pytest.raises(SchemaNotCompatible, match="a name in it has 1,001 characters, 1,000 at most"):
+    with pytest.raises(SchemaNotCompatible, match="a name in it has 1,001 characters, and the maximum is 1,000"):
         ProtobufReader(contract, schema(document))
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
         ProtobufJudge(contract, document)

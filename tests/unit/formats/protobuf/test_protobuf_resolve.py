@@ -61,7 +61,7 @@ def test_a_column_takes_the_types_of_the_table_and_no_others(of: str) -> None:
         refused = refusal(contract_of({f"f{number}": of}), text)
         assert bool(refused) == (kind not in FITS[of]), (kind, of, refused)
         if refused:
-            assert refused == f"f{number} is {_wrapped(kind)} in A, which is not read as {of}"
+            assert refused == f"f{number} is {_wrapped(kind)} in A, which cannot be read as {of}"
 
 
 def _wrapped(kind: str) -> str:
@@ -76,8 +76,8 @@ def test_a_json_column_takes_every_type(kind: str) -> None:
 
 REFUSED = [
     # (fields of the message, contract's path, its type, the reason)
-    ("repeated int64 f = 1;", "f", "integer", "f is repeated int64, and the contract wants one integer"),
-    ("map<string, string> f = 1;", "f", "string", "f is a map, and the contract wants one string"),
+    ("repeated int64 f = 1;", "f", "integer", "f is repeated int64, but the contract requires a single integer"),
+    ("map<string, string> f = 1;", "f", "string", "f is a map, but the contract requires a single string"),
     ("repeated Inner f = 1;", "f.x", "integer", "f_x (f.x) cannot be reached: f is repeated Inner, not one message"),
     ("int64 f = 1;", "f.x", "integer", "f_x (f.x) cannot be reached: f is int64, not one message"),
     (
@@ -100,15 +100,15 @@ def test_all_reasons_are_given_at_once() -> None:
     with pytest.raises(SchemaNotCompatible) as refused:
         ProtobufReader(contract, schema(TEMPLATE % "bytes a = 1; int64 b = 2;"))
     assert refused.value.reasons == (
-        "a is bytes in A, which is not read as integer",
-        "b is int64 in A, which is not read as timestamp",
-        "c is required, and A does not have it",
+        "a is bytes in A, which cannot be read as integer",
+        "b is int64 in A, which cannot be read as timestamp",
+        "c is required, but A does not have it",
     )
 
 
 def test_a_message_with_the_name_of_a_known_type_and_other_fields_is_not_that_type() -> None:
     text = 'syntax = "proto3"; package google.type; message A { Date f = 1; } message Date { string year = 1; }'
-    assert "is google.type.Date in google.type.A, which is not read as date" in refusal(
+    assert "is google.type.Date in google.type.A, which cannot be read as date" in refusal(
         contract_of({"f": "date"}), text
     )
 
