@@ -111,7 +111,7 @@ def test_throttles_that_an_unrecorded_reassignment_left_are_named_and_removed(
     assert "tidegate cluster reassign status --adopt" in [one.do for one in doctor]
     begun = Kept(Reassignment(seen.cluster_id, (TopicPlan(topic, "id", {0: (1,)}, {0: (2,)}),)), 1000, "under way")
     reassigning.record.save(begun)  # as by a second operator, just now
-    with pytest.raises(BadInput, match="replicas are being moved, and need their throttles"):
+    with pytest.raises(BadInput, match="replicas are being moved and need their throttles"):
         reassigning.clear()
     reassigning.record.save(replace(begun, state="done"))
     assert topic in reassigning.clear()

@@ -276,7 +276,7 @@ def test_a_plan_in_a_file_is_applied_once_and_not_after_somebody_changed_the_top
     changed = site.look()
     done = site.run("apply", file, "--yes")
     assert (done.code, site.look()) == (1, changed)
-    assert "max.message.bytes was not set and is 2000000. Nothing was changed" in done.said
+    assert "max.message.bytes was not set and is now 2000000. Nothing was changed" in done.said
     assert site.run("plan", "--file", file).code == 0
     site.admin.apply([AddPartitions(site.topic, 2, 3)])
     assert "it had 2 partitions and now has 3" in site.run("apply", file, "--yes").said
@@ -345,7 +345,7 @@ def test_without_postgres_nothing_changes_in_a_cluster_that_is_not_named_and_no_
     site.declare(config="{retention.ms: 1000}")
     done = site.run("apply", "--yes", "-o", "json", *named)
     assert done.code == 1
-    assert "cannot be told" in verdicts(done)["unread_kept"]["message"]
+    assert "cannot tell whether" in verdicts(done)["unread_kept"]["message"]
     assert site.look().overrides == {}
 
 

@@ -84,7 +84,7 @@ def test_a_broker_that_is_silent_costs_its_time_once(played: Played) -> None:
         begun = time.monotonic()
         (found,) = played.sent_to("127.0.0.1", mute.port, seconds=0.5)
         assert time.monotonic() - begun >= 0.5
-    _names(found, f"127.0.0.1:{mute.port}", "says nothing", "`listeners` of broker 1")
+    _names(found, f"127.0.0.1:{mute.port}", "does not respond", "`listeners` of broker 1")
 
 
 def test_tls_where_the_client_speaks_plainly(played: Played, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_certificate_for_another_name(played: Played, tmp_path: Path) -> None:
         (found,) = played.errors(f"127.0.0.1:{encrypting.port}", options)
         unchecked = {**options, "ssl.endpoint.identification.algorithm": "none"}
         (after,) = played.errors(f"127.0.0.1:{encrypting.port}", unchecked)
-    assert f"--bootstrap names 127.0.0.1:{encrypting.port}." in found.what
+    assert f"--bootstrap contains 127.0.0.1:{encrypting.port}." in found.what
     assert "is trusted, but it is issued for kafka-1.example.com, not for 127.0.0.1" in found.what
     assert "ssl.keystore.location" in found.do
     assert "The listener does not use TLS" in after.what  # it arrived, and was redirected
@@ -238,7 +238,7 @@ def test_a_stack_that_is_not_running_is_an_error_with_the_command_that_starts_it
     errors = [one for one in said.document["findings"] if one["severity"] == "error"]
     assert said.code == 1
     assert [one["area"] for one in errors] == ["kafka", "postgres"]
-    assert all(one["do"].startswith("tidegate stack up") for one in errors)
+    assert all(one["do"].startswith("Start it (tidegate stack up)") for one in errors)
 
 
 def test_a_bootstrap_address_that_is_none_is_bad_input() -> None:

@@ -133,7 +133,7 @@ def test_an_older_ledger_is_upgraded_by_a_migration_and_until_then_not_read(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _migrated_to(url, KNOWN[:2], monkeypatch)
-    with pytest.raises(LedgerOutdated, match=f"lacks {', '.join(KNOWN[2:])}.*tidegate migrate"):
+    with pytest.raises(LedgerOutdated, match=f"missing: {', '.join(KNOWN[2:])}.*tidegate migrate"):
         Ledger(url).status("bank_transfers")
     assert Ledger(url).migrate() == KNOWN[2:]
     assert not Ledger(url).status("bank_transfers").has_run
