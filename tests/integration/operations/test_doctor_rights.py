@@ -125,7 +125,7 @@ def test_a_login_by_scram_works_and_a_wrong_password_is_refused_by_either_mechan
 
 def test_a_mechanism_that_the_listener_does_not_have_is_answered_with_those_that_it_has(guarded: Guarded) -> None:
     found, _ = _errors(guarded.found("login", **_login("admin", "admin's", "SCRAM-SHA-512")))
-    assert "it has PLAIN, SCRAM-SHA-256" in found.what
+    assert "it offers PLAIN, SCRAM-SHA-256" in found.what
     assert "sasl.enabled.mechanisms of the broker behind it" in found.do
 
 
@@ -135,7 +135,7 @@ def test_rights_that_a_user_lacks_are_named(guarded: Guarded) -> None:
     contract = renamed(find_contract(SHIPPED["append"]), "guarded")
     guarded.admin.create_topics([NewTopic(contract.topic, 1, 1)])[contract.topic].result(BOUND)
     hidden = guarded.found("login", [contract], **_login("poor", "poor's"))
-    assert any("who" in one.do and "DescribeConfigs" in one.do for one in hidden)
+    assert any("which broker answers" in one.do and "DescribeConfigs" in one.do for one in hidden)
     (unseen,) = [one for one in hidden if one.area == "topics"]
     assert unseen.severity is not Severity.OK
     assert "guarded" in unseen.what
