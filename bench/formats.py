@@ -1,4 +1,4 @@
-"""The same transfers in topics of several formats, with each one's contract settings."""
+"""Identical transfers in topics of several formats, with each one's contract settings."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The same without the two statements that make a batch exactly-once: the difference is their cost."""
+"""A publication without the two statements that make a batch exactly-once: the difference is their cost."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

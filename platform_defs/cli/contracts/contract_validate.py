@@ -64,9 +64,11 @@ def _one(file: Path) -> Result:
     from platform_defs.contract.reader.catalogue import load_pipeline
     from platform_defs.contract.reader.odcs import load
     from platform_defs.errors import BadInput
+    from resources.process.settings import settings
 
     path = file.resolve()
-    for found, pipeline, mistakes in _all():
+    among = path.is_relative_to(settings().contracts_folder.resolve())
+    for found, pipeline, mistakes in _all() if among else ():
         if found.resolve() == path:
             return file, pipeline, mistakes
     try:

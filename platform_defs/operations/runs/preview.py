@@ -49,7 +49,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Preview:
-    """The same messages by the old and the new contract."""
+    """Identical messages by the old and the new contract."""
 
     messages: int
     before: Judged

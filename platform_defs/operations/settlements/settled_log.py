@@ -91,13 +91,15 @@ class SettledLog:
                 becomes = at.moved_to(held.low)
                 steps.append(PartitionChange(number, at, becomes, skip=(at.next_offset, held.low)))
             elif number in asked or held.end < at.next_offset:
-                steps.append(self._cut(detail, number, at, start))
+                steps.append(self._cut(detail, number, at, asked.get(number), start))
         return Decision(_explained(steps, start), steps)
 
-    def _cut(self, detail: HaltDetail, number: int, at: LogPosition, start: ResumeAt | None) -> PartitionChange:
+    def _cut(
+        self, detail: HaltDetail, number: int, at: LogPosition, seen: int | None, start: ResumeAt | None
+    ) -> PartitionChange:
         """Return the step of a partition that may have been cut, and then perhaps written to again."""
         held = self.view.partitions[number]
-        cut = self._first_changed(number, at, _cuts(detail).get(number))
+        cut = self._first_changed(number, at, seen)
         if cut == at.next_offset:
             return PartitionChange(number, at, at)
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)

@@ -208,7 +208,7 @@ manager.KafkaTCPTransport, manager.KafkaSSLTransport = PlainTransport, TlsTransp
 
 
 class Tokens(AbstractTokenProvider):
-    """The same tokens as librdkafka's, one for each connection, from `give`."""
+    """Tokens as librdkafka's, one for each connection, from `give`."""
 
     def __init__(self, give: Callable[[], tuple[Any, ...]]) -> None:
         self._give = give

@@ -43,7 +43,7 @@ def one_broker_of_three_killed_while_a_range_is_read(chaos: Chaos) -> Verdict:
 
 @scenario(FaultClass.BROKER_DOWN, shares=THREE_BROKERS)
 def leader_moved_while_a_range_is_read(chaos: Chaos) -> Verdict:
-    """The same run follows it. The next one queries the new leader, to check that the log is still the same."""
+    """Its run follows it. The next one queries the new leader, to check that the log is still the same."""
     cluster, chaos = three_brokers(), _on_three(chaos)
     pipeline, happened, victim = _sent(chaos.world, cluster)
     mine = _led_by(cluster, pipeline, victim)

@@ -152,7 +152,7 @@ def topic_created_again_between_the_last_task_and_publish(chaos: Chaos) -> Verdi
 
 @scenario(FaultClass.OTHER_CLUSTER, representative=True, shares=THREE_BROKERS)
 def bootstrap_address_leads_to_another_cluster(chaos: Chaos) -> Verdict:
-    """The same topic name, the same offsets, another cluster: halt; `resolve` begins at its beginning or its end."""
+    """Identical topic name and offsets, another cluster: halt; `resolve` begins at its beginning or its end."""
     other = three_brokers().world(chaos.world)
     pipelines = [_moved(chaos.world, other) for _ in range(2)]
     for pipeline in pipelines:
