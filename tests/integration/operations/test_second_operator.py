@@ -131,7 +131,7 @@ def test_an_apply_that_waits_for_an_answer_applies_only_what_it_showed(site: Sit
         assert apply.wait(60) == 1, said
     os.close(ours)
     os.close(theirs)
-    assert b"it had 2 partitions and has 3" in said
+    assert b"it had 2 partitions and now has 3" in said
     assert (len(site.look().partitions), site.look().overrides) == (3, {})
 
 
