@@ -1,5 +1,5 @@
 # Everything that a run leaves behind is in TIDEGATE_HOME (default .tidegate) and is stopped by `make down`.
-.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-long test-all lint check fmt up down bench bench-quick chaos docs reference
+.PHONY: help install demo example-avro example-protobuf test test-fast test-rest test-long lint check fmt up down bench bench-quick chaos docs reference
 
 # The shell looks uv up, line by line: make expands all lines of a recipe before the first one, which may install it, runs.
 UV = $$(command -v uv || ls .uv/bin/uv 2>/dev/null || echo python3 -m uv)
@@ -64,11 +64,8 @@ test-fast: install  ## lint, types of what ships, unit tests: under a minute, no
 test-rest: install  ## the slow tests except the longest, a scenario of each fault class among them; .ci/run runs them
 	@$(PYTEST) -m "slow and not longest" $(TESTS)
 
-test-long: install  ## the longest tests: all other scenarios, suites repeated, mutations, all of each property's examples
+test-long: install  ## the longest tests: suites repeated, mutations, all examples of each property
 	@$(PYTEST) -m "longest or hypothesis" $(TESTS)
-
-test-all: install  ## lint, types, all tests: every scenario of make chaos once
-	@set -o pipefail; $(PYTEST) $(TESTS) $(BESIDE_LINT)
 
 lint: install check  ## ruff, basedpyright, import contracts
 

@@ -72,7 +72,7 @@ class Scenario:
 
     play: Play
     fault_class: FaultClass
-    representative: bool  # of its class: `.ci/run` runs it, `make test-long` runs the others
+    representative: bool  # of its class: `.ci/run` plays it; `make chaos` plays all
     shares: str | None  # an expensive resource shared with other scenarios: they run in the same worker
 
 

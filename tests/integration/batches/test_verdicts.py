@@ -191,11 +191,10 @@ PLANTED: dict[str, tuple[Callable[[RunContext], RunContext], type[TidegateError]
 }
 
 
-# Spark tries a failing task four times: of the errors in tasks, this one always runs, the others in test-all.
+# Spark tries a failing task four times: of the errors in tasks, this one always runs, the others in `make test-long`.
 OFTEN = {"COPY: a deadlock"}
 
 
-@pytest.mark.longest
 @pytest.mark.parametrize(
     "all_of_them", [pytest.param(False, marks=pytest.mark.slow), pytest.param(True, marks=pytest.mark.longest)]
 )
