@@ -5,9 +5,10 @@ by other versions stay readable: a missing key gets its default, an unknown key 
 an `UnknownHalt`. How to resolve each code: docs/how-to/halts.md.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Literal
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, ClassVar, Literal, Self, get_args
 
 HaltCode = Literal[
     "topic_recreated",
@@ -23,6 +24,8 @@ HaltCode = Literal[
     "registry_switched",
 ]
 Json = Mapping[str, Any]
+_KEYS = {"now": "is"}  # attributes that have another name in the ledger
+_SPAN = ("partition", "from_offset", "until_offset")
 
 
 @dataclass(frozen=True, order=True)
@@ -43,7 +46,32 @@ class PartitionSpan:
 
 
 @dataclass(frozen=True)
-class TopicRecreated:
+class _Detail:
+    """The data of a halt, as attributes with defaults."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what the ledger keeps. Attributes that are None, False or empty tuples are left out."""
+        stored: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return {
+            _KEYS.get(name, name): value
+            for name, value in stored.items()
+            if value is not None and value is not False and value != []
+        }
+
+    @classmethod
+    def from_json(cls, stored: Json) -> Self:
+        found: dict[str, Any] = {}
+        for name in (one.name for one in fields(cls)):
+            value: Any = stored.get(_KEYS.get(name, name))
+            if name == "ranges":
+                value = [PartitionSpan(*(span[key] for key in _SPAN)) for span in value or ()]
+            if value is not None:
+                found[name] = (*value,) if type(value) is list else value
+        return cls(**found)
+
+
+@dataclass(frozen=True)
+class TopicRecreated(_Detail):
     """The topic was deleted and created again: its topic ids."""
 
     code: ClassVar[HaltCode] = "topic_recreated"
@@ -52,16 +80,9 @@ class TopicRecreated:
     was: str = ""
     now: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"was": self.was, "is": self.now}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "TopicRecreated":
-        return cls(stored.get("was", ""), stored.get("is", ""))
-
 
 @dataclass(frozen=True)
-class ClusterSwitched:
+class ClusterSwitched(_Detail):
     """The brokers belong to a different cluster: the cluster ids."""
 
     code: ClassVar[HaltCode] = "cluster_switched"
@@ -70,16 +91,9 @@ class ClusterSwitched:
     was: str = ""
     now: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"was": self.was, "is": self.now}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "ClusterSwitched":
-        return cls(stored.get("was", ""), stored.get("is", ""))
-
 
 @dataclass(frozen=True)
-class TopicChanged:
+class TopicChanged(_Detail):
     """The contract names another topic than the one that was read: their names."""
 
     code: ClassVar[HaltCode] = "topic_changed"
@@ -88,16 +102,9 @@ class TopicChanged:
     was: str = ""
     now: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        return {"was": self.was, "is": self.now}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "TopicChanged":
-        return cls(stored.get("was", ""), stored.get("is", ""))
-
 
 @dataclass(frozen=True)
-class RetentionPassed:
+class RetentionPassed(_Detail):
     """Messages were deleted before they were read: their offsets."""
 
     code: ClassVar[HaltCode] = "retention_passed"
@@ -105,16 +112,9 @@ class RetentionPassed:
 
     ranges: tuple[PartitionSpan, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return {"ranges": [asdict(span) for span in self.ranges]}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "RetentionPassed":
-        return cls(_spans(stored))
-
 
 @dataclass(frozen=True)
-class LogCut:
+class LogCut(_Detail):
     """The log was truncated. Found by its end: the `ranges` that are gone. Found by its leader epochs, after it was
     appended to: the `partitions` with a new leader, and the broker's `error`.
     """
@@ -126,18 +126,9 @@ class LogCut:
     partitions: tuple[int, ...] = ()
     error: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        if self.error is not None:
-            return {"error": self.error, "partitions": list(self.partitions)}
-        return {"ranges": [asdict(span) for span in self.ranges]}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "LogCut":
-        return cls(_spans(stored), tuple(stored.get("partitions", ())), stored.get("error"))
-
 
 @dataclass(frozen=True)
-class PartitionMissing:
+class PartitionMissing(_Detail):
     """Partitions that were read and that the broker no longer has. No longer raised: within one topic id no partition
     is ever removed, so an answer without one is stale. Ledgers of older versions may have it.
     """
@@ -147,16 +138,9 @@ class PartitionMissing:
 
     partitions: tuple[int, ...] = ()
 
-    def to_json(self) -> dict[str, Any]:
-        return {"partitions": list(self.partitions)}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "PartitionMissing":
-        return cls(tuple(stored.get("partitions", ())))
-
 
 @dataclass(frozen=True)
-class TooManyDeadLetters:
+class TooManyDeadLetters(_Detail):
     """A batch that raises the number of dead letters above the contract's limit, in it or among the latest messages."""
 
     code: ClassVar[HaltCode] = "too_many_dead_letters"
@@ -172,20 +156,9 @@ class TooManyDeadLetters:
     latest_messages: int | None = None  # in this batch and the batches before it that count with it
     latest_dead_letters: int | None = None  # of these; None in a ledger from before they counted
 
-    def to_json(self) -> dict[str, Any]:
-        known = {name: value for name, value in asdict(self).items() if value is not None}
-        return {**known, "samples": [dict(sample) for sample in self.samples]}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "TooManyDeadLetters":
-        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "dead_letters")}
-        latest: dict[str, Any] = {name: stored.get(name) for name in ("latest_messages", "latest_dead_letters")}
-        reasons, samples = stored.get("by_reason", {}), tuple(stored.get("samples", ()))
-        return cls(**counts, by_reason=reasons, samples=samples, **latest)
-
 
 @dataclass(frozen=True)
-class GateRed:
+class GateRed(_Detail):
     """A batch that fails blocking checks on each try. Recorded from the first time (`red_gate`); a halt after enough
     tries.
     """
@@ -204,17 +177,9 @@ class GateRed:
         """The names of the failed checks, as in a decision to publish the batch anyway."""
         return tuple(check["check"] for check in self.checks)
 
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "checks": [dict(check) for check in self.checks]}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "GateRed":
-        counts = {name: stored.get(name, 0) for name in ("batch_id", "messages", "rows", "tries")}
-        return cls(**counts, checks=tuple(stored.get("checks", ())))
-
 
 @dataclass(frozen=True)
-class AccumulateRefused:
+class AccumulateRefused(_Detail):
     """The sums of a batch violate a constraint of their table: Postgres' error."""
 
     code: ClassVar[HaltCode] = "accumulate_refused"
@@ -225,16 +190,9 @@ class AccumulateRefused:
     error: str = ""
     quotes_nothing: bool = False  # values were classified when it was recorded, so the error quotes none
 
-    def to_json(self) -> dict[str, Any]:
-        return _unless_false(asdict(self), "quotes_nothing")
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "AccumulateRefused":
-        return cls(stored.get("error", ""), stored.get("quotes_nothing", False))
-
 
 @dataclass(frozen=True)
-class KeepsFailing:
+class KeepsFailing(_Detail):
     """A batch that failed repeatedly though no system was away: the number of failures, and the last error."""
 
     code: ClassVar[HaltCode] = "keeps_failing"
@@ -245,17 +203,9 @@ class KeepsFailing:
     error: str = ""
     quotes_nothing: bool = False  # values were classified when it was recorded, so the error quotes none
 
-    def to_json(self) -> dict[str, Any]:
-        return _unless_false(asdict(self), "quotes_nothing")
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "KeepsFailing":
-        texts = stored.get("error_class", ""), stored.get("error", "")
-        return cls(stored.get("tries", 0), *texts, stored.get("quotes_nothing", False))
-
 
 @dataclass(frozen=True)
-class RegistrySwitched:
+class RegistrySwitched(_Detail):
     """The schema registry has other schemas under ids that messages name: its name in the ledger, and the ids."""
 
     code: ClassVar[HaltCode] = "registry_switched"
@@ -263,13 +213,6 @@ class RegistrySwitched:
 
     registry: str = ""
     keys: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        return {"registry": self.registry, "keys": list(self.keys)}
-
-    @classmethod
-    def from_json(cls, stored: Json) -> "RegistrySwitched":
-        return cls(stored.get("registry", ""), tuple(stored.get("keys", ())))
 
 
 @dataclass(frozen=True)
@@ -301,35 +244,10 @@ KnownHalt = (
     | RegistrySwitched
 )
 HaltDetail = KnownHalt | UnknownHalt
-DETAILS: Mapping[str, type[KnownHalt]] = {
-    kind.code: kind
-    for kind in (
-        TopicRecreated,
-        ClusterSwitched,
-        TopicChanged,
-        RetentionPassed,
-        LogCut,
-        PartitionMissing,
-        TooManyDeadLetters,
-        GateRed,
-        AccumulateRefused,
-        KeepsFailing,
-        RegistrySwitched,
-    )
-}
+DETAILS: Mapping[str, type[KnownHalt]] = {kind.code: kind for kind in get_args(KnownHalt)}
 
 
 def read_detail(code: str, stored: Json | None) -> HaltDetail:
     """Return the detail of a halt as the ledger keeps it (`halt_code`, `halt_detail`)."""
     kind = DETAILS.get(code)
     return kind.from_json(stored or {}) if kind else UnknownHalt(code, stored or {})
-
-
-def _unless_false(detail: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return the detail without this key if it is False, as in ledgers of older versions."""
-    return {key: value for key, value in detail.items() if key != name or value}
-
-
-def _spans(stored: Json) -> tuple[PartitionSpan, ...]:
-    ranges: Iterable[Json] = stored.get("ranges") or ()
-    return tuple(PartitionSpan(item["partition"], item["from_offset"], item["until_offset"]) for item in ranges)
