@@ -173,7 +173,11 @@ def run_batch(pipeline: Pipeline, outside: RunContext, ahead: Prefetch | None = 
             last = found.last
         if len(excluded) > MAX_EXCLUDED:
             break
-    raise TooManyRefused.of_batch(pipeline.name, pending.batch_id, len(excluded) - 1, last)
+    raise TooManyRefused(
+        f"{pipeline.name}: more than {len(excluded) - 1} messages of batch {pending.batch_id} were rejected, the last "
+        f"one because {last}. These are too many to be isolated bad messages, so nothing was published. Correct the "
+        "transform, the table or the producer of the messages"
+    )
 
 
 def plan_batch(
@@ -274,7 +278,7 @@ def _stage(
         if pipeline.transform is None and isinstance(failure, TransformFailed):
             read = ", ".join(map(str, pending.ranges))
             # there is no transform to fail on a message
-            raise SparkAway.in_job(f"{failure}, while reading {read}", ()) from failure
+            raise SparkAway.in_job(f"{failure}, while reading {read}") from failure
         raise _poison(pipeline, outside, pending, work, failure) from failure
 
 
@@ -315,7 +319,11 @@ def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBa
     code.
     """
     if (file := changed_source(pipeline)) is not None:
-        raise TransformChanged.under_a_run(pipeline.name, pending.batch_id, file)
+        raise TransformChanged(
+            f"{pipeline.name}: {file}, which its transform imports, has changed since this run imported it, and Python "
+            f"workers may run either version. Nothing from batch {pending.batch_id} was published; the next run "
+            "imports the file again and reads the batch again"
+        )
     key = comparison_key(pipeline)
     alone = sum(map(len, work.ranges)) < 2
     if work.set_aside is not None or alone or outside.ledger.row_local() == key:

@@ -1,6 +1,6 @@
 """A user's contract, transform, setting or argument, or a system of theirs, that cannot be used as it is."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +58,7 @@ class SeveralMistakes(BadInput):
 
 
 class AccessDenied(BadInput):
-    """A system rejects this user's login, or denies it a right. Tried again until access is granted.
-
-    `grants`: the commands that grant it, if known.
-    """
-
-    def __init__(self, message: str, *, grants: Sequence[str] = (), field: str | None = None) -> None:
-        super().__init__(message, field=field)
-        self.grants = tuple(grants)
+    """A system rejects this user's login, or denies it a right. Tried again until access is granted."""
 
 
 class TopicMissing(BadInput):
@@ -84,53 +77,18 @@ class TopicMissing(BadInput):
 class OtherCluster(BadInput):
     """A task reached another cluster than the one that the batch was planned on, as behind another DNS."""
 
-    @classmethod
-    def reached(cls, servers: str, host: str, found: str, planned: str) -> "OtherCluster":
-        return cls(
-            f"on {host}, the broker address {servers} leads to cluster {found}, but the batch was planned on "
-            f"cluster {planned}. Nothing was kept from that read. Make the name resolve to the same brokers on "
-            "every machine that runs tasks"
-        )
-
 
 class OtherInstall(BadInput):
     """A task runs on a machine whose installation of Tidegate is not that of the run: it may decode by other rules."""
-
-    @classmethod
-    def found(cls, host: str, there: str, here: str) -> "OtherInstall":
-        return cls(
-            f"the task on {host} uses Tidegate {there}, but the run uses Tidegate {here}. Nothing was read. "
-            "Install the same version on that machine, or restart the process that still uses the older one"
-        )
 
 
 class LedgerMissing(BadInput):
     """The database has no ledger yet: the schema `tidegate` is not there, or not Tidegate's."""
 
-    @classmethod
-    def of_database(cls, database: str) -> "LedgerMissing":
-        return cls(
-            f"the database {database} has no ledger yet. The first run creates it. To create it now: tidegate migrate"
-        )
-
 
 class LedgerOutdated(BadInput):
     """The ledger is older than this version of Tidegate."""
 
-    @classmethod
-    def by(cls, missing: Sequence[str]) -> "LedgerOutdated":
-        return cls(
-            f"the ledger is older than this version of Tidegate (missing: {', '.join(missing)}). The next run "
-            "upgrades it. To upgrade it now: tidegate migrate"
-        )
-
 
 class LedgerTooNew(BadInput):
     """The ledger is newer than this version of Tidegate, which could misread it."""
-
-    @classmethod
-    def by(cls, unknown: Sequence[str]) -> "LedgerTooNew":
-        return cls(
-            f"the ledger is newer than this version of Tidegate (it has {', '.join(unknown)}). Upgrade Tidegate to the "
-            "version that migrated the ledger"
-        )

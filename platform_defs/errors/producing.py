@@ -4,7 +4,6 @@ from typing import Literal
 
 from platform_defs.errors.retryable import Retryable
 from platform_defs.errors.root import TidegateError
-from platform_defs.errors.words import plural
 
 Outcome = Literal["poison", "not_written", "unknown"]  # by code: producing/outcomes.py
 
@@ -46,12 +45,3 @@ class ProducerFenced(ProducerBroken):
 
 class UnsentLost(TidegateError):
     """Messages that were not delivered could not be kept either: neither in Postgres nor in a file."""
-
-    @classmethod
-    def neither(cls, messages: int, topic: str, away: object, path: object, error: object) -> "UnsentLost":
-        many = plural(messages, "message", "messages")
-        return cls(
-            f"{many} to {topic} could not be delivered or saved: Postgres did not accept them ({away}), and the "
-            f"file {path} could not be written ({error}). They are lost when this process ends. Free disk space or "
-            "start Postgres, then send them again"
-        )

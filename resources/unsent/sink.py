@@ -132,7 +132,11 @@ class UnsentSink:
         try:
             self.files.append(self._file, self._waiting)
         except OSError as error:
-            raise UnsentLost.neither(len(self._waiting), self.topic, self.away, self._file, error) from error
+            raise UnsentLost(
+                f"{plural(len(self._waiting), 'message')} to {self.topic} could not be delivered or saved: Postgres "
+                f"did not accept them ({self.away}), and the file {self._file} could not be written ({error}). They "
+                "are lost when this process ends. Free disk space or start Postgres, then send them again"
+            ) from error
         self.in_files += len(self._waiting)
 
     def _ends(self) -> LogEnds:

@@ -39,31 +39,20 @@ SAMPLE: dict[str, dict[str, Any]] = {  # as in ledgers since the first version
 CUT_AND_WRITTEN_ON = {"error": "t[1] was truncated", "partitions": [1]}
 LATEST = {**SAMPLE["too_many_dead_letters"], "latest_messages": 20, "latest_dead_letters": 12}
 EXAMPLES: list[TidegateError] = [
-    errors.Fenced.positions_moved("p", 3, 1, 4),
+    errors.Fenced.not_the_owner("p", 3),
     errors.LedgerAway("gone", sqlstate="57P01"),
     errors.RegistryAway.asked("http://registry:8081", "schema 7", 30.0, "connection refused", None),
-    errors.OffsetsUnavailable.at("t", 0, 5, "out of range"),
-    errors.StagingLost.rows(80, 0),
-    errors.ChangedMeanwhile("moved", pipeline="p"),
-    errors.OutcomeUnknown.of_batch(3, "no route to host"),
-    errors.RowRefused("null value", sqlstate="23502", error_class="NotNullViolation"),
+    errors.OffsetsUnavailable("out of range"),
+    errors.RowRefused("null value", error_class="NotNullViolation"),
     errors.TransformFailed("division by zero", of_data=True),
     errors.InternalError.of("a batch of p", KeyError("x")),
     errors.GateFailed("failed", [CheckResult("sum", "s.t", "blocking", False, {"observed_value": 1})]),
-    errors.TransformBroken.on_sample(5, "division by zero", "transfers.py"),
-    errors.TooManyRefused.of_batch("p", 3, 20, "division by zero"),
-    errors.BatchTooSlow.after("p", 3, 900.0, "transfers.py"),
-    errors.RunStopped.before("p", 3),
     errors.NotDelivered("timed out", code=-192, reason="_MSG_TIMED_OUT", outcome="unknown"),
     errors.TransactionAborted("aborted", code=10, reason="MSG_SIZE_TOO_LARGE", outcome="poison"),
-    errors.UnsentLost.neither(2, "t", "no route to host", "x.unsent", "no space left"),
     *(Halt("p", read_detail(code, stored), "seen.") for code, stored in SAMPLE.items()),
     BadInput("no such column", file="a.odcs.yaml", line=3, field="amount"),
     errors.SeveralMistakes([errors.Mistake("no such column", "a", 3, "x"), errors.Mistake("no such type", "a", 2)]),
     errors.TopicMissing.named("t"),
-    errors.LedgerMissing.of_database("db"),
-    errors.LedgerOutdated.by(["002_settlements.sql"]),
-    errors.LedgerTooNew.by(["999_later.sql"]),
 ]
 
 

@@ -97,7 +97,7 @@ def publish(
     view = describe(broker, contract.topic, read)
     still_there(contract.pipeline, read, view)
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
-        raise StagingLost.ranges()
+        raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
     with ledger.publication(staged) as transaction:
         for step in STEPS:  # 2. to 7.
             step.run(transaction, record)
@@ -119,11 +119,19 @@ def read_up_to(staged: Staged) -> list[Position]:
         at = staged.pending.position(item.range)
         end_epoch = planned[at.partition]
         if item.leader_epoch is not None and end_epoch is not None and item.leader_epoch > end_epoch:
-            raise LogTruncated.since_planned(item.range, end_epoch, item.leader_epoch)
+            raise LogTruncated(
+                f"{item.range} was planned at leader epoch {end_epoch} but contains messages of leader epoch "
+                f"{item.leader_epoch}: an unclean leader election truncated the log after the batch was planned. "
+                "Nothing was published. The batch will be planned again; if the log was also truncated below the "
+                "batch, the pipeline halts"
+            )
         before = written.get(at.partition, item.leader_epoch)
         if item.leader_epoch is not None and before is not None:
             if item.leader_epoch < before:
-                raise StagingLost.of_another_log(item.range, before, item.leader_epoch)
+                raise StagingLost(
+                    f"messages of {item.range} have leader epoch {item.leader_epoch}, and those before them {before}: "
+                    "they come from different logs of the topic. The batch will be read again"
+                )
             written[at.partition] = item.leader_epoch
         known = read.get(at.partition, at).leader_epoch
         seen = (known, at.leader_epoch, item.leader_epoch, end_epoch)

@@ -21,6 +21,7 @@ from platform_defs.engine.ports.run_ports import Broker, PipelineLease
 from platform_defs.engine.ports.task_ports import StagingArea
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import NotReproduced, RowRefused, TransformBroken, TransformFailed
+from platform_defs.errors.words import plural
 from platform_defs.offsets import OffsetRange, Suspect, TopicView, nth_offset, whole_spans
 
 SMALL = 20  # offsets: in a batch of no more, the search is as quick as trying a sample
@@ -93,7 +94,7 @@ class Bisection:
             suspect = self._halved(item)
             if (why := first if suspect == item else self._failure(suspect)) is not None:
                 return suspect, why
-        raise NotReproduced.in_transform(str(first or "it passes now"))
+        raise _not_reproduced(str(first or "it passes now"))
 
     def _known(self) -> Iterator[OffsetRange]:
         for item in self.suspects:
@@ -133,7 +134,7 @@ class Bisection:
         """Try control, suspect, control: the suspect must fail, and the control must pass."""
         self._require(control)
         if self._failure(suspect) is None:
-            raise NotReproduced.in_transform("it passes now")
+            raise _not_reproduced("it passes now")
         self._require(control)
 
     def _require(self, control: OffsetRange) -> None:
@@ -141,7 +142,18 @@ class Bisection:
             raise self._broken(why)
 
     def _broken(self, why: object) -> TransformBroken:
-        return TransformBroken.on_sample(len(set(self.failed)), str(why), transform_file(self.pipeline))
+        tried = plural(len(set(self.failed)), "message")
+        return TransformBroken(
+            f"{transform_file(self.pipeline)}: the transform failed on every message that it was tried on ({tried}): "
+            f"{why}. Nothing was published. Correct the transform, a service that it calls, or the producer of the "
+            "messages"
+        )
+
+
+def _not_reproduced(reason: str) -> NotReproduced:
+    return NotReproduced(
+        f"the job failed, but no message fails when retried by itself ({reason}); the batch will be read again"
+    )
 
 
 def certain(why: Failure) -> bool:

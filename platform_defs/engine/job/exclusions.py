@@ -9,6 +9,7 @@ from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.ports.task_ports import MessagePlace, Refusal
 from platform_defs.errors import Halt, MessagesSuspected, NotReproduced, RowRefused
 from platform_defs.errors.halts import AccumulateRefused
+from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offsets import PendingBatch, Suspect
 
@@ -40,8 +41,12 @@ def wait_for_suspects(
     suspects = [known.get(place, Suspect(*place, excerpt(why))) for place, why in found.items()]
     if ledger.note_suspects(suspects) < SUSPECTED.first:
         ((partition, offset), why), *_ = found.items()
-        first = f"{contract.topic}[{partition}] at offset {offset}: {why}"
-        raise MessagesSuspected.of_batch(contract.pipeline, pending.batch_id, len(suspects), first, SUSPECTED.first)
+        raise MessagesSuspected(
+            f"{contract.pipeline}: {plural(len(suspects), 'message')} of batch {pending.batch_id} cannot be "
+            f"transformed, although others can. The first: {contract.topic}[{partition}] at offset {offset}: {why}. "
+            "Nothing was published, since a service that the transform calls may be unavailable for these. Messages "
+            f"that still fail after {SUSPECTED.first:.0f} seconds become dead letters"
+        )
 
 
 def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, refusal: RowRefused) -> Exception:
@@ -52,7 +57,7 @@ def refused_by_table(contract: Contract, ledger: PipelineLease, staged: Staged, 
         refusals = [Refusal("publish", row.error_class, why.format(table, row.message)) for row in found]
         return Excluded({(row.partition, row.offset): refusal for row, refusal in zip(found, refusals, strict=True)})
     if not contract.accumulates:
-        return NotReproduced.in_table(table, str(refusal))
+        return NotReproduced(f"{table} rejected the batch ({refusal}) but now accepts it; it will be read again")
     names = ", ".join(item.name for item in contract.accumulates)
     seen = (
         f"the sums of batch {staged.pending.batch_id} violate a constraint of {names}: {refusal}. Nothing was "

@@ -72,7 +72,7 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
         causes = [_java_cause(each) for each in thrown]
         said = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
     except (Py4JError, OSError):  # the JVM can no longer report what happened
-        return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})", ())
+        return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})")
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
     match error_policy.of_spark(causes):
@@ -83,7 +83,7 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
         case Verdict.BAD_INPUT:
             return BadInput(f"Spark cannot run the transform: {said}")
         case _:
-            return SparkAway.in_job(said, [cause.java_class for cause in causes])
+            return SparkAway.in_job(said)
 
 
 def _thrown(error: Exception) -> list[Any]:

@@ -50,13 +50,13 @@ class JobLimit:
         watch = threading.Thread(target=self._watch, args=(spark, group, late, ended), name=group, daemon=True)
         try:
             if self.stopped():
-                raise RunStopped.before(pipeline.name, pending.batch_id)
+                raise _stopped(pipeline, pending)
             _set_group(spark, group, f"{pipeline.name}: batch {pending.batch_id}")
             watch.start()
             yield
         except Exception as error:
             if self.stopped():
-                raise RunStopped.before(pipeline.name, pending.batch_id) from error
+                raise _stopped(pipeline, pending) from error
             if late.is_set():
                 raise self._too_slow(pipeline, pending) from error
             raise
@@ -78,7 +78,19 @@ class JobLimit:
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
         file = transform_file(pipeline) if pipeline.transform else None
-        return BatchTooSlow.after(pipeline.name, pending.batch_id, self.seconds, file)
+        hangs = f"{file}, or a service that it calls, may never return: set a timeout on every call. " if file else ""
+        return BatchTooSlow(
+            f"the Spark job of batch {pending.batch_id} of {pipeline.name} was still running after {self.seconds:g} "
+            f"seconds and was cancelled; nothing was published. {hangs}If the batch is only slow, raise "
+            "TIDEGATE_BATCH_TIMEOUT_SECONDS; a lower batchMessages in the contract makes later batches smaller"
+        )
+
+
+def _stopped(pipeline: Pipeline, pending: PendingBatch) -> RunStopped:
+    return RunStopped(
+        f"the run was stopped before batch {pending.batch_id} of {pipeline.name} was published. Nothing from it was "
+        "written; the next run reads it again"
+    )
 
 
 def _set_group(spark: SparkSession, group: str, what: str) -> None:

@@ -16,6 +16,7 @@ from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.engine.task import task
 from platform_defs.engine.task.task import TaskWork
 from platform_defs.errors import StagingLost
+from platform_defs.errors.words import plural
 from platform_defs.offsets import OffsetRange, PendingBatch
 from platform_defs.own_session import own_session
 
@@ -42,8 +43,11 @@ def stage(
         run(range_numbers(spark, work, missing).mapInArrow(bound(task.read_only, work), task.RESULT), work)
     winners = {UUID(row["attempt"]): row["rows"] for row in results if row["rows"]}
     coverage = one_attempt_each(pending.ranges, ledger.coverage(work.area.staging_id))
-    if pipeline.transform is None and sum(winners.values()) != sum(item.rows for item in coverage):
-        raise StagingLost.decoded(sum(winners.values()), sum(item.rows for item in coverage))
+    staged, decoded = sum(winners.values()), sum(item.rows for item in coverage)
+    if pipeline.transform is None and staged != decoded:
+        raise StagingLost(
+            f"the tasks decoded {plural(decoded, 'row')} but staged {staged}; the batch will be read again"
+        )
     registry = work.schemas.registry if work.schemas else ""
     with_rows = None if pipeline.transform is None else sum(row["messages"] for row in results if row["rows"])
     return Staged(
@@ -81,9 +85,12 @@ def one_attempt_each(ranges: Sequence[OffsetRange], found: Sequence[Coverage]) -
     for item in found:
         first = chosen.setdefault(_place(item.range), item)
         if first.outcome != item.outcome:
-            raise StagingLost.disagree(item.range, first.outcome, item.outcome)
+            raise StagingLost(
+                f"two complete attempts at {item.range} disagree: {first.outcome} and {item.outcome}; the batch will "
+                "be read again"
+            )
     if missing := _uncovered(ranges, found):
-        raise StagingLost.unread(missing[0])
+        raise StagingLost(f"no task read {missing[0]} to its end; the batch will be read again")
     return tuple(chosen[_place(item)] for item in ranges)
 
 

@@ -47,7 +47,10 @@ def sealed(function: Batches) -> Batches:
 
 def _opened(install: str, function: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if install != here():
-        raise OtherInstall.found(platform.node(), there=here(), here=install)
+        raise OtherInstall(
+            f"the task on {platform.node()} uses Tidegate {here()}, but the run uses Tidegate {install}. Nothing was "
+            "read. Install the same version on that machine, or restart the process that still uses the older one"
+        )
     opened: Batches = pickle.loads(function)  # noqa: S301  # from our own driver, as all that Spark sends
     yield from opened(batches)
 

@@ -294,7 +294,7 @@ class _Tally:
             low, high = (integers(offsets.slice(at, 1))[0] for at in (0, len(offsets) - 1))
             if not ascend(offsets):
                 raise MessageMisplaced.between(
-                    self.wanted, f"offsets from {low} to {high}, which are not in ascending order"
+                    self.wanted.topic, self.wanted, f"offsets from {low} to {high}, which are not in ascending order"
                 )
             self._expect(low, high + 1)
             self.gaps.add_between(offsets)
@@ -305,7 +305,9 @@ class _Tally:
         """
         if start < self.position or stop > self.wanted.until_offset:
             raise MessageMisplaced.between(
-                self.wanted, f"offsets [{start}, {stop}), but {self.position} is the next expected offset"
+                self.wanted.topic,
+                self.wanted,
+                f"offsets [{start}, {stop}), but {self.position} is the next expected offset",
             )
         if start > self.position:
             self.gaps.add(self.position, start)

@@ -198,8 +198,7 @@ def _not_null_statements(contract: Contract, table: Table, shape: TableShape, st
             yield demand(f"{UNCHECK}, ADD CONSTRAINT {NOT_NULL} CHECK ({check}) NOT VALID")
     elif checked != {*columns}:
         raise ChangedMeanwhile(
-            f"another session has changed {table.name}. Run the command again: {_not_null_command(contract)}",
-            pipeline=contract.pipeline,
+            f"another session has changed {table.name}. Run the command again: {_not_null_command(contract)}"
         )
     elif step == "validate":
         yield demand(f"VALIDATE CONSTRAINT {NOT_NULL}")

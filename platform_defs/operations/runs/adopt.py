@@ -95,8 +95,7 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
         if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
             raise ChangedMeanwhile(
                 f"{contract.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
-                f"adopt {contract.pipeline}",
-                pipeline=contract.pipeline,
+                f"adopt {contract.pipeline}"
             )
         ledger = AdoptionLedger(connection, contract.pipeline)
         ledger.bind([item.table for item in decided.bindings])

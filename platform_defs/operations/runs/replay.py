@@ -252,9 +252,7 @@ class Replay:
         with open_run(self._built, self.endpoints, self.spark) as outside:
             found = self._replays.building()  # read under the lease: from here on it is not discarded unnoticed
             if found is None or found.replay_id != replay_id:
-                raise ChangedMeanwhile(
-                    f"another session discarded the replay of {self.live.name}; try again", pipeline=self.live.name
-                )
+                raise ChangedMeanwhile(f"another session discarded the replay of {self.live.name}; try again")
             if not outside.ledger.positions():
                 view = outside.broker.describe(self.live.contract.topic)
                 log = view.cluster_id, view.topic_id
@@ -270,8 +268,7 @@ class Replay:
             if self._replacement.apart(connection):
                 raise _Moved(
                     f"{self.live.name} reads its topic faster than the replay can follow. Try again once the "
-                    "pipeline has caught up",
-                    pipeline=self.live.name,
+                    "pipeline has caught up"
                 )
             read = self._replays.messages_read(self._built.name)
             replay_plan.refuse_other_messages(self.live.contract, history, read)

@@ -82,8 +82,7 @@ def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
             raise ChangedMeanwhile(
                 f"{decided.pipeline} has changed since this was shown (a run may have published the batch). "
                 f"Nothing was changed. Check again: tidegate split-batch {decided.pipeline} --messages "
-                f"{decided.messages}",
-                pipeline=decided.pipeline,
+                f"{decided.messages}"
             )
         number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
         ledger.reactivate(decided.state, decided.becomes.to_json(), keep_pending=True)

@@ -236,16 +236,14 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
             _record(ledger, settlement_id, step, decided)
             if not _move(ledger, step, decided.log):
                 raise ChangedMeanwhile(
-                    f"the position of {contract.pipeline} in partition {step.partition} has moved; nothing was changed",
-                    pipeline=contract.pipeline,
+                    f"the position of {contract.pipeline} in partition {step.partition} has moved; nothing was changed"
                 )
         if decided.registry is not None:
             ledger.open_generation(decided.registry)
         # 4. Reactivate the pipeline.
         if not ledger.reactivate(decided.state, decided.marks, keep_pending=decided.keep_pending):
             raise ChangedMeanwhile(
-                f"{contract.pipeline} was resolved or taken over in the meantime; nothing was changed",
-                pipeline=contract.pipeline,
+                f"{contract.pipeline} was resolved or taken over in the meantime; nothing was changed"
             )
     return settlement_id
 
@@ -281,6 +279,5 @@ def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> 
     if not same or now.positions != decided.positions:
         raise ChangedMeanwhile(
             f"{decided.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
-            f"resolve {decided.pipeline}",
-            pipeline=decided.pipeline,
+            f"resolve {decided.pipeline}"
         )

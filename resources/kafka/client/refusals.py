@@ -34,7 +34,7 @@ def refusal(
         case Verdict.DENIED:
             grants = commands(reason.name(), needed, options)
             how = _remedy(reason.name(), grants, options)
-            return AccessDenied(f"Kafka refuses {place}: {said}. {how}", grants=grants)
+            return AccessDenied(f"Kafka refuses {place}: {said}. {how}")
         case Verdict.BAD_INPUT:
             return BadInput(f"Kafka refuses {place}: {said}. {REMEDY}")
         case Verdict.BUG:

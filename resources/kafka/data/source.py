@@ -145,12 +145,18 @@ class KafkaSource:
                 f"{reason.str()}."
             )
         if reason.code() in _GONE:
-            raise OffsetsUnavailable.at(wanted.topic, wanted.partition, position, reason.str())
+            raise OffsetsUnavailable(
+                f"{wanted.topic}[{wanted.partition}] cannot be read at offset {position}: {reason.str()}. The next run "
+                "asks the broker why."
+            )
         place = f"{wanted.topic}[{wanted.partition}] at {position}"
         if (refused := refusal(reason, f"to read {place}", (to_run(wanted.topic),), self.options)) is not None:
             raise refused
         if error_policy.of_kafka(reason.name()) is not Verdict.AWAY:
-            raise MessageUnreadable.at(wanted.topic, wanted.partition, position, reason.str())
+            raise MessageUnreadable(
+                f"{wanted.topic}[{wanted.partition}] has data at or after offset {position} that cannot be read: "
+                f"{reason.str()}. Nothing was skipped; the batch will be read again."
+            )
         if reason.fatal():
             raise BrokerAway(f"{place}: {reason.str()}")
 
@@ -160,7 +166,11 @@ class KafkaSource:
         Sends no request: librdkafka keeps the last metadata, and gets new metadata on each new connection.
         """
         if cluster_id and (found := _cluster_id(consumer)) and found != cluster_id:
-            raise OtherCluster.reached(self.options["bootstrap.servers"], platform.node(), found, cluster_id)
+            raise OtherCluster(
+                f"on {platform.node()}, the broker address {self.options['bootstrap.servers']} leads to cluster "
+                f"{found}, but the batch was planned on cluster {cluster_id}. Nothing was kept from that read. Make "
+                "the name resolve to the same brokers on every machine that runs tasks"
+            )
 
     @property
     def _key(self) -> tuple[tuple[str, str], ...]:
@@ -248,7 +258,7 @@ def _belong(messages: list[Message], wanted: OffsetRange, position: int) -> None
         place = message.topic(), message.partition()
         if place != (wanted.topic, wanted.partition) or _offset(message) < position:
             found = f"{place[0]}[{place[1]}] at offset {_offset(message)}, but {position} is the next expected offset"
-            raise MessageMisplaced.between(wanted, found)
+            raise MessageMisplaced.between(wanted.topic, wanted, found)
 
 
 def _before(messages: list[Message], until: int) -> list[Message]:

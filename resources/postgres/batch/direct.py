@@ -184,4 +184,7 @@ class DirectPublication(PostgresPublication):
             queries()["clear_range"], {**self.holder.key, **counted, "plan_id": self.plan_id, "range": span}
         )
         if cleared.rowcount != 1:
-            raise Fenced.not_planned(self.holder.pipeline, done)
+            raise Fenced(
+                f"{self.holder.pipeline}: {done} is no longer planned (another try published it, or a user split or "
+                "dropped the batch); nothing was changed"
+            )

@@ -117,7 +117,10 @@ class PostgresLease:
             log = {"cluster_id": added[0].cluster_id, "topic_id": added[0].topic_id, "late": len(added) < len(every)}
             places = {f"{n}s": [getattr(p, n) for p in added] for n in ("partition", "next_offset", "seen_end")}
             if self.connection.execute(queries()["add_positions"], {**key, **log, **places}).rowcount != len(added):
-                raise Fenced.in_another_log(self.holder.pipeline, self.contract.topic, added[0].partition)
+                raise Fenced(
+                    f"{self.holder.pipeline}: its other partitions belong to a different topic, or to one created "
+                    f"before {self.contract.topic} with partition {added[0].partition}; nothing was changed"
+                )
 
     def has_failed(self) -> bool:
         """See PipelineLease."""
@@ -335,10 +338,16 @@ class PostgresLease:
                 locked = self.connection.execute(queries()["lock_pipeline"], self.holder.key).fetchone()
                 row = self.connection.execute(queries()["find_batch"], {"batch_id": batch_id}).fetchone()
         except TidegateError as error:
-            raise OutcomeUnknown.of_batch(batch_id, error) from error
+            raise OutcomeUnknown(
+                f"the connection was lost during the COMMIT of batch {batch_id}, and Postgres cannot be reached: "
+                f"{error}. Whether the batch was committed is in the ledger; the next run continues from there."
+            ) from error
         owner = locked[1] if locked else None
         if row is None and owner != self.holder.owner:
-            raise Fenced.in_commit(self.holder.pipeline, batch_id)
+            raise Fenced(
+                f"{self.holder.pipeline}: another run took over while batch {batch_id} was being published; this run "
+                "stops, and has not published the batch."
+            )
         return row == (self.holder.epoch, self.holder.owner)
 
 

@@ -17,6 +17,7 @@ from platform_defs.engine.commit.breaker import recent_with
 from platform_defs.engine.ports.publication_ports import RowChanges, Staged
 from platform_defs.errors import Fenced, StagingLost
 from platform_defs.errors.halts import PartitionSpan
+from platform_defs.errors.words import plural
 from platform_defs.offsets import whole_spans
 from platform_defs.split_batch import next_part
 from resources.postgres.batch.row_writing import StagedRows, Written, accumulate, append, upsert, upsert_in_order
@@ -83,9 +84,12 @@ class PostgresPublication:
         stored = {item.attempt: item for item in (coverage_of(self.contract.topic, row) for row in rows)}
         for item in self.staged.coverage:
             if stored.get(item.attempt) != item:
-                raise StagingLost.coverage(item.range)
+                raise StagingLost(
+                    f"the coverage of {item.range} is gone from staging (did Postgres restart?); the batch will be "
+                    "read again"
+                )
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
-            raise StagingLost.ranges()
+            raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
 
     def move_positions(self) -> None:
         """Move each position from the batch's planned start to its end, with the leader epoch of that end."""
@@ -105,8 +109,10 @@ class PostgresPublication:
             },
         )
         if moved.rowcount != len(spans):
-            missed = len(spans) - moved.rowcount
-            raise Fenced.positions_moved(self.holder.pipeline, pending.batch_id, missed, len(spans))
+            raise Fenced(
+                f"{self.holder.pipeline}: {len(spans) - moved.rowcount} of {len(spans)} positions have changed since "
+                f"batch {pending.batch_id} was planned; no position was moved"
+            )
 
     def write_rows(self) -> None:
         """Write the winners' rows into the row table, then merge them into each accumulate. Every row has to arrive.
@@ -155,7 +161,10 @@ class PostgresPublication:
     def _require(self, table: Table, done: Written) -> None:
         """Raise StagingLost if staging does not contain what was reported, BadInput if the table took less."""
         if done.staged != self.staged.rows:
-            raise StagingLost.rows(self.staged.rows, done.staged)
+            raise StagingLost(
+                f"the tasks staged {plural(self.staged.rows, 'row')}, but staging has {done.staged} (did Postgres "
+                "restart?); the batch will be read again"
+            )
         done.refuse_fewer(table)
 
     def write_dead_letters(self) -> None:
@@ -172,7 +181,10 @@ class PostgresPublication:
             },
         )
         if written.rowcount != self.staged.dead_letters:
-            raise StagingLost.dead_letters(self.staged.dead_letters, written.rowcount)
+            raise StagingLost(
+                f"the tasks staged {plural(self.staged.dead_letters, 'dead letter')}, but staging has "
+                f"{written.rowcount}; the batch will be read again"
+            )
 
     def write_record(
         self, checks: Sequence[CheckResult], timings: Mapping[str, float], event: Mapping[str, Any]
@@ -211,7 +223,9 @@ class PostgresPublication:
     def table_id(self) -> int:
         """The id of the try's staging table. Raises StagingLost if the try has been forgotten."""
         if (row := self._fetch("staging_table", staging_id=self.staged.staging_id)) == []:
-            raise StagingLost.forgotten(self.staged.staging_id)
+            raise StagingLost(
+                f"attempt {self.staged.staging_id} at the batch was deleted from staging; the batch will be read again"
+            )
         return row[0][0]
 
     @cached_property
@@ -257,7 +271,7 @@ class PostgresPublication:
             },
         )
         if written.rowcount != len(coverage):
-            raise StagingLost.ranges()
+            raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
 
     def _record_schemas(self) -> None:
         named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]

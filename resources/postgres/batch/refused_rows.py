@@ -148,7 +148,10 @@ class _Search:
                 with database_errors("table", hides=self.publication.hides):
                     self.publication.upsert(self.rows, within)
             except RowRefused as refusal:  # a trigger or default that is not deterministic
-                raise NotReproduced.in_search(self.publication.contract.row_table.name, str(refusal)) from refusal
+                raise NotReproduced(
+                    f"{self.publication.contract.row_table.name} accepted rows in a trial write and then rejected them "
+                    f"({refusal}); the batch will be read again"
+                ) from refusal
         return why
 
 

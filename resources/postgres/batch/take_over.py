@@ -70,7 +70,11 @@ def refuse_held(connection: Connection, name: str) -> None:
     """Raise PipelineHeld if the pipeline's owner is alive."""
     row = connection.execute(queries()["held_by"], {"pipeline": name}).fetchone()
     if row is not None:
-        raise PipelineHeld.by_run(name, row[0])
+        who = f"run {row[0]}" if row[0] else "a run that Dagster did not start"
+        raise PipelineHeld(
+            f"{name} is in use by {who}, whose process is still running. Nothing was changed. Wait until it ends, or "
+            "stop it."
+        )
 
 
 def end_sessions(connection: Connection, pipeline: str, owner: UUID | None) -> None:
@@ -84,7 +88,7 @@ def _take(connection: Connection, key: dict[str, Any], *, unless_held: bool) -> 
     with connection.transaction():
         row = connection.execute(queries()["lock_pipeline"], key).fetchone()
         if row is None:  # registered before; only the pipeline that builds a replay is ever deleted
-            raise Fenced(f"{name} was discarded in the meantime; nothing was changed", pipeline=name)
+            raise Fenced(f"{name} was discarded in the meantime; nothing was changed")
         _, fenced, state, code, detail, failures, run_id = row
         if state == "halted":
             raise Halt(name, read_detail(code, detail), "an earlier run halted it, and it has not been resolved.")

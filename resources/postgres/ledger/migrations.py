@@ -43,7 +43,10 @@ class LedgerVersion:
     def refuse_newer(self) -> None:
         """Raise LedgerTooNew if this version of Tidegate could misread the ledger."""
         if self.unknown:
-            raise LedgerTooNew.by(self.unknown)
+            raise LedgerTooNew(
+                f"the ledger is newer than this version of Tidegate (it has {', '.join(self.unknown)}). Upgrade "
+                "Tidegate to the version that migrated the ledger"
+            )
 
 
 def migrate(url: str) -> tuple[str, ...]:
@@ -132,10 +135,16 @@ def require_current(connection: Connection) -> None:
     """Raise LedgerMissing, LedgerOutdated or LedgerTooNew unless the ledger is this version's."""
     found = version(connection)
     if found is None:
-        raise LedgerMissing.of_database(connection.info.dbname)
+        raise LedgerMissing(
+            f"the database {connection.info.dbname} has no ledger yet. The first run creates it. To create it now: "
+            "tidegate migrate"
+        )
     found.refuse_newer()
     if found.missing:
-        raise LedgerOutdated.by(found.missing)
+        raise LedgerOutdated(
+            f"the ledger is older than this version of Tidegate (missing: {', '.join(found.missing)}). The next run "
+            "upgrades it. To upgrade it now: tidegate migrate"
+        )
 
 
 def _has_older_ledger(connection: Connection) -> bool:

@@ -144,8 +144,7 @@ class UnsentLedger:
             if locking.execute(queries()["hold_unsent"], {"pipeline": pipeline}).fetchone() != (True,):
                 raise PipelineHeld(
                     f"another `tidegate dlq send` or `tidegate dlq discard` is running on {pipeline}. Nothing was "
-                    "changed. Wait until it ends",
-                    pipeline=pipeline,
+                    "changed. Wait until it ends"
                 )
             yield HeldUnsent(connection, pipeline, locking)
 
@@ -212,8 +211,7 @@ class HeldUnsent:
             if found != shown:
                 raise ChangedMeanwhile(
                     f"the undelivered messages of {self.pipeline} have changed since they were shown; nothing was "
-                    f"discarded. Check again: tidegate dlq discard {self.pipeline}",
-                    pipeline=self.pipeline,
+                    f"discarded. Check again: tidegate dlq discard {self.pipeline}"
                 )
 
     def _rows(self, query: str, **parameters: Any) -> list[dict[str, Any]]:

@@ -199,7 +199,7 @@ class Replacement(BuiltBeside):
         return row == (True,)
 
     def _changed(self, what: str) -> ChangedMeanwhile:
-        return ChangedMeanwhile(f"{self.live.name}: {what}", pipeline=self.live.name)
+        return ChangedMeanwhile(f"{self.live.name}: {what}")
 
     def _pairs(self, connection: Connection, history: History) -> Sequence[Pair]:
         """Return each live table with its rebuilt one; for a partial replay only rows from its first batch on."""

@@ -198,11 +198,11 @@ def judged(state: str | None, said: str, place: Place) -> TidegateError:
     """Return the project's error for this SQLSTATE. `said`: Postgres' message for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:
-            return RowRefused(said, sqlstate=state, error_class=_error_class(state))
+            return RowRefused(said, error_class=_error_class(state))
         case Verdict.BAD_INPUT:
             return BadInput(f"Postgres refuses: {said} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
         case Verdict.BUG:
-            return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})", sqlstate=state)
+            return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})")
         case _:
             return LedgerAway(
                 f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(said)} "

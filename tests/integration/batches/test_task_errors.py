@@ -60,7 +60,7 @@ def read(spark: SparkSession, function: Any, schema: str = "value string") -> Da
 
 RAISED = [
     LedgerAway("Postgres went", sqlstate="57P01"),
-    RowRefused("0x00", sqlstate="22021", error_class="CharacterNotInRepertoire"),
+    RowRefused("0x00", error_class="CharacterNotInRepertoire"),
 ]
 
 

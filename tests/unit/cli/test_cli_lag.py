@@ -60,7 +60,7 @@ def test_a_broken_contract_that_is_named_fails_the_command_with_its_error(broken
 def test_only_a_missing_topic_is_shown_as_one_that_does_not_exist_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = lag_with(monkeypatch, TopicMissing.named("bank.transfers"), "-o", "json")
     assert (shown.exit_code, json.loads(shown.stdout)["pipelines"][0]["lag"]) == (0, None)
-    for error in (LedgerTooNew.by(["999_later.sql"]), BadInput("the broker returns no topic ids")):
+    for error in (LedgerTooNew("it has 999_later.sql"), BadInput("the broker returns no topic ids")):
         assert lag_with(monkeypatch, error).exception is error
 
 

@@ -243,10 +243,10 @@ def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> N
     }.items():
         denied = refusal(KafkaError(getattr(KafkaError, name)), "to read payments", needed, options)
         assert isinstance(denied, AccessDenied)
-        assert denied.grants == grants
         assert " && ".join(grants) in str(denied)
+        assert str(denied).count("kafka-acls.sh") == len(grants)
         assert of_error(denied) is Verdict.DENIED
     wrong = refusal(KafkaError(KafkaError._AUTHENTICATION), "to read payments", needed, options)
     assert isinstance(wrong, AccessDenied)
-    assert wrong.grants == ()
+    assert "kafka-acls.sh" not in str(wrong)
     assert "TIDEGATE_KAFKA_SASL_PASSWORD" in str(wrong)

@@ -50,7 +50,7 @@ class Topics:
             self.turns.append(name)
             if name in self.held:
                 self.held.discard(name)
-                raise PipelineHeld.by_run(name, "another")
+                raise PipelineHeld(f"{name} is in use")
             before = self.read[name]
             self.read[name] = min(self.ends[name], before + 10)
             return Turned(int(self.read[name] > before), {0: self.read[name]})
