@@ -258,7 +258,7 @@ def _work(
 
 def _set_aside(pending: PendingBatch) -> Refusal | None:
     """Return the reason to refuse every message of the batch, if a person set it aside."""
-    return None if pending.set_aside is None else Refusal("publish", "SetAside", pending.set_aside)
+    return None if pending.set_aside is None else Refusal("publish", "ManuallyDeadLettered", pending.set_aside)
 
 
 def _stage(
@@ -336,14 +336,14 @@ def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBa
 
 def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
     """Step 6: return the result of every check. Raises GateFailed; raises Halt above the contract's limit of dead
-    letters, and if a gate stays red.
+    letters, and if a blocking check fails on every try.
     """
     faults = outside.ledger.faults(staged) if staged.dead_letters else []
     break_circuit(contract, staged, faults)
     checks = [*audit.row_checks(contract, faults, staged.messages), *_judge_rules(contract, outside, staged)]
-    if (red := audit.red_gate(staged, checks)) is not None:
-        red = replace(red, tries=outside.ledger.note_red_gate(red))
-        raise audit.rejection(contract.pipeline, red, checks)
+    if (failed := audit.failed_checks(staged, checks)) is not None:
+        failed = replace(failed, tries=outside.ledger.note_failed_checks(failed))
+        raise audit.rejection(contract.pipeline, failed, checks)
     return checks
 
 

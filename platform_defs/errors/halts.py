@@ -18,7 +18,7 @@ HaltCode = Literal[
     "log_truncated",
     "partition_missing",
     "too_many_dead_letters",
-    "gate_red",
+    "blocking_check_failed",
     "accumulate_refused",
     "keeps_failing",
     "registry_switched",
@@ -158,12 +158,12 @@ class TooManyDeadLetters(_Detail):
 
 
 @dataclass(frozen=True)
-class GateRed(_Detail):
-    """A batch that fails blocking checks on each try. Recorded from the first time (`red_gate`); a halt after enough
-    tries.
+class BlockingCheckFailed(_Detail):
+    """A batch that fails blocking checks on each try. Recorded from the first try (`tidegate.pipeline.failed_checks`);
+    a halt after GATE_TRIES tries.
     """
 
-    code: ClassVar[HaltCode] = "gate_red"
+    code: ClassVar[HaltCode] = "blocking_check_failed"
     seen: ClassVar[str] = "a batch fails a blocking check on every try; nothing from this batch was published."
 
     batch_id: int = 0
@@ -238,7 +238,7 @@ KnownHalt = (
     | LogCut
     | PartitionMissing
     | TooManyDeadLetters
-    | GateRed
+    | BlockingCheckFailed
     | AccumulateRefused
     | KeepsFailing
     | RegistrySwitched

@@ -166,12 +166,12 @@ def _continuous(
     record = instance.get_run_record_by_id(own)
     age = max(0.0, time.time() - record.start_time) if record and record.start_time else 0.0
     ours = [contract for contract in contracts if contract.limits.continuous]
-    untold = partial(survey.left_unreported, ours)
+    unreported = partial(survey.left_unreported, ours)
     around = SchedulerInputs(
         look=survey.look,
         ends=survey.ends,
         others=others,
-        untold=untold,
+        unreported=unreported,
         memory=resident_bytes,
         hand_over=hand_over,
         over=turns.over,

@@ -37,7 +37,7 @@ def halted(
 def resolve_halt(
     world: World, pipeline: Pipeline, start: ResumeAt | None = None, batch: BatchChoice | None = None
 ) -> Settlement:
-    """Resolve the pipeline's halt, or its red gate, as `tidegate resolve` does; return the decision."""
+    """Resolve the pipeline's halt, or its failed checks, as `tidegate resolve` does; return the decision."""
     broker = KafkaBroker(world.endpoints.kafka_options())
     decided = settlement.propose(pipeline.contract, world.ledger, broker, start, batch)
     assert decided is not None, f"{pipeline.name} is not halted"

@@ -293,7 +293,7 @@ class Expectations(RuleBasedStateMachine):
         settlement.settle(self.url, self.contract, decided, "the model", "nobody")
         self.owner, self.halted, self.died, self.judged.tries = None, None, False, Counter()
         self.failures.clear()
-        self.fired[f"red gate: {batch}"] += 1
+        self.fired[f"failed check: {batch}"] += 1
 
     # Runs that do not own the pipeline, and the ends of runs.
 

@@ -30,7 +30,7 @@ class Judged:
         if run.lost == "rows" or pending.checks_accepted or not _red(records, keyed=run.keyed):
             return None
         self.tries[pending.batch_id] += 1
-        return "gate_red" if self.tries[pending.batch_id] >= audit.GATE_TRIES else "gate failed"
+        return "blocking_check_failed" if self.tries[pending.batch_id] >= audit.GATE_TRIES else "gate failed"
 
     def published(self, log: Log, run: Run) -> None:
         """Record a committed batch. If a user accepted its dead letters, counting begins again."""

@@ -250,7 +250,7 @@ class Machine(TopicEvents):
     def prune(self, _draw: Draw) -> None:
         """Prune at any time. Everything is older than the retention, and reported."""
         here = [self.contract.pipeline]
-        self.session.execute("UPDATE tidegate.batch SET told_at = now() WHERE pipeline = %s", here)
+        self.session.execute("UPDATE tidegate.batch SET reported_at = now() WHERE pipeline = %s", here)
         before = self.left()
         contract = replace(self.contract, limits=replace(self.contract.limits, retention_seconds=0.0))
         done = prune(self.url, contract, self.log.describe, execute=True)
@@ -267,7 +267,7 @@ class Machine(TopicEvents):
         self._settle(draw(st.sampled_from(["beginning", "end"])), again=draw(st.booleans()))
 
     def _settle(self, start: ResumeAt, *, again: bool) -> None:
-        if self.halted == "gate_red":
+        if self.halted == "blocking_check_failed":
             self._settle_gate("publish" if start == "beginning" else "dead-letters")
             return
         # All partitions are known: none is forgotten because a response lacks it.
@@ -298,9 +298,9 @@ class Machine(TopicEvents):
         ends = [min(span.until, starts.get((span.topic_id, span.partition), span.until)) for span in kept]
         self.kept = [replace(span, until=end) for span, end in zip(kept, ends, strict=True)]
 
-    @event(8, lambda self: not self.halted and self.seen["pipeline"]["red_gate"])
-    def settle_a_red_gate(self, draw: Draw) -> None:
-        """Resolve a red gate before it halts the pipeline. A run that is working on the batch is fenced."""
+    @event(8, lambda self: not self.halted and self.seen["pipeline"]["failed_checks"])
+    def resolve_failed_checks(self, draw: Draw) -> None:
+        """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced."""
         self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
 
     @event(0, lambda self: self.seen["pipeline"]["pending"] and self.halted in (None, "keeps_failing"))

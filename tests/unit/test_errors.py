@@ -25,7 +25,7 @@ SAMPLE: dict[str, dict[str, Any]] = {  # as in ledgers since the first version
         "by_reason": {"InvalidJson": 6},
         "samples": [{"partition": 0, "offset": 3, "field": None, "message": "not JSON"}],
     },
-    "gate_red": {
+    "blocking_check_failed": {
         "batch_id": 4,
         "messages": 7,
         "rows": 6,

@@ -15,7 +15,7 @@ from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.reserved import MESSAGE_DECODES, ROW_IS_ACCEPTED
 from platform_defs.engine.ports.publication_ports import FaultGroup, Staged
 from platform_defs.errors import BadInput, GateFailed, Halt
-from platform_defs.errors.halts import GateRed
+from platform_defs.errors.halts import BlockingCheckFailed
 
 SAMPLES = 10
 GATE_TRIES = 8  # tries before the batch halts its pipeline: about an hour of them (`back_off`)
@@ -86,7 +86,7 @@ def unquoted(contract: Contract) -> Generator[None]:
         raise BadInput(said, field=wrong.field) from None
 
 
-def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
+def failed_checks(staged: Staged, checks: Sequence[CheckResult]) -> BlockingCheckFailed | None:
     """Return the blocking checks that failed, except those a person accepted for this batch; None if there are none."""
     pending = staged.pending
     failed = [
@@ -94,10 +94,10 @@ def red_gate(staged: Staged, checks: Sequence[CheckResult]) -> GateRed | None:
         for check in checks
         if not check.passed and check.severity == "blocking" and check.name not in pending.checks_accepted
     ]
-    return GateRed(pending.batch_id, staged.messages, staged.rows, tuple(failed)) if failed else None
+    return BlockingCheckFailed(pending.batch_id, staged.messages, staged.rows, tuple(failed)) if failed else None
 
 
-def rejection(pipeline: str, gate: GateRed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
+def rejection(pipeline: str, gate: BlockingCheckFailed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
     """Return the error to raise: GateFailed, to retry the batch after a back-off, or a Halt after GATE_TRIES tries."""
     names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
     seen = f"batch {gate.batch_id} failed {names}. Nothing was published, and the offsets did not move."

@@ -14,7 +14,7 @@ from platform_defs.engine.ports.pauses import LONG, Counts, Pause
 from platform_defs.engine.ports.publication_ports import CountsFaults, DirectArea, Publication, RowChanges, Staged
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.engine.ports.task_ports import Coverage, StagingArea
-from platform_defs.errors.halts import GateRed, HaltDetail
+from platform_defs.errors.halts import BlockingCheckFailed, HaltDetail
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 
 
@@ -181,7 +181,7 @@ class PipelineLease(CountsFaults, Protocol):
         """Return True if another run, or a settlement, took the pipeline over. False while Postgres is away."""
         ...
 
-    def note_red_gate(self, gate: GateRed) -> int:
+    def note_failed_checks(self, gate: BlockingCheckFailed) -> int:
         """Record the blocking checks that the pending batch failed. Return how often it has failed them, this time
         included.
 

@@ -14,7 +14,7 @@ from platform_defs.contract.model.rule_words import wanted
 from platform_defs.errors import InternalError, TidegateError
 from platform_defs.errors.halts import (
     AccumulateRefused,
-    GateRed,
+    BlockingCheckFailed,
     HaltDetail,
     KeepsFailing,
     TooManyDeadLetters,
@@ -111,7 +111,7 @@ def stored_halt(contract: Contract, detail: HaltDetail) -> HaltDetail:
         return detail
     if isinstance(detail, TooManyDeadLetters):
         return replace(detail, samples=tuple(_stored_sample(contract, sample) for sample in detail.samples))
-    if isinstance(detail, GateRed):
+    if isinstance(detail, BlockingCheckFailed):
         return replace(detail, checks=tuple(_stored_check(contract, check) for check in detail.checks))
     if isinstance(detail, AccumulateRefused | KeepsFailing) and not detail.quotes_nothing:
         return replace(detail, error=f"it {NOT_SHOWN}; it is in tidegate.pipeline.halt_detail")

@@ -14,7 +14,7 @@ from platform_defs.doctor.findings import Finding, error, warning
 from platform_defs.doctor.pipelines import PipelineState
 from platform_defs.engine.task.redaction import stored_error
 from platform_defs.errors import BadInput, TidegateError
-from platform_defs.errors.halts import GateRed
+from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.offsets import Position
 from platform_defs.operations.doctor.at_once import at_once
 from platform_defs.operations.doctor.kafka import QUIET, KafkaExamination
@@ -142,7 +142,7 @@ class Examination:
 
 
 def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Position]) -> PipelineState:
-    gate = GateRed.from_json(status.red_gate) if status.red_gate else None
+    gate = BlockingCheckFailed.from_json(status.failed_checks) if status.failed_checks else None
     return PipelineState(
         status.pipeline,
         contract.topic,

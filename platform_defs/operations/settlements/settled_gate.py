@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from platform_defs.errors.halts import GateRed
+from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural
 
 BatchChoice = Literal["retry", "publish", "dead-letters"]
@@ -18,7 +18,7 @@ class SettledGate:
     set_aside: str | None = None
 
 
-def settled_gate(gate: GateRed, batch: BatchChoice) -> SettledGate:
+def settled_gate(gate: BlockingCheckFailed, batch: BatchChoice) -> SettledGate:
     """Return the decision for the choice `batch` about the batch of `gate`."""
     failed, name = ", ".join(gate.names), f"Batch {gate.batch_id}"
     match batch:

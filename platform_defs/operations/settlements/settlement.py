@@ -8,7 +8,7 @@ topic_changed                     same for any halt if the log is a different on
                                   (address or contract were corrected), reading resumes where it stopped
 partition_missing                 from older versions: it was a stale answer, and reading resumes where it stopped
 too_many_dead_letters             the pending batch is published with all of them
-gate_red                          the pending batch is checked again, published anyway, or dead-lettered. Not only for a
+blocking_check_failed             the pending batch is checked again, published anyway, or dead-lettered. Not only for a
                                   halt: from the first time that it fails its checks
 keeps_failing, for its schemas    as below, or the pending batch is published: messages whose schema the registry lacks
                                   become dead letters
@@ -30,7 +30,7 @@ from platform_defs.engine.task.redaction import stored_halt
 from platform_defs.errors import BadInput, ChangedMeanwhile, SchemasNotGiven
 from platform_defs.errors.halts import (
     AccumulateRefused,
-    GateRed,
+    BlockingCheckFailed,
     HaltDetail,
     KeepsFailing,
     RegistrySwitched,
@@ -114,7 +114,7 @@ def propose(
     if detail is None:
         return None
     positions = _positions(contract, ledger)
-    if isinstance(detail, GateRed):
+    if isinstance(detail, BlockingCheckFailed):
         return _of_gate(status, detail, positions, batch or "retry")
     if _lacks_schemas(detail):
         return _of_halt(status, detail, positions, _of_schemas(batch))
@@ -123,7 +123,7 @@ def propose(
 
 def _refuse_batch(contract: Contract, detail: HaltDetail | None, batch: BatchChoice | None) -> None:
     """Raise BadInput if a user decides about a batch, and there is none to decide about."""
-    if batch is None or isinstance(detail, GateRed) or (_lacks_schemas(detail) and batch != "publish"):
+    if batch is None or isinstance(detail, BlockingCheckFailed) or (_lacks_schemas(detail) and batch != "publish"):
         return
     raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
 
@@ -171,7 +171,7 @@ def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, d
     )
 
 
-def _of_gate(status: PipelineStatus, gate: GateRed, positions: Positions, batch: BatchChoice) -> Settlement:
+def _of_gate(status: PipelineStatus, gate: BlockingCheckFailed, positions: Positions, batch: BatchChoice) -> Settlement:
     """Return the decision about a batch that fails blocking checks. The positions do not change."""
     decided = settled_gate(gate, batch)
     return Settlement(
@@ -191,7 +191,7 @@ def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> Ha
     """Return the halt, or the failed gate that has not halted the pipeline yet, without classified values."""
     if found.state == "halted":
         return stored_halt(contract, read_detail(found.halt_code or "", found.halt_detail))
-    return stored_halt(contract, GateRed.from_json(found.red_gate)) if found.red_gate else None
+    return stored_halt(contract, BlockingCheckFailed.from_json(found.failed_checks)) if found.failed_checks else None
 
 
 def _decide(

@@ -115,8 +115,8 @@ class Reporter:
                 return
             collected = [self._collected.popleft() for _ in range(len(self._collected))]  # turns append to it meanwhile
             self._reported_at = time.monotonic()
-            untold = [batch for group in groups(collected) for batch in self._report_group(group)]
-            self._collected.extendleft(reversed(untold[-MAX_UNREPORTED:]))  # the next run reports the others
+            unreported = [batch for group in groups(collected) for batch in self._report_group(group)]
+            self._collected.extendleft(reversed(unreported[-MAX_UNREPORTED:]))  # the next run reports the others
         self._tell_others()
 
     def gate_failed(self, failed: GateFailed) -> None:

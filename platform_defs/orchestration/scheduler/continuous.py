@@ -77,7 +77,7 @@ class SchedulerInputs:
     look: Callable[[Sequence[Contract]], Sequence[Seen]]
     ends: Callable[[Iterable[Place]], Mapping[Place, int]]
     others: Callable[[], OtherRuns]
-    untold: Callable[[], Collection[str]]  # pipelines with batches that a run has left unreported
+    unreported: Callable[[], Collection[str]]  # pipelines with batches that a run has left unreported
     memory: Callable[[], float]  # bytes
     hand_over: Callable[[str], None]  # ask the sensor for another run, with the reason
     over: Callable[[], bool]  # returns True if no turn can be taken any more
@@ -100,7 +100,7 @@ class Continuous:
         self._known: dict[str, Seen] = {}  # those that may have turns, as of the last full poll
         self._read: dict[str, dict[int, int]] = {}  # the next offset by partition, as of the last full poll or turn
         self._unread: set[str] = set()
-        self._untold: set[str] | None = None  # read at the first full poll; a pipeline's first turn reports it
+        self._unreported: set[str] | None = None  # read at the first full poll; a pipeline's first turn reports it
         self._rests: dict[str, float] = {}  # until when
         self._failed: dict[str, int] = {}  # times in a row
         self._last: dict[str, float] = {}  # when each had its last turn
@@ -133,8 +133,8 @@ class Continuous:
     def turned(self, name: str, turn: Turned) -> None:
         """See Goal. The next poll of the ends shows whether it wants another."""
         self._unread.discard(name)
-        if self._untold:
-            self._untold.discard(name)
+        if self._unreported:
+            self._unreported.discard(name)
         self._last[name] = time.monotonic()
         self._failed.pop(name, None)
         self._batches += turn.batches
@@ -178,9 +178,11 @@ class Continuous:
 
     def _to_report(self) -> set[str]:
         """Return the pipelines with unreported batches of an earlier run: they wait until none has unread messages."""
-        if not self._untold or self._away_since is not None:
+        if not self._unreported or self._away_since is not None:
             return set()
-        return {name for name in self._untold if name in self._known and isinstance(self._known[name].view, TopicView)}
+        return {
+            name for name in self._unreported if name in self._known and isinstance(self._known[name].view, TopicView)
+        }
 
     def _refresh(self, taken: set[str]) -> None:
         """Poll everything, or the ends alone, if it is time."""
@@ -219,7 +221,7 @@ class Continuous:
         self._known = {name: item for name, item in ours.items() if may_have_turns(item)}
         for name in self._known.keys() - taken:
             self._read[name] = {at.partition: at.next_offset for at in self._known[name].positions}
-        self._untold = set(self._around.untold()) if self._untold is None else self._untold
+        self._unreported = set(self._around.unreported()) if self._unreported is None else self._unreported
         self._unread = {name for name, item in self._known.items() if wants_turn(item)} - taken
         now = time.monotonic()
         self._next_look = now + (min(max(HELD, QUIET * (now - began)), LOOK) if elsewhere else LOOK)

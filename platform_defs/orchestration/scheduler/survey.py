@@ -56,9 +56,9 @@ class Survey:
         """Return the pipelines with batches that a run committed and will not report, because it is not alive; without
         pipelines whose failed report waits for its next try.
         """
-        untold = self.ledger.untold([contract.pipeline for contract in contracts])
-        alive = self.live_runs({run_id for _, run_id in untold if run_id})
-        return {pipeline for pipeline, run_id in untold if run_id not in alive}
+        unreported = self.ledger.unreported_runs([contract.pipeline for contract in contracts])
+        alive = self.live_runs({run_id for _, run_id in unreported if run_id})
+        return {pipeline for pipeline, run_id in unreported if run_id not in alive}
 
     def close(self) -> None:
         self._kept.close()

@@ -19,7 +19,7 @@ from platform_defs.engine.ports.publication_ports import DirectArea, FaultGroup,
 from platform_defs.engine.ports.run_ports import AuditView, Published, RefusedRow
 from platform_defs.engine.ports.task_ports import Coverage
 from platform_defs.errors import BadInput, Fenced, Halt, LedgerAway, OutcomeUnknown, TidegateError
-from platform_defs.errors.halts import AccumulateRefused, GateRed, HaltDetail, KeepsFailing
+from platform_defs.errors.halts import AccumulateRefused, BlockingCheckFailed, HaltDetail, KeepsFailing
 from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.offsets import OffsetRange, PendingBatch, Position, Suspect, TopicView
 from resources.postgres.batch import staging_tables
@@ -236,11 +236,11 @@ class PostgresLease:
             return False
         return row is None or row[0] != self.holder.owner
 
-    def note_red_gate(self, gate: GateRed) -> int:
+    def note_failed_checks(self, gate: BlockingCheckFailed) -> int:
         """See PipelineLease."""
         noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
         with database_errors():
-            (tries,) = self.connection.execute(queries()["note_red_gate"], noted).fetchone() or (0,)
+            (tries,) = self.connection.execute(queries()["note_failed_checks"], noted).fetchone() or (0,)
         return tries
 
     def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:

@@ -22,7 +22,9 @@ class PipelineStatus:
     state: PipelineState = "active"
     halt_code: str | None = None  # a HaltCode; one from another version of Tidegate may be unknown here
     halt_detail: Mapping[str, Any] | None = None
-    red_gate: Mapping[str, Any] | None = None  # the blocking checks that the pending batch failed (halts.GateRed)
+    failed_checks: Mapping[str, Any] | None = (
+        None  # the blocking checks that the pending batch failed (halts.BlockingCheckFailed)
+    )
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
     held: bool = False  # by a live run: its database session is open
     backed_off: bool = False  # a run failed, and `retry_at` is not reached

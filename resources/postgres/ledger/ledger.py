@@ -140,9 +140,9 @@ class Ledger:
         """Return committed batches that are not reported to Dagster, oldest first."""
         return [self._published(contract, row) for row in self._rows("unreported", pipeline=contract.pipeline)]
 
-    def untold(self, pipelines: Collection[str]) -> set[tuple[str, str | None]]:
+    def unreported_runs(self, pipelines: Collection[str]) -> set[tuple[str, str | None]]:
         """Return pipeline and run of these pipelines' committed batches that are not reported to Dagster."""
-        return {(row["pipeline"], row["run_id"]) for row in self._rows("untold", pipelines=list(pipelines))}
+        return {(row["pipeline"], row["run_id"]) for row in self._rows("unreported_runs", pipelines=list(pipelines))}
 
     def put_off_reports(self, batch_ids: Sequence[int]) -> None:
         """Postpone the next run that reports these batches, for longer each time."""

@@ -49,7 +49,7 @@ class LockedPipeline:
     epoch: int
     halt_code: str | None
     halt_detail: Mapping[str, Any] | None
-    red_gate: Mapping[str, Any] | None
+    failed_checks: Mapping[str, Any] | None
     positions: tuple[tuple[int, LogPosition], ...]
 
 
@@ -78,7 +78,7 @@ class SettlementLedger:
             epoch=row.get("epoch", 0),
             halt_code=row.get("halt_code"),
             halt_detail=row.get("halt_detail"),
-            red_gate=row.get("red_gate"),
+            failed_checks=row.get("failed_checks"),
             positions=positions,
         )
 

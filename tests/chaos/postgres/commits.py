@@ -37,7 +37,7 @@ def connection_cut_in_COMMIT_and_Postgres_away(chaos: Chaos) -> Verdict:
     """Reported as unknown, never as not committed; the next run knows."""
     pipeline = _sent(chaos.world)
     cutter = CommitCutter(chaos.world.endpoints.postgres_url, "after", then_away=True)
-    with cutter, pytest.raises(OutcomeUnknown, match="The ledger has the outcome"):
+    with cutter, pytest.raises(OutcomeUnknown, match="Whether the batch was committed is in the ledger"):
         _through(chaos.world, cutter).drain(pipeline)
     assert len(chaos.world.table(pipeline)) == 1_600
     return chaos.judge(pipeline, cutter.fired, "reported as unknown")

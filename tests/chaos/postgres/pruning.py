@@ -62,7 +62,7 @@ def _with_old_batches(world: World) -> Pipeline:
 def _all_is_old(world: World, pipeline: Pipeline) -> None:
     """Make all commits old, and delete most of the topic."""
     world.rows(
-        "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
+        "update tidegate.batch set committed_at = now() - interval '60 days', reported_at = now() where pipeline = %s",
         pipeline.name,
     )
     admin, gone = world.admin(), [TopicPartition(pipeline.contract.topic, number, 14) for number in range(4)]

@@ -1,4 +1,4 @@
-"""Conditions that stop a batch: too many dead letters among recent messages, and a blocking rule that stays red."""
+"""What stops a batch: too many dead letters among recent messages, and a blocking check that fails on every try."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.commit import audit
 from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import BadInput, ChangedMeanwhile, GateFailed, Halt
-from platform_defs.errors.halts import GateRed
+from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.settled_gate import BatchChoice
 from platform_defs.operations.settlements.settlement import Settlement
@@ -180,7 +180,7 @@ def test_after_dead_letters_were_accepted_counting_begins_again(world: World) ->
 
 
 @pytest.mark.longest
-def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: World) -> None:
+def test_failed_checks_are_resolved_before_they_halt_a_pipeline_and_only_for_that_batch(world: World) -> None:
     pipeline = with_impossible_sum(world.new_pipeline())
     world.send(pipeline, transfers(40))
     with pytest.raises(GateFailed, match=f"tidegate resolve {pipeline.name}"):
@@ -194,12 +194,12 @@ def test_a_red_gate_is_settled_before_it_halts_and_only_for_that_batch(world: Wo
     with pytest.raises(GateFailed):
         world.drain(pipeline)
     (kept,) = world.rows("select * from tidegate.settlement where pipeline = %s", pipeline.name)
-    assert (kept["halt_code"], kept["reason"], kept["settled_by"]) == ("gate_red", "a test", "tester")
+    assert (kept["halt_code"], kept["reason"], kept["settled_by"]) == ("blocking_check_failed", "a test", "tester")
     decide_and_settle(world, pipeline, "dead-letters")
     (batch,) = world.drain(pipeline)
     assert (batch.messages, batch.rows, batch.dead_letters) == (8, 0, 8)
     letters = {(d["stage"], d["error_class"]) for d in world.dead_letters(pipeline)}
-    assert letters == {("publish", "SetAside")}
+    assert letters == {("publish", "ManuallyDeadLettered")}
     assert verify(pipeline, world.endpoints, world.spark).ok
 
 
@@ -214,7 +214,7 @@ def test_a_gate_that_stays_red_halts_its_pipeline_and_the_halt_is_settled(
         with pytest.raises(error) as raised:
             world.drain(pipeline)
     assert isinstance(raised.value, Halt)
-    assert isinstance(raised.value.detail, GateRed)
+    assert isinstance(raised.value.detail, BlockingCheckFailed)
     assert (raised.value.detail.tries, raised.value.detail.names) == (2, ("postings_sum_to_zero",))
     retried = decide_and_settle(world, pipeline, "retry")
     assert (retried.state, retried.marks) == ("halted", {})

@@ -145,7 +145,9 @@ def test_a_topic_that_is_created_again_in_between_halts_and_nothing_of_it_is_pub
 
 
 @pytest.mark.longest
-def test_a_red_gate_takes_what_is_staged_ahead_with_it(world: World, adopted: Callable[[], int]) -> None:
+def test_a_batch_that_fails_a_check_takes_what_is_staged_ahead_with_it(
+    world: World, adopted: Callable[[], int]
+) -> None:
     pipeline = backlog(world, 3)
     red = with_impossible_sum(pipeline)
     with pytest.raises(GateFailed):

@@ -61,7 +61,7 @@ def test_one_run_reads_each_message_as_it_comes_and_ends_well_when_it_is_asked_t
 
 
 @pytest.mark.longest
-def test_batches_of_several_seconds_are_reported_together_and_none_is_left_untold(
+def test_batches_of_several_seconds_are_reported_together_and_none_is_left_unreported(
     world: World, instance: DagsterInstance
 ) -> None:
     pipeline = world.new_pipeline(lag_seconds=1.0)

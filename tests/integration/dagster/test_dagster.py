@@ -201,7 +201,7 @@ def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
     assert "a run ended before reporting its batches" in why
     assert run(pipeline).success
     assert (world.ledger.unreported(pipeline.contract), asked()) == ([], [])
-    lost = "update tidegate.batch set told_at = null where pipeline = %s"
+    lost = "update tidegate.batch set reported_at = null where pipeline = %s"
     world.rows(lost, pipeline.name)  # as if Dagster's storage had failed: no run after run is started for it
     assert asked() == []
     world.rows("update tidegate.batch set report_after = now() where pipeline = %s", pipeline.name)

@@ -44,7 +44,7 @@ def pruned(world: World, pipeline: Pipeline, *, execute: bool = True) -> Pruned:
 def aged(world: World, pipeline: Pipeline) -> None:
     """Make everything committed and reported sixty days ago."""
     world.rows(
-        "update tidegate.batch set committed_at = now() - interval '60 days', told_at = now() where pipeline = %s",
+        "update tidegate.batch set committed_at = now() - interval '60 days', reported_at = now() where pipeline = %s",
         pipeline.name,
     )
 
@@ -150,7 +150,7 @@ def test_open_dead_letters_unreported_batches_and_what_a_replay_is_being_built_o
     assert set(pruned(world, pipeline).kept) == {"replay"}
     world.rows("delete from tidegate.replay where pipeline = %s", pipeline.name)
     first = "select min(batch_id) from tidegate.batch where pipeline = %s"
-    world.rows(f"update tidegate.batch set told_at = null where batch_id = ({first})", pipeline.name)
+    world.rows(f"update tidegate.batch set reported_at = null where batch_id = ({first})", pipeline.name)
     found = pruned(world, pipeline)
     assert found.kept["unreported"] == 1
     assert len(world.dead_letters(pipeline)) == 1

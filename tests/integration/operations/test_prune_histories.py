@@ -63,7 +63,7 @@ def written(session: psycopg.Connection[Any], name: str, history: dict[str, Any]
     for number, (batch, ranges) in enumerate(zip(ids, history["batches"], strict=True), 1):
         session.execute(
             "insert into tidegate.batch (batch_id, pipeline, epoch, owner, messages, rows, dead_letters,"
-            " unknown_fields, contract_version, timings, committed_at, told_at, contract_digest, replaced_by)"
+            " unknown_fields, contract_version, timings, committed_at, reported_at, contract_digest, replaced_by)"
             " values (%s, %s, 1, gen_random_uuid(), 1, 1, 0, 0, '1', '{}', now() - interval '60 days', now(), %s, %s)",
             [batch, name, f"d{number % 2}", replay if number == history["replaced"] else None],
         )

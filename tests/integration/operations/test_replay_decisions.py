@@ -36,7 +36,7 @@ def test_what_was_set_aside_or_published_with_ack_is_made_again_so(world: World,
     limits = replace(pipeline.contract.limits, batch_messages=batch_messages)
     pipeline = replace(pipeline, contract=replace(pipeline.contract, limits=limits))
     letters, before = world.rows(LETTERS, pipeline.name), exact(world, pipeline)
-    assert sum(row["error_class"] == "SetAside" for row in letters) == 40
+    assert sum(row["error_class"] == "ManuallyDeadLettered" for row in letters) == 40
     for _ in range(2):  # the second one replaces batches of the first
         found = counts(execute(world, pipeline))
         assert (found["postings"], found["dead letters"]) == ((160, 160, 0, 0), (42, 42, 0, 0))
@@ -53,7 +53,10 @@ def test_what_was_set_aside_or_published_with_ack_is_made_again_so(world: World,
 @pytest.mark.longest
 def test_a_batch_that_is_decided_about_again_becomes_rows_for_good(world: World) -> None:
     pipeline = decided(world)
-    aside = "SELECT DISTINCT batch_id FROM tidegate.dead_letter WHERE pipeline = %s AND error_class = 'SetAside'"
+    aside = (
+        "SELECT DISTINCT batch_id FROM tidegate.dead_letter"
+        " WHERE pipeline = %s AND error_class = 'ManuallyDeadLettered'"
+    )
     again = frozenset(row["batch_id"] for row in world.rows(aside, pipeline.name))
     with pytest.raises(BadInput, match=r"has not decided about batch 0, .* Decided batches: \d+, \d+"):
         execute(world, pipeline, decide_again=frozenset({0}))

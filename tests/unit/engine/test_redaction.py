@@ -26,7 +26,7 @@ from platform_defs.engine.task.redaction import redacted, stored_error, stored_h
 from platform_defs.errors.error_policy import JavaCause
 from platform_defs.errors.halts import (
     AccumulateRefused,
-    GateRed,
+    BlockingCheckFailed,
     HaltDetail,
     KeepsFailing,
     TooManyDeadLetters,
@@ -220,8 +220,8 @@ def test_a_halt_from_before_a_field_was_classified_quotes_nothing() -> None:
     observed = {"failed": 1, "samples": [sample], "observed_value": QUOTED}
     halts: list[HaltDetail] = [
         TooManyDeadLetters(1, 2, 2, {"email_pattern": 2}, (sample, {**sample, "stage": "check", "error_class": "x"})),
-        GateRed(1, 2, 2, ({"check": "email_pattern", "table": "s.rows", "observed": observed},)),
-        GateRed(1, 2, 2, ({"check": "message_decodes", "table": "s.rows", "observed": observed},)),
+        BlockingCheckFailed(1, 2, 2, ({"check": "email_pattern", "table": "s.rows", "observed": observed},)),
+        BlockingCheckFailed(1, 2, 2, ({"check": "message_decodes", "table": "s.rows", "observed": observed},)),
         AccumulateRefused(QUOTED),
         KeepsFailing(10, "RowRefused", QUOTED),
         UnknownHalt("later", {"error": QUOTED}),
@@ -232,7 +232,9 @@ def test_a_halt_from_before_a_field_was_classified_quotes_nothing() -> None:
         assert shown.code == halt.code
         assert stored_halt(contract(field("email"), field("country")), halt) == halt
     assert "offset" in str(stored_halt(PEOPLE, halts[0]).to_json())
-    placed = GateRed(1, 2, 2, ({"check": "r", "table": "s.rows", "observed": {"samples": [{"partition": 0}]}},))
+    placed = BlockingCheckFailed(
+        1, 2, 2, ({"check": "r", "table": "s.rows", "observed": {"samples": [{"partition": 0}]}},)
+    )
     assert stored_halt(PEOPLE, placed) == placed
     new = KeepsFailing(10, "SchemasNotGiven", "the registry does not give schema 7", quotes_nothing=True)
     assert stored_halt(PEOPLE, new) == new

@@ -42,7 +42,7 @@ class Topics:
         self.before, self.stays = before or (lambda _: None), stays
         self.ends, self.read = dict(ends), dict.fromkeys(ends, 0)
         self.held, self.halted, self.suspects = set[str](), set[str](), set[str]()
-        self.turns, self.asked, self.untold = list[str](), list[str](), set[str]()
+        self.turns, self.asked, self.unreported = list[str](), list[str](), set[str]()
         self.looks = self.glances = 0
         self.memory, self.spark_has_ended = 1e9, False
         self.away: Exception | None = None
@@ -57,7 +57,7 @@ class Topics:
             self.look,
             self.last_offsets,
             self.others,
-            lambda: self.untold,
+            lambda: self.unreported,
             lambda: self.memory,
             self.asked.append,
             self.over,
@@ -152,14 +152,14 @@ def test_what_was_read_in_a_turn_is_not_unread_at_the_next_glance(monkeypatch: p
     assert topics.glances == 1
 
 
-def test_what_an_earlier_run_left_untold_gets_one_turn_though_nothing_is_unread() -> None:
+def test_what_an_earlier_run_left_unreported_gets_one_turn_though_nothing_is_unread() -> None:
     class Later(Topics):
         def others(self) -> OtherRuns:
             self.ends["b"] = int(self.looks > 4)
             return OtherRuns()
 
     topics = Later(a=0, b=0)
-    topics.untold = {"a", "of another run's"}
+    topics.unreported = {"a", "of another run's"}
     goal = topics.goal()
     assert goal.wanted(()) == ["a"]
     assert goal.failed("a", PipelineHeld("another run has it")) is False
@@ -168,9 +168,9 @@ def test_what_an_earlier_run_left_untold_gets_one_turn_though_nothing_is_unread(
     assert goal.wanted(()) == ["b"]
 
 
-def test_what_is_unread_goes_before_what_is_untold() -> None:
+def test_what_is_unread_goes_before_what_is_unreported() -> None:
     topics = Topics(stays=True, a=0, b=5)
-    topics.untold = {"a"}
+    topics.unreported = {"a"}
     goal = topics.goal()
     assert goal.wanted(()) == ["b"]
     goal.turned("b", topics.take("b"))

@@ -16,7 +16,7 @@ UPDATE tidegate.pipeline
                              (SELECT jsonb_agg(r ORDER BY n)
                                 FROM jsonb_array_elements(pending -> 'ranges') WITH ORDINALITY AS e (r, n)
                                WHERE NOT r @> %(range)s::jsonb)) END,
-       failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       failed_tries = 0, batch_failures = 0, retry_at = NULL, failed_checks = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s AND (pending ->> 'batch_id')::bigint = %(plan_id)s
    AND pending -> 'ranges' @> jsonb_build_array(%(range)s::jsonb);

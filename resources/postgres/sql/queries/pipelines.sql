@@ -99,7 +99,7 @@ SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
 UPDATE tidegate.pipeline
-   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, updated_at = now()
+   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, failed_checks = NULL, updated_at = now()
  WHERE name = %(pipeline)s
 RETURNING recent_messages;
 
@@ -203,19 +203,19 @@ UPDATE tidegate.pipeline
    SET messages_total = messages_total + %(messages)s, rows_total = rows_total + %(rows)s,
        pending = CASE WHEN %(following)s::jsonb IS NOT NULL
                       THEN %(following)s::jsonb || jsonb_build_object('batch_id', nextval('tidegate.batch_id')) END,
-       failed_tries = 0, batch_failures = 0, retry_at = NULL, red_gate = NULL, recent_messages = %(recent)s,
+       failed_tries = 0, batch_failures = 0, retry_at = NULL, failed_checks = NULL, recent_messages = %(recent)s,
        updated_at = now()
  WHERE name = %(pipeline)s;
 
 -- find_batch: the run that committed a batch whose COMMIT was not answered; no row if it did not commit.
 SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
 
--- note_red_gate: the blocking checks that the pending batch failed, and how often it has failed them.
+-- note_failed_checks: the blocking checks that the pending batch failed, and how often it has failed them.
 UPDATE tidegate.pipeline
-   SET red_gate = %(gate)s::jsonb || jsonb_build_object('tries',
-         CASE WHEN red_gate -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (red_gate ->> 'tries')::int ELSE 0 END + 1)
+   SET failed_checks = %(gate)s::jsonb || jsonb_build_object('tries',
+         CASE WHEN failed_checks -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (failed_checks ->> 'tries')::int ELSE 0 END + 1)
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
-RETURNING (red_gate ->> 'tries')::int;
+RETURNING (failed_checks ->> 'tries')::int;
 
 -- note_suspects: the messages that seem to make the pending batch fail; earlier ones keep their time. Returns for how
 -- many seconds the latest of them has been suspected.
@@ -257,18 +257,18 @@ SELECT batch_failures FROM tidegate.pipeline WHERE name = %(pipeline)s;
 SELECT batch_id, run_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
        (SELECT coalesce(sum(skipped_records), 0)::bigint FROM tidegate.batch_range AS r
          WHERE r.batch_id = b.batch_id) AS skipped_records
-  FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND told_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
+  FROM tidegate.batch AS b WHERE pipeline = %(pipeline)s AND reported_at IS NULL AND replaced_by IS NULL ORDER BY batch_id;
 
--- untold: the pipelines among these with unreported batches that are due, and the runs that committed them. A pause
+-- unreported_runs: the pipelines among these with unreported batches that are due, and the runs that committed them. A pause
 -- lasts an hour at most: a longer one comes from a clock that was set back.
 SELECT DISTINCT pipeline, run_id FROM tidegate.batch
- WHERE pipeline = ANY(%(pipelines)s) AND told_at IS NULL AND replaced_by IS NULL
+ WHERE pipeline = ANY(%(pipelines)s) AND reported_at IS NULL AND replaced_by IS NULL
    AND (report_after > now() AND report_after <= now() + interval '1 hour') IS NOT TRUE;
 
 -- put_off_reports: unless these batches are reported now, no run is started for them for 1, 2, 4 ... 60 minutes.
 UPDATE tidegate.batch
    SET report_tries = report_tries + 1, report_after = now() + least(2 ^ least(report_tries, 6), 60) * interval '1 minute'
- WHERE batch_id = ANY(%(batch_ids)s) AND told_at IS NULL;
+ WHERE batch_id = ANY(%(batch_ids)s) AND reported_at IS NULL;
 
 -- committed: the committed batches among these.
 SELECT batch_id, messages, rows, dead_letters, unknown_fields, timings, contract_version, contract_digest,
@@ -290,7 +290,7 @@ SELECT check_name, table_name, severity, passed, observed
   FROM tidegate.check_result WHERE batch_id = %(batch_id)s ORDER BY table_name, check_name;
 
 -- mark_reported: the batch has been reported to Dagster.
-UPDATE tidegate.batch SET told_at = now() WHERE batch_id = %(batch_id)s AND told_at IS NULL;
+UPDATE tidegate.batch SET reported_at = now() WHERE batch_id = %(batch_id)s AND reported_at IS NULL;
 
 
 -- has_writing_triggers: True if a trigger of the table may write rows: a user's trigger, or a foreign key's ON DELETE or

@@ -22,7 +22,7 @@ WITH old AS (
 SELECT b.batch_id, b.messages, b.replaced_by IS NOT NULL AS replaced,
        CASE WHEN EXISTS (SELECT FROM tidegate.replay WHERE pipeline = %(pipeline)s AND executed_at IS NULL)
             THEN 'replay'
-            WHEN b.told_at IS NULL AND b.replaced_by IS NULL THEN 'unreported'
+            WHEN b.reported_at IS NULL AND b.replaced_by IS NULL THEN 'unreported'
             WHEN b.batch_id >= coalesce((SELECT batch_id FROM newest), 0)
               OR EXISTS (SELECT FROM tidegate.source_position AS p
                           WHERE p.pipeline = b.pipeline AND p.batch_id = b.batch_id)
@@ -90,11 +90,11 @@ DELETE FROM tidegate.batch WHERE batch_id = ANY(%(batches)s);
 -- passed_checks: for the next batches that are older than the retention, what is removed before them: checks that
 -- passed, and lineage events, sent or not.
 WITH page AS (
-  SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
+  SELECT batch_id, reported_at IS NOT NULL OR replaced_by IS NOT NULL AS reported FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s
      AND committed_at < now() - make_interval(secs => %(seconds)s) ORDER BY batch_id LIMIT %(most)s)
 SELECT (SELECT max(batch_id) FROM page) AS until_batch, (SELECT count(*) FROM page) AS batches,
-       (SELECT count(*) FROM tidegate.check_result JOIN page USING (batch_id) WHERE passed AND told) AS checks,
+       (SELECT count(*) FROM tidegate.check_result JOIN page USING (batch_id) WHERE passed AND reported) AS checks,
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id)) AS events,
        (SELECT count(*) FROM tidegate.lineage_event JOIN page USING (batch_id) WHERE emitted_at IS NULL) AS never_sent;
 
@@ -104,10 +104,10 @@ SELECT checks_pruned_until FROM tidegate.pipeline WHERE name = %(pipeline)s;
 -- prune_passed: removes them, except events that are being sent at this moment: the sender has locked those it has sent
 -- so far, and neither must wait for the other. Those go with their batch.
 WITH page AS (
-  SELECT batch_id, told_at IS NOT NULL OR replaced_by IS NOT NULL AS told FROM tidegate.batch
+  SELECT batch_id, reported_at IS NOT NULL OR replaced_by IS NOT NULL AS reported FROM tidegate.batch
    WHERE pipeline = %(pipeline)s AND batch_id > %(after)s AND batch_id <= %(until_batch)s
      AND committed_at < now() - make_interval(secs => %(seconds)s)),
-     gone AS (DELETE FROM tidegate.check_result AS c USING page WHERE c.batch_id = page.batch_id AND passed AND told
+     gone AS (DELETE FROM tidegate.check_result AS c USING page WHERE c.batch_id = page.batch_id AND passed AND reported
               RETURNING c.table_name, c.check_name, c.severity),
      free AS (SELECT e.sequence FROM tidegate.lineage_event AS e JOIN page USING (batch_id) FOR UPDATE OF e SKIP LOCKED),
      events AS (DELETE FROM tidegate.lineage_event WHERE sequence IN (SELECT sequence FROM free)),

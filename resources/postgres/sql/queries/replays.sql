@@ -181,7 +181,7 @@ UPDATE tidegate.source_position AS l
 
 -- renumber_pending: a pending batch has offsets after the replayed ones, so its id must be higher than theirs.
 UPDATE tidegate.pipeline
-   SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id'))), red_gate = NULL
+   SET pending = jsonb_set(pending, '{batch_id}', to_jsonb(nextval('tidegate.batch_id'))), failed_checks = NULL
  WHERE name = %(pipeline)s AND pending IS NOT NULL;
 
 -- end_replay: the replay is swapped in.
@@ -221,7 +221,7 @@ SELECT r.batch_id, s.actions -> 'checks_accepted' AS checks_accepted, s.actions 
   JOIN tidegate.batch_range AS r ON r.batch_id = (s.halt_detail ->> 'batch_id')::bigint
   JOIN tidegate.source_position AS p
     ON (p.pipeline, p.topic, p.topic_id, p.partition) = (s.pipeline, r.topic, r.topic_id, r.partition)
- WHERE s.pipeline = %(pipeline)s AND s.halt_code = 'gate_red'
+ WHERE s.pipeline = %(pipeline)s AND s.halt_code = 'blocking_check_failed'
    AND (s.actions ->> 'set_aside' IS NOT NULL OR s.actions -> 'checks_accepted' <> '[]')
    AND NOT EXISTS (SELECT FROM tidegate.replay AS again WHERE again.pipeline = s.pipeline
                       AND again.executed_at IS NOT NULL AND r.batch_id = ANY (again.decided_again))

@@ -48,7 +48,7 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
 -- halted: the state that a settlement is about; no other session settles or runs the pipeline while its row is locked.
-SELECT epoch, state, halt_code, halt_detail, red_gate FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, state, halt_code, halt_detail, failed_checks FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: the first and the current position of each partition.
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
@@ -130,6 +130,6 @@ RETURNING settlement_id;
 UPDATE tidegate.pipeline
    SET state = 'active', halt_code = NULL, halt_detail = NULL, epoch = epoch + 1, owner = NULL, failed_tries = 0,
        batch_failures = 0, retry_at = NULL,
-       pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, red_gate = NULL,
+       pending = CASE WHEN %(keep_pending)s THEN pending || %(marks)s END, failed_checks = NULL,
        updated_at = now()
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND state = %(state)s;
