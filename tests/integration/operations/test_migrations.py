@@ -224,9 +224,7 @@ def test_the_application_of_older_batches_is_known_where_each_contract_came_once
     }
 
 
-def test_halts_and_dead_letters_that_an_older_version_recorded_get_the_names_of_this_one(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_halts_and_dead_letters_of_an_older_version_get_new_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _migrated_to(url, tuple(name for name in KNOWN if name < "029"), monkeypatch)
     checks = '{"batch_id": 1, "messages": 2, "rows": 2, "checks": [], "tries": 8}'
     execute(
@@ -237,8 +235,9 @@ def test_halts_and_dead_letters_that_an_older_version_recorded_get_the_names_of_
         f" VALUES ('bank_transfers', 'gate_red', '{checks}', '{{}}', 1, '', '')",
         "INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields,"
         " contract_version, timings) VALUES (1, 'bank_transfers', 1, gen_random_uuid(), 1, 0, 1, 0, '', '{}')",
-        'INSERT INTO tidegate.dead_letter (pipeline, batch_id, topic, topic_id, partition, "offset", stage, error_class,'
-        " error_message) VALUES ('bank_transfers', 1, 't', 'i', 0, 0, 'publish', 'SetAside', '')",
+        "INSERT INTO tidegate.dead_letter"
+        ' (pipeline, batch_id, topic, topic_id, partition, "offset", stage, error_class, error_message)'
+        " VALUES ('bank_transfers', 1, 't', 'i', 0, 0, 'publish', 'SetAside', '')",
     )
     Ledger(url).migrate()
     status = Ledger(url).status("bank_transfers")
