@@ -132,7 +132,7 @@ class _Batch:
             yield (
                 "Each range is a batch of its own, published by its task: the ranges do not all become visible at once."
             )
-        yield "Check again with the broker that the log has not changed since the plan."
+        yield "Check again with the broker that the topic was not recreated or truncated since the plan."
         yield "In one transaction:"
         for step in STEPS:
             yield f"{step.name}: {step.does}"

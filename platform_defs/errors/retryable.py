@@ -19,7 +19,10 @@ class Fenced(Retryable):
 
     @classmethod
     def taken_over(cls, pipeline: str) -> "Fenced":
-        return cls(f"{pipeline}: another run, or tidegate resolve, took over; this run stops without further changes.")
+        return cls(
+            f"{pipeline}: another run took over, or a command such as tidegate resolve or contract apply. This run "
+            "stops without further changes."
+        )
 
 
 class PipelineHeld(Retryable):

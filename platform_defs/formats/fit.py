@@ -47,7 +47,7 @@ def reader_or_refusal(
 
 def other_record(contract: Contract, found: str) -> Refused:
     """Return the refusal of a schema of other records: `found` are their full names."""
-    return Refused("OtherRecord", f"it is for {found}, but the contract reads {contract.wire.record}"[:_LONGEST])
+    return Refused("OtherRecord", f"it describes {found}, but the contract reads {contract.wire.record}"[:_LONGEST])
 
 
 def _not_compatible(reason: str) -> Refused:

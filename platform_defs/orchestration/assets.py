@@ -214,7 +214,7 @@ def _failure(failures: Mapping[str, Exception], taken: Sequence[str]) -> dg.Fail
     sentences = {name: str(error) for name, error in failures.items()}
     text = "; ".join(f"{name}: {sentence}" for name, sentence in sentences.items())
     return dg.Failure(
-        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed; the others succeeded. {text}",
+        f"{len(failures)} of {plural(len(taken), 'pipeline')} failed. {text}",
         dict(sentences),
         allow_retries=False,
     )

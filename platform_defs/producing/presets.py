@@ -43,7 +43,7 @@ _COMMON: Mapping[str, tuple[Value, str]] = {
 }
 _NONE = (0, "Without acknowledgements, the producer never learns of a failure that it could retry.")
 _HUNDRED = (100, "With a back-off from 100 ms to 1 s, this lasts about 97 s.")
-_FOREVER = (MOST, "Time limits the retries (message.timeout.ms), not their number.")
+_FOREVER = (MOST, "Retries are limited by time (message.timeout.ms), not by number.")
 _ALL = ("all", "Acknowledged when every in-sync replica has the message: losing the leader loses nothing.")
 _PLAIN = (False, "A retry may write a message twice, and after later ones.")
 _IDEMPOTENT = (True, "Brokers track each batch's sequence number: none is written twice or out of order.")

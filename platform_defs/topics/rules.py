@@ -34,8 +34,8 @@ def replication_fits(declared: Declared, observed: Observed) -> Iterator[Violati
             declared,
             "refuse",
             "replication_fits",
-            f"replicationFactor {factor}{default} needs as many brokers, but only {live} can be reached. Write at "
-            f"most {live}, or add brokers first",
+            f"replicationFactor {factor}{default} needs as many brokers, but only {live} "
+            f"{'is' if live == 1 else 'are'} alive. Write at most {live}, or add brokers first",
             "replicationFactor",
         )
 

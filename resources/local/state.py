@@ -61,7 +61,8 @@ def load(home: Path) -> State:
         return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
     except PermissionError as error:
         raise BadInput(
-            f"{home} belongs to another user. Run the command as that user, or set TIDEGATE_HOME to your own folder",
+            f"this user may not read {error.filename}. Run the command as the user to whom it belongs, or set "
+            "TIDEGATE_HOME to your own folder",
             field="TIDEGATE_HOME",
         ) from error
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):

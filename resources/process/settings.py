@@ -109,7 +109,7 @@ class Settings(BaseSettings):
         default=None,
         description=(
             "The secret that a standalone Spark cluster knows its applications by (its "
-            "`spark.authenticate.secret`). It encrypts tasks, which carry passwords, in transit. YARN and "
+            "`spark.authenticate.secret`). With it, tasks, which carry passwords, are encrypted in transit. YARN and "
             "Kubernetes do not need it."
         ),
         examples=["a-long-random-text"],

@@ -32,7 +32,7 @@ UNDER_WAY = 10  # the exit code while it has not ended
 
 def plan(
     topics: list[str] | None = typer.Argument(
-        None, metavar="TOPIC", help="Topics.", show_default="all but Kafka's own"
+        None, metavar="TOPIC", help="Topics to plan for.", show_default="all but Kafka's own"
     ),
     replication_factor: int | None = typer.Option(
         None, "--replication-factor", min=1, help="The new replication factor of the topics.", show_default="as it is"
@@ -272,7 +272,7 @@ def _sentence(found: Progress) -> str:
             return f"Done: {total}. To undo it: tidegate cluster reassign apply --back"
         case "cancelled":
             return (
-                f"Cancelled: {total}. To move the replicas that have already arrived back: tidegate cluster "
+                f"Cancelled: {total}. To move back the replicas that have already arrived: tidegate cluster "
                 "reassign apply --back"
             )
         case "under way":

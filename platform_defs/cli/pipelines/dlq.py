@@ -123,7 +123,7 @@ def _count_all(reason: str | None, output: Output) -> None:
         return
     print_table(["pipeline", "stage", "reason", "status", "messages"], rows)
     for name in unusable:
-        print_line(f"{name} has no contract that can be used; its dead letters can be counted, and not listed.")
+        print_line(f"{name} has no contract that can be used; its dead letters can be counted, but not listed.")
     print_line("To see an example of each reason: tidegate dlq list PIPELINE")
 
 

@@ -32,7 +32,7 @@ KEPT = {  # the reasons for keeping something older than the retention, in words
     "dead_letters": (_BATCHES, "with dead letters"),
     "unreported": (_BATCHES, "not yet reported to Dagster"),
     "newest": (_BATCHES, "among the newest, or the last for a partition or schema"),
-    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows, installs or discards it)"),
+    "replay": (_BATCHES, "while a replay is being built (tidegate replay shows it, puts it in place or discards it)"),
     "settled_letters": (("resolved dead letter", "resolved dead letters"), "whose messages the topic may still have"),
 }
 
@@ -61,7 +61,7 @@ class Pruned:
             "passed check": self.checks,
             "lineage event": self.lineage_events,
             "resolved dead letter": self.dead_letters,
-            "resolved undelivered message": self.unsent,
+            "sent or discarded message": self.unsent,
         }
 
     @property

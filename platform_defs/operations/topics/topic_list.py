@@ -143,7 +143,7 @@ def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
     file = place.file if place else str(path)
     if write:
         raise BadInput(
-            f"{topic} is already declared here; --write only adds topics that no file declares to {NAME}", file=file
+            f"{topic} is already declared here; --write adds to {NAME} only topics that no file declares", file=file
         )
     return Imported(topic, pipelines, file, _properties(there) if pipelines else f"topics:\n{_entry(topic, there)}")
 

@@ -90,7 +90,7 @@ class Topics:
             for item in found.broken:
                 if item.may_read(missing):
                     raise item.error
-            raise BadInput(f"{missing} is not declared, neither in a contract nor in {NAME}", field=missing)
+            raise BadInput(f"{missing} is declared neither in a contract nor in {NAME}", field=missing)
         topics = {name: one for name, one in said.topics.items() if name in self.only}
         undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
         refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)

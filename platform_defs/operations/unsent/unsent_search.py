@@ -47,7 +47,7 @@ def refusal(log: UnsentLog, now: TopicView) -> Refusal | None:
     """
     before = log.before
     if before.cluster_id != now.cluster_id:
-        why = f"they were sent to cluster {before.cluster_id}, but this is {now.cluster_id}"
+        why = f"they were meant for cluster {before.cluster_id}, but this is {now.cluster_id}"
         return Refusal("other_cluster", why, may_be_lifted=False)
     if before.topic_id != now.topic_id:
         return Refusal("topic_recreated", f"topic {before.topic} was deleted and created again since then")

@@ -125,7 +125,8 @@ def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
         look = Look(endpoints, kept_survey(endpoints).ledger, memory)
         found = look.at(topics)
         news = shows_otherwise(context.instance, found)
-        said = f"Checked the schemas of {len(found)} of {plural(len(topics), 'topic')}; {len(news)} changed"
+        checked = f"{len(found)} of {plural(len(topics), 'topic')}"
+        said = f"Checked the schemas of {checked}; {plural(len(news), 'result')} changed"
         return dg.SensorResult(asset_events=news, skip_reason=said)
 
     return compare

@@ -26,7 +26,7 @@ def halt_check_spec(contract: Contract) -> dg.AssetCheckSpec:
         NOT_HALTED,
         asset=table_key(contract.row_table.name),
         description=(
-            f"Fails while {contract.pipeline} is halted: it stopped because reading on would lose or repeat "
+            f"Fails while {contract.pipeline} is halted: it stopped because continuing would lose or repeat "
             f"messages. To see how to resolve it: tidegate resolve {contract.pipeline}"
         ),
         metadata={"evaluated": "in each run, and when the ledger changes"},

@@ -159,7 +159,7 @@ class Turns:
         at = {item.partition: item.next_offset for item in reporter.outside.ledger.positions()}
         reporter.turn_ended(at)
         if not share.begun and not self._stays:
-            self._context.log.info(f"{pipeline.name}: no new messages in {pipeline.contract.topic}")
+            self._context.log.info(f"{pipeline.name}: nothing to read in {pipeline.contract.topic}")
         return Turned(share.begun, at)
 
     def _share(self) -> Budget:

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 FOREVER = 2**63 - 1
 VOID = {  # by the part of the basis that has changed; the first that applies is named
-    "log": "the topic has changed, or was recreated",
+    "log": "the contract names another topic, or the topic was recreated",
     "settlement": "tidegate resolve moved positions, or skipped offsets",
     "replay": "a replay replaced rows",
     "adoption": "tables were adopted",
-    "tables": "the pipeline's tables have changed",
+    "tables": "the tables were replaced, restored or redefined",
     "contract": "the contract has changed",
     "dropped": "a column was dropped",
 }

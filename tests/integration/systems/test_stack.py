@@ -200,11 +200,16 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
 
 
 @pytest.mark.slow
-def test_restart_starts_other_processes_over_the_same_data(running: StackStatus) -> None:
+def test_restart_starts_other_processes_over_the_same_data(
+    running: StackStatus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     insert_row("survives_a_restart")
     again = json.loads(tidegate("stack", "restart", "-o", "json").communicate(timeout=60)[0])
     assert again["postgres"]["pid"] != running.postgres.pid
     assert again["kafka"]["pid"] != running.kafka.pid
+    (tmp_path / "services").write_text("[another]\nhost=127.0.0.1\nport=1\ndbname=another\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
+    monkeypatch.setenv("PGSERVICE", "another")  # libpq prefers its settings to those of PGHOST and PGDATABASE
     asked = tidegate("psql", "--no-psqlrc", "-At", "-c", "SELECT n FROM survives_a_restart")
     assert asked.communicate(timeout=60) == ("42\n", "")
 

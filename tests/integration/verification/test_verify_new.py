@@ -211,7 +211,7 @@ VOIDED = {
         """VALUES ({name}, 'retention_passed', '{{}}', '{{"steps": [{{}}]}}', 1, '', '')"""
     ),
     "the contract has changed": "UPDATE tidegate.pipeline SET contract_digest = 'x' WHERE name = {name}",
-    "tables have changed": "UPDATE tidegate.output SET definition = 'x' WHERE pipeline = {name}",
+    "tables were replaced": "UPDATE tidegate.output SET definition = 'x' WHERE pipeline = {name}",
 }
 NOT_VOIDED = (
     "INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by) "

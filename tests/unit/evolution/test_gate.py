@@ -240,7 +240,7 @@ def test_a_version_of_another_record_does_not_fit_unless_such_messages_are_skipp
         found = _views(gate(["web_page_views"], "registry"))
     assert found.result == result, found.problems
     assert found.notices[0] == "views: 1 schema, 0 fit, 1 of other records"
-    wrong = "it is for shop.View, but the contract reads web.View"
+    wrong = "it describes shop.View, but the contract reads web.View"
     said = f"version 1 (id 7), not used by any message, does not fit: {wrong}"
     assert found.problems == ((said,) if result == "does not fit" else ())
 

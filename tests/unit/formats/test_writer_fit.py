@@ -169,8 +169,8 @@ def test_another_record_is_told_from_one_that_does_not_fit() -> None:
     schema = WriterSchema("7", "avro", json.dumps(record("B", a=record("A", f="string"))))
     assert why_not(contract_of("string", "avro", name="B"), schema) is None
     other = contract_of("string", "avro", name="C")
-    assert why_not(other, schema) == Refused("OtherRecord", "it is for B, but the contract reads C")
-    assert misfit(other, schema) == "it is for B, but the contract reads C"
+    assert why_not(other, schema) == Refused("OtherRecord", "it describes B, but the contract reads C")
+    assert misfit(other, schema) == "it describes B, but the contract reads C"
     assert misfit(replace(other, wire=replace(other.wire, other_records="skip")), schema) is None
 
 
@@ -180,7 +180,7 @@ def test_a_protobuf_schema_without_the_contracts_message_is_of_another_record(pa
     body = "message First {} message B { A a = 1; } message A { string f = 1; }"
     text = f'syntax = "proto3"; package {package}; {body}'
     schema, contract = WriterSchema("7", "protobuf", text), contract_of("string", "protobuf", name="bank.M")
-    reason = f"it is for {package}.First, {package}.B, {package}.A, but the contract reads bank.M"
+    reason = f"it describes {package}.First, {package}.B, {package}.A, but the contract reads bank.M"
     assert why_not(contract, schema) == Refused("OtherRecord", reason)
     assert misfit(contract, schema) == reason
     assert misfit(replace(contract, wire=replace(contract.wire, other_records="skip")), schema) is None

@@ -42,7 +42,7 @@ CASES: list[tuple[str, rules.Rule, Declared, Observed, str, str]] = [
         declared(replication_factor=4),
         cluster(),
         "refuse",
-        "replicationFactor 4 needs as many brokers, but only 3 can be reached. Write at most 3",
+        "replicationFactor 4 needs as many brokers, but only 3 are alive. Write at most 3",
     ),
     (
         "more in-sync replicas than replicas",
@@ -178,7 +178,7 @@ def test_a_topic_to_be_created_by_a_default_of_more_replicas_than_brokers_is_ref
     few = cluster(brokers=1)
     observed = replace(few, defaults={**few.defaults, "default.replication.factor": "3"})
     (verdict,) = rules.replication_fits(declared(), observed)
-    assert "3, the cluster's default, needs as many brokers, but only 1 can be reached" in verdict.message
+    assert "3, the cluster's default, needs as many brokers, but only 1 is alive" in verdict.message
 
 
 def test_a_topic_of_a_cluster_with_one_broker_is_not_asked_for_more_replicas() -> None:
