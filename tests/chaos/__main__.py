@@ -39,7 +39,7 @@ def main() -> int:
     chosen.add_argument("--seed", type=int, default=random.randrange(10**6))
     chosen.add_argument("--kills", type=int, default=200)
     chosen.add_argument("--only", default="")
-    chosen.add_argument("--minutes", type=float, default=40.0)
+    chosen.add_argument("--minutes", type=float, default=90.0)
     given = chosen.parse_args()
     with tempfile.TemporaryDirectory(prefix="tidegate-chaos-") as home:
         os.environ["TIDEGATE_HOME"] = home

@@ -24,7 +24,7 @@ from tests.support.replays import bank, counts, doubled, exact, execute, nothing
 from tests.support.world import World, transfer, transfers
 
 
-@pytest.mark.longest
+@pytest.mark.slow
 def test_what_has_not_changed_is_built_the_same_and_put_in_place_without_a_trace(world: World) -> None:
     pipeline = bank(world)
     before = exact(world, pipeline)

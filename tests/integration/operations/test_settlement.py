@@ -97,8 +97,10 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
     assert report.messages == 120
 
 
-@pytest.mark.parametrize(("start", "read", "skipped"), [("cut", 15, 0), ("position", 5, 10)])
-@pytest.mark.longest
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("start", "read", "skipped"), [("cut", 15, 0), pytest.param("position", 5, 10, marks=pytest.mark.longest)]
+)
 def test_what_was_written_between_the_cut_and_the_position_is_read_or_declared(
     world: World, start: ResumeAt, read: int, skipped: int
 ) -> None:

@@ -45,7 +45,7 @@ def old(world: World) -> Iterator[World]:
         session.execute("DROP DATABASE upgraded WITH (FORCE)")
 
 
-@pytest.mark.longest
+@pytest.mark.slow
 def test_an_old_ledger_is_migrated_and_its_pipelines_go_on_where_they_were(old: World) -> None:
     before = {name: _positions(old, name) for name in TOPICS}
     with pytest.raises(LedgerOutdated):

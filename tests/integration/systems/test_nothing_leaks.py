@@ -163,11 +163,6 @@ BREAKS: dict[str, Break] = {
     "a rule of values": with_rule("ExpectColumnDistinctValuesToBeInSet", column="account", value_set=["A00000"]),
     "a rule that cannot be judged": with_rule("ExpectColumnMeanToBeBetween", column="account", min_value=1),
 }
-LONGEST = {  # the first three search for each of the bad messages by bisection
-    *("a transform in Python", "a transform in SQL", "COPY"),
-    *("a trigger with a code of another class", "a rule of values", "a rule that cannot be judged", "an accumulate"),
-    *("a unique index", "a check"),
-}
 SAYS_NO_VALUE = {"COPY", "a rule that cannot be judged"}  # even if nothing is classified
 
 
@@ -211,15 +206,11 @@ def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
         yield found
 
 
-def _marks(name: str) -> list[pytest.MarkDecorator]:
-    if name in LONGEST:
-        return [pytest.mark.longest]
-    return [] if name == "messages" else [pytest.mark.slow]
-
-
-@pytest.mark.longest
 @pytest.mark.timeout(900)  # four runs and the search for the bad messages in each, twice
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in BREAKS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if name == "messages" else pytest.mark.longest) for name in BREAKS],
+)
 def test_no_classified_value_is_kept_or_said_whatever_breaks(
     world: World, instance: DagsterInstance, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
