@@ -76,8 +76,8 @@ def percentile(waited: Sequence[float], share: float) -> float:
 
 def row(name: str, waited: Sequence[float], aim: str) -> str:
     """Return a row of the table."""
-    told = " | ".join(f"{percentile(waited, share):.2f} s" for share in (0.5, 0.99, 1.0))
-    return f"| {name} ({len(waited):,} messages) | {told} | {aim} |"
+    shares = " | ".join(f"{percentile(waited, share):.2f} s" for share in (0.5, 0.99, 1.0))
+    return f"| {name} ({len(waited):,} messages) | {shares} | {aim} |"
 
 
 def run_memory_mb(home: Path) -> float:

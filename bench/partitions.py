@@ -142,8 +142,8 @@ def _batch(contract: Contract, outside: RunContext, laps: Laps) -> None:
     area = outside.ledger.open_staging(pending)
     work = TaskWork(contract, pending.ranges, outside.source, area)
     numbers = pa.record_batch([pa.array(range(len(pending.ranges)), pa.int64())], names=["id"])
-    told = laps.take(TASK, lambda: list(read_and_stage(work, iter([numbers]))), len(pending.ranges))
-    winners = {UUID(row["attempt"]): row["rows"] for part in told for row in part.to_pylist()}
+    found = laps.take(TASK, lambda: list(read_and_stage(work, iter([numbers]))), len(pending.ranges))
+    winners = {UUID(row["attempt"]): row["rows"] for part in found for row in part.to_pylist()}
     stored = laps.take(PROOF, lambda: one_attempt_each(pending.ranges, outside.ledger.coverage(area.staging_id)))
     done = Staged(pending, area.staging_id, winners, stored)
     record = BatchRecord((), {}, outside.lineage.of_batch(contract, done, ()))
@@ -226,8 +226,8 @@ def report(write: bool = typer.Option(False, "--write", help="Into docs/explanat
     """Measure, and print the tables."""
     with ended_by_signals(), own_home("bench-partitions"), stack_up(say):
         endpoints = replace(connection(), registry=None)
-        told = {n: asked(endpoints, n).medians for n in TOPICS}
-        say(broker_table(told))
+        found = {n: asked(endpoints, n).medians for n in TOPICS}
+        say(broker_table(found))
         seen: dict[int, dict[str, float]] = {}
         sizes: dict[int, int] = {}
         staged(endpoints, FEW[0])  # cold
@@ -242,7 +242,7 @@ def report(write: bool = typer.Option(False, "--write", help="Into docs/explanat
             ledger_table(seen),
             fill(f"The plan, as the ledger keeps it, in bytes: {bytes_of}.", 120),
             model_table(seen),
-            broker_table(told),
+            broker_table(found),
         ]
     )
     print(text)

@@ -49,10 +49,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Trouble:
-    """The reason why an address was of no use. `said`: the system's message; `more`: certificate names, mechanisms."""
+    """The reason why an address was of no use. `error`: the system's message; `more`: certificate names, mechanisms."""
 
     kind: Kind
-    said: str
+    error: str
     more: tuple[str, ...] = ()
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Seen, Trouble
 from platform_defs.doctor.findings import Finding, Severity, error, warning, well
-from platform_defs.doctor.reach import Case, Told, explain
+from platform_defs.doctor.reach import Advertised, Case, explain
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Looks:
     advertised: Mapping[Address, Seen]  # the bootstrap addresses among them were tried once
 
 
-def told(bootstrap: Iterable[Seen]) -> list[tuple[Broker, Told]]:
+def advertised_by(bootstrap: Iterable[Seen]) -> list[tuple[Broker, Advertised]]:
     """Return each broker's address, once, as the answers by the bootstrap addresses name it."""
-    found = dict[tuple[int, Address], tuple[Broker, Told]]()
+    found = dict[tuple[int, Address], tuple[Broker, Advertised]]()
     for address, answer in _answers(bootstrap):
         for broker in answer.brokers:
-            found.setdefault((broker.number, broker.address), (broker, Told(broker.number, address, answer)))
+            found.setdefault((broker.number, broker.address), (broker, Advertised(broker.number, address, answer)))
     return list(found.values())
 
 
@@ -33,7 +33,7 @@ def _answers(looked: Iterable[Seen]) -> Iterator[tuple[Address, Answer]]:
 
 def findings(looks: Looks) -> list[Finding]:
     """Return all findings about the addresses."""
-    named = told(looks.bootstrap)
+    named = advertised_by(looks.bootstrap)
     return [
         *_bootstrap(looks),
         *_several_clusters(looks.bootstrap),
@@ -45,7 +45,7 @@ def findings(looks: Looks) -> list[Finding]:
 
 def reached(looks: Looks) -> dict[int, Address]:
     """Return the brokers of one cluster that clients reach at their advertised addresses, as far as is known."""
-    named = told(looks.bootstrap)
+    named = advertised_by(looks.bootstrap)
     ours = (pair for pair in named if pair[1].answer.cluster_id == named[0][1].answer.cluster_id)
     return {broker.number: broker.address for broker, by in ours if _is_well(looks, broker, by)}
 
@@ -56,13 +56,13 @@ def is_untried(looks: Looks) -> bool:
     return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
 
 
-def _is_well(looks: Looks, broker: Broker, by: Told) -> bool:
+def _is_well(looks: Looks, broker: Broker, by: Advertised) -> bool:
     return all(finding.severity is not Severity.ERROR for finding in _advertised(looks, broker, by))
 
 
 def _bootstrap(looks: Looks) -> Iterator[Finding]:
     """Yield findings about the bootstrap addresses. A failed one that a broker also advertises is explained there."""
-    named = {broker.address for broker, _ in told(looks.bootstrap)}
+    named = {broker.address for broker, _ in advertised_by(looks.bootstrap)}
     for seen in looks.bootstrap:
         if isinstance(seen.outcome, Answer):
             yield well(
@@ -78,7 +78,7 @@ def _who(answer: Answer) -> str:
     return f"{broker}{listener} of the cluster {answer.cluster_id}"
 
 
-def _advertised(looks: Looks, broker: Broker, by: Told) -> Iterator[Finding]:
+def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Iterator[Finding]:
     seen = looks.advertised[broker.address]
     if broker.address.is_loopback and not by.by.is_loopback:
         yield _localhost(broker, by)
@@ -90,7 +90,7 @@ def _advertised(looks: Looks, broker: Broker, by: Told) -> Iterator[Finding]:
         yield _reached(broker, seen.outcome)
 
 
-def _localhost(broker: Broker, by: Told) -> Finding:
+def _localhost(broker: Broker, by: Advertised) -> Finding:
     return error(
         "kafka",
         str(broker.address),
@@ -101,7 +101,7 @@ def _localhost(broker: Broker, by: Told) -> Finding:
     )
 
 
-def _answered_by_another(broker: Broker, by: Told, answer: Answer) -> Finding | None:
+def _answered_by_another(broker: Broker, by: Advertised, answer: Answer) -> Finding | None:
     if answer.cluster_id != by.answer.cluster_id:
         return error(
             "kafka",
@@ -136,7 +136,7 @@ def _reached(broker: Broker, answer: Answer) -> Finding:
     return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
 
 
-def _listener(by: Told) -> str:
+def _listener(by: Advertised) -> str:
     return "its listener" if by.answer.listener is None else f"its listener {by.answer.listener}"
 
 
@@ -155,8 +155,8 @@ def _several_clusters(bootstrap: Sequence[Seen]) -> Iterator[Finding]:
         )
 
 
-def _shared(named: Sequence[tuple[Broker, Told]]) -> Iterator[Finding]:
-    at = dict[tuple[str | None, Address], list[tuple[Broker, Told]]]()
+def _shared(named: Sequence[tuple[Broker, Advertised]]) -> Iterator[Finding]:
+    at = dict[tuple[str | None, Address], list[tuple[Broker, Advertised]]]()
     for broker, by in named:
         at.setdefault((by.answer.cluster_id, broker.address), []).append((broker, by))
     for (_, address), sharing in at.items():

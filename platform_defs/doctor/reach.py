@@ -10,7 +10,7 @@ MAP = "listener.security.protocol.map"
 
 
 @dataclass(frozen=True)
-class Told:
+class Advertised:
     """The source of an advertised address: its broker, and the bootstrap address and the answer that named it."""
 
     broker: int
@@ -31,48 +31,48 @@ class Told:
 
 @dataclass(frozen=True)
 class Case:
-    """An address that failed. `told` is None for a bootstrap address; `source` is then the setting that names it."""
+    """An address that failed. `advertised` is None for a bootstrap address, which the setting `source` names."""
 
     address: Address
     trouble: Trouble
     protocol: str  # the client's security.protocol
     source: str
-    told: Told | None = None
+    advertised: Advertised | None = None
 
     @property
     def who(self) -> str:
         """The beginning of the sentence: who names the address."""
-        if self.told is None:
+        if self.advertised is None:
             return f"{self.source} contains {self.address}."
-        return f"Broker {self.told.broker} advertises {self.address}."
+        return f"Broker {self.advertised.broker} advertises {self.address}."
 
     @property
     def broker(self) -> str:
-        return "the broker behind it" if self.told is None else f"broker {self.told.broker}"
+        return "the broker behind it" if self.advertised is None else f"broker {self.advertised.broker}"
 
     @property
     def listener(self) -> str:
         """The listener of the address; brokers advertise the one of the same name that the client came in by."""
-        name = None if self.told is None else self.told.answer.listener
+        name = None if self.advertised is None else self.advertised.answer.listener
         return "its listener" if name is None else f"its listener {name}"
 
     @property
     def setting(self) -> str:
         """The setting to change for another address, as the beginning of a sentence."""
-        if self.told is None:
+        if self.advertised is None:
             return f"{self.source} must contain an address"
         return f"advertised.listeners of {self.broker} must give {self.listener} an address"
 
     @property
-    def said(self) -> str:
-        return f" ({self.trouble.said})" if self.trouble.said else ""
+    def error(self) -> str:
+        return f" ({self.trouble.error})" if self.trouble.error else ""
 
 
 def explain(case: Case) -> Finding:
     """Return the finding about an address that is of no use."""
     what, do = CASES[case.trouble.kind](case)
     rate = warning if case.trouble.kind in UNTRIED else error
-    came_in = "" if case.told is None else case.told.came_in
+    came_in = "" if case.advertised is None else case.advertised.came_in
     return rate("kafka", str(case.address), f"{case.who} {what}{came_in}", do)
 
 
@@ -81,7 +81,7 @@ Words = tuple[str, str]  # what was found, and what to do
 
 def _unknown_name(case: Case) -> Words:
     return (
-        f"This machine cannot resolve that name{case.said}.",
+        f"This machine cannot resolve that name{case.error}.",
         f"{case.setting} that this machine can resolve and reach; or add {case.address.host} to this machine's DNS "
         "or hosts file.",
     )
@@ -89,7 +89,7 @@ def _unknown_name(case: Case) -> Words:
 
 def _refused(case: Case) -> Words:
     return (
-        f"Nothing listens on that port{case.said}: {case.broker} is not running, its port is not mapped (in a "
+        f"Nothing listens on that port{case.error}: {case.broker} is not running, its port is not mapped (in a "
         "container or firewall), or it listens elsewhere.",
         f"Start {case.broker}, or map the port; `listeners` of {case.broker} must bind to an interface that is "
         f"reachable from here, and {case.setting} that leads to it.",
@@ -98,14 +98,14 @@ def _refused(case: Case) -> Words:
 
 def _unreachable(case: Case) -> Words:
     return (
-        f"There is no network route to it from here{case.said}.",
+        f"There is no network route to it from here{case.error}.",
         f"{case.setting} in a network that this machine is in; or set up access (route, VPN, firewall).",
     )
 
 
 def _no_connection(case: Case) -> Words:
     return (
-        f"Nothing answers there{case.said}: a firewall drops the packets, the machine is off, or the address "
+        f"Nothing answers there{case.error}: a firewall drops the packets, the machine is off, or the address "
         "belongs to another network.",
         f"Open the port in the firewall; or {case.setting} that is reachable from this machine.",
     )
@@ -113,7 +113,7 @@ def _no_connection(case: Case) -> Words:
 
 def _silent(case: Case) -> Words:
     return (
-        f"Something accepts connections there but does not respond{case.said}: {case.broker} hangs, or whatever is "
+        f"Something accepts connections there but does not respond{case.error}: {case.broker} hangs, or whatever is "
         "in front of it (a port mapping, a load balancer, a proxy) has no backend.",
         f"Check {case.broker} (its log, its process) and the port mapping, which must lead to an address in "
         f"`listeners` of {case.broker}.",
@@ -154,7 +154,7 @@ def _certificate_name(case: Case) -> Words:
 
 def _certificate(case: Case) -> Words:
     return (
-        f"The certificate there is not trusted{case.said}.",
+        f"The certificate there is not trusted{case.error}.",
         "Set TIDEGATE_KAFKA_SSL_CA_LOCATION to a file with the CA certificate that signed the certificate of "
         f"{case.broker} (its ssl.keystore.location).",
     )
@@ -162,7 +162,7 @@ def _certificate(case: Case) -> Words:
 
 def _tls(case: Case) -> Words:
     return (
-        f"TLS fails there{case.said}.",
+        f"TLS fails there{case.error}.",
         f"If {case.broker} requires a client certificate (ssl.client.auth=required), set "
         "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION and TIDEGATE_KAFKA_SSL_KEY_LOCATION. Otherwise, its log has the "
         f"reason, and ssl.enabled.protocols of {case.broker} lists the TLS versions that it accepts.",
@@ -171,14 +171,14 @@ def _tls(case: Case) -> Words:
 
 def _not_kafka(case: Case) -> Words:
     return (
-        f"The service that answers there is not Kafka{case.said}.",
+        f"The service that answers there is not Kafka{case.error}.",
         f"{case.setting} of Kafka; the port may belong to another service (Kafka's default is 9092).",
     )
 
 
 def _closed(case: Case) -> Words:
     return (
-        f"The connection was closed{case.said}: {case.broker} is starting or stopping, its connections are limited "
+        f"The connection was closed{case.error}: {case.broker} is starting or stopping, its connections are limited "
         "(max.connections.per.ip), or the port is a controller's.",
         f"Check the log of {case.broker}; {case.setting} of a broker, not of a listener in controller.listener.names.",
     )
@@ -206,7 +206,7 @@ def _no_login_there(case: Case) -> Words:
 def _mechanism(case: Case) -> Words:
     offered = ", ".join(case.trouble.more) or "none"
     return (
-        f"That listener does not accept this client's SASL mechanism{case.said}; it offers {offered}.",
+        f"That listener does not accept this client's SASL mechanism{case.error}; it offers {offered}.",
         "Set TIDEGATE_KAFKA_SASL_MECHANISM to one of these; or add the client's mechanism to "
         f"sasl.enabled.mechanisms of {case.broker}.",
     )
@@ -214,7 +214,7 @@ def _mechanism(case: Case) -> Words:
 
 def _login_refused(case: Case) -> Words:
     return (
-        f"The login was rejected there{case.said}.",
+        f"The login was rejected there{case.error}.",
         "Correct TIDEGATE_KAFKA_SASL_USERNAME and TIDEGATE_KAFKA_SASL_PASSWORD; or ask a Kafka administrator to "
         f"add the user for that mechanism, on {case.broker} as on the other brokers.",
     )
@@ -222,7 +222,7 @@ def _login_refused(case: Case) -> Words:
 
 def _login_untried(case: Case) -> Words:
     return (
-        f"Kafka answers there, but the doctor itself cannot log in with {case.trouble.said}: it did not check "
+        f"Kafka answers there, but the doctor itself cannot log in with {case.trouble.error}: it did not check "
         "which broker answers, or which addresses the brokers advertise.",
         "`kafka-broker-api-versions.sh --bootstrap-server` with the same login shows the brokers' addresses.",
     )
@@ -230,7 +230,7 @@ def _login_untried(case: Case) -> Words:
 
 def _tls_untried(case: Case) -> Words:
     return (
-        f"Something accepts connections there, but the doctor itself cannot use {case.trouble.said}, which "
+        f"Something accepts connections there, but the doctor itself cannot use {case.trouble.error}, which "
         "librdkafka reads: it did not check which broker answers, or which addresses the brokers advertise.",
         "To let the doctor check this, provide the certificates as PEM files: "
         "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION, TIDEGATE_KAFKA_SSL_KEY_LOCATION and "
@@ -240,7 +240,7 @@ def _tls_untried(case: Case) -> Words:
 
 def _kafka_error(case: Case) -> Words:
     return (
-        f"Kafka rejects the request there{case.said}.",
+        f"Kafka rejects the request there{case.error}.",
         f"Check the log of {case.broker}; Tidegate requires Kafka 3.1 or later.",
     )
 

@@ -27,7 +27,7 @@ class TopicTrouble:
     """The reason why there is no state: the topic does not exist, this user may not see it, or no answer came."""
 
     kind: Literal["missing", "no_right", "no_answer"]
-    said: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ def _no_state(look: TopicLook, trouble: TopicTrouble) -> Finding:
         return error(
             "topics",
             look.topic,
-            f"This user has no right to see {look.topic}, {of} ({trouble.said}).",
+            f"This user has no right to see {look.topic}, {of} ({trouble.error}).",
             f"Grant Read, Describe and DescribeConfigs on the topic {look.topic} (kafka-acls.sh).",
         )
     return error(
         "topics",
         look.topic,
-        f"Kafka did not answer when asked about {look.topic}, {of} ({trouble.said}).",
+        f"Kafka did not answer when asked about {look.topic}, {of} ({trouble.error}).",
         "Fix the findings about the brokers' addresses first: a broker that does not answer may lead its partitions.",
     )
 

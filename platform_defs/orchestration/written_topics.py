@@ -96,7 +96,7 @@ def _write(
     if earlier is not None:
         context.log.info(f"an earlier try of this run wrote its {plural(earlier, 'message')}, so nothing was sent")
         return {"preset": TRANSACTIONAL, "messages": earlier, "written": "by an earlier try of this run"}
-    return {"preset": TRANSACTIONAL, "messages": producer.told.delivered, "written": "now", **ranges.metadata()}
+    return {"preset": TRANSACTIONAL, "messages": producer.counts.delivered, "written": "now", **ranges.metadata()}
 
 
 def _send(producer: Producer, messages: Iterable[Message]) -> int:
@@ -151,10 +151,10 @@ class Ranges:
     def __init__(self) -> None:
         self._found: dict[int, tuple[int, int]] = {}
 
-    def add(self, _message: Message, told: Delivered | TidegateError) -> None:
-        if isinstance(told, Delivered) and told.offset is not None:
-            first, last = self._found.get(told.partition, (told.offset, told.offset))
-            self._found[told.partition] = min(first, told.offset), max(last, told.offset)
+    def add(self, _message: Message, report: Delivered | TidegateError) -> None:
+        if isinstance(report, Delivered) and report.offset is not None:
+            first, last = self._found.get(report.partition, (report.offset, report.offset))
+            self._found[report.partition] = min(first, report.offset), max(last, report.offset)
 
     def metadata(self) -> Mapping[str, str]:
         """Return the first and last offset of each partition; other producers' messages may be between them."""

@@ -15,32 +15,32 @@ class Journal:
 
     def __init__(self) -> None:
         self.sent_ns = array("q")
-        self.told_ns = array("q")
-        self.told = array("b")
+        self.reported_ns = array("q")
+        self.outcomes = array("b")
         self.count = {DELIVERED: 0, FAILED: 0}
 
     @property
     def total(self) -> int:
         """The number of messages sent."""
-        return len(self.told)
+        return len(self.outcomes)
 
     def sent(self, now_ns: int) -> int:
         """Record a message that is sent now; return its number."""
         self.sent_ns.append(now_ns)
-        self.told_ns.append(0)
-        self.told.append(WAITING)
-        return len(self.told) - 1
+        self.reported_ns.append(0)
+        self.outcomes.append(WAITING)
+        return len(self.outcomes) - 1
 
     def delivered(self, numbers: Sequence[int], now_ns: int) -> None:
         """Record that these messages were reported delivered."""
-        self._tell(numbers, now_ns, DELIVERED)
+        self._report(numbers, now_ns, DELIVERED)
 
     def failed(self, numbers: Sequence[int], now_ns: int) -> None:
         """Record that these messages were reported failed."""
-        self._tell(numbers, now_ns, FAILED)
+        self._report(numbers, now_ns, FAILED)
 
-    def _tell(self, numbers: Sequence[int], now_ns: int, what: int) -> None:
+    def _report(self, numbers: Sequence[int], now_ns: int, what: int) -> None:
         for number in numbers:
-            self.told[number] = what
-            self.told_ns[number] = now_ns
+            self.outcomes[number] = what
+            self.reported_ns[number] = now_ns
         self.count[what] += len(numbers)

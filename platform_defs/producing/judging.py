@@ -38,16 +38,16 @@ def judge(journal: Journal, log: Sequence[int], *, fired: bool) -> Round:
         if copies[number] == 1:
             reordered += number < latest[number % KEYS]
             latest[number % KEYS] = max(latest[number % KEYS], number)
-    told = [(what, copies[number]) for number, what in enumerate(journal.told)]
+    reported = [(what, copies[number]) for number, what in enumerate(journal.outcomes)]
     return Round(
         fired,
         sent=journal.total,
         delivered=journal.count[DELIVERED],
         failed=journal.count[FAILED],
-        lost=sum(what == DELIVERED and not held for what, held in told),
-        doubled=sum(held > 1 for _, held in told),
+        lost=sum(what == DELIVERED and not held for what, held in reported),
+        doubled=sum(held > 1 for _, held in reported),
         reordered=reordered,
-        ghosts=sum(what == FAILED and held > 0 for what, held in told),
+        ghosts=sum(what == FAILED and held > 0 for what, held in reported),
         messages_per_second=throughput(journal),
         latencies_ms=latencies(journal),
         longest_stall_ms=_longest_stall(journal),
@@ -61,26 +61,29 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def _told_ns(journal: Journal) -> list[int]:
+def _reported_ns(journal: Journal) -> list[int]:
     """Return the report time of each delivered message, ascending."""
-    return sorted(at for at, what in zip(journal.told_ns, journal.told, strict=True) if what == DELIVERED)
+    return sorted(at for at, what in zip(journal.reported_ns, journal.outcomes, strict=True) if what == DELIVERED)
 
 
 def throughput(journal: Journal) -> float:
     """Return the messages delivered a second, from the first message sent to the last one reported."""
-    told = _told_ns(journal)
-    return len(told) / ((told[-1] - journal.sent_ns[0]) / 1e9) if told else 0.0
+    reported = _reported_ns(journal)
+    return len(reported) / ((reported[-1] - journal.sent_ns[0]) / 1e9) if reported else 0.0
 
 
 def latencies(journal: Journal) -> Sequence[float]:
     """Return the milliseconds from sending to the report of each message delivered, ascending."""
-    lines = zip(journal.sent_ns, journal.told_ns, journal.told, strict=True)
+    lines = zip(journal.sent_ns, journal.reported_ns, journal.outcomes, strict=True)
     return array("d", sorted((at - since) / 1e6 for since, at, what in lines if what == DELIVERED))
 
 
 def _longest_stall(journal: Journal) -> float:
     """Return the longest time without a delivery in ms, from the first message sent to the last report."""
-    told = _told_ns(journal)
-    if not told:
+    reported = _reported_ns(journal)
+    if not reported:
         return 0.0
-    return max(later - earlier for earlier, later in zip([journal.sent_ns[0], *told[:-1]], told, strict=True)) / 1e6
+    return (
+        max(later - earlier for earlier, later in zip([journal.sent_ns[0], *reported[:-1]], reported, strict=True))
+        / 1e6
+    )

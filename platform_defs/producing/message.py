@@ -33,7 +33,7 @@ class Delivered(NamedTuple):
 
 
 @dataclass
-class Told:
+class DeliveryCounts:
     """The delivery reports of a producer so far."""
 
     delivered: int = 0
@@ -41,7 +41,7 @@ class Told:
     partitions: Counter[int] = field(default_factory=Counter[int])  # delivered messages by partition
     latencies: Latencies = field(default_factory=Latencies)
 
-    def add(self, later: "Told") -> None:
+    def add(self, later: "DeliveryCounts") -> None:
         """Add later reports."""
         self.delivered += later.delivered
         self.failed.update(later.failed)

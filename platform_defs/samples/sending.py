@@ -20,7 +20,7 @@ TRIES = 3  # of a transaction that was aborted
 
 
 class Sending:
-    """Sends messages from `mixture` until one fails; the producer then has the reason (`told`)."""
+    """Sends messages from `mixture` until one fails; the producer then has the reason (`counts`)."""
 
     def __init__(self, producer: Producer, mixture: Mixture, headers: tuple[tuple[str, bytes], ...] = ()) -> None:
         """`headers` are added to every message."""
@@ -34,7 +34,7 @@ class Sending:
 
     @property
     def failed(self) -> bool:
-        return bool(self.producer.told.failed)
+        return bool(self.producer.counts.failed)
 
     @property
     def seconds(self) -> float:
@@ -55,13 +55,13 @@ class Sending:
 
     def finish(self) -> None:
         """Wait until everything is acknowledged or has failed."""
-        with suppress(NotDelivered):  # `told` has it
+        with suppress(NotDelivered):  # `counts` has it
             self.producer.flush()
         self._ended = time.monotonic()
 
     def _send(self, messages: Iterable[Message]) -> None:
-        send, failed = self.producer.send, self.producer.told.failed
-        with suppress(NotDelivered):  # `told` has it
+        send, failed = self.producer.send, self.producer.counts.failed
+        with suppress(NotDelivered):  # `counts` has it
             for message in messages:
                 send(message)
                 if failed:
@@ -76,7 +76,7 @@ class Sending:
                         self.producer.send(message)
             except TransactionAborted as error:
                 if error.outcome == "poison" or tries == TRIES:
-                    self.producer.told.failed[error.reason] += len(messages)
+                    self.producer.counts.failed[error.reason] += len(messages)
                     return
             else:
                 return

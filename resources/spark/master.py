@@ -30,4 +30,4 @@ def _problem(text: str, deadline: float) -> str | None:
         with connected(resolve(address, deadline), deadline):
             return None
     except Stopped as stopped:
-        return stopped.trouble.said
+        return stopped.trouble.error

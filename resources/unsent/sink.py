@@ -37,7 +37,7 @@ class UnsentSink:
     in_files: int = 0  # of these, in a file
     away: TidegateError | OSError | None = None  # why they are in a file
     _open: dict[int, Attempt] | None = None  # the transaction's attempts, by their Python ids
-    _told: dict[int, Failure] = field(default_factory=dict[int, Failure])
+    _reported: dict[int, Failure] = field(default_factory=dict[int, Failure])
     _aborted: list[Aborted] = field(default_factory=list[Aborted])
     _earlier: list[Aborted] = field(default_factory=list[Aborted])  # before the transaction that is open
     _waiting: list[UnsentMessage] = field(default_factory=list[UnsentMessage])
@@ -64,11 +64,11 @@ class UnsentSink:
         if self._open is None:
             self._add_all([(attempt, failure, partition)])
         else:
-            self._told[id(attempt)] = failure, partition
+            self._reported[id(attempt)] = failure, partition
 
     def begin(self) -> None:
         """Remember what was aborted before: only the part that this transaction commits was sent again."""
-        self._open, self._told = {}, {}
+        self._open, self._reported = {}, {}
         self._earlier, self._aborted = self._aborted, []
 
     def commit(self) -> None:
@@ -79,17 +79,17 @@ class UnsentSink:
         if len(left) == len(self._earlier) >= AT_ONCE:
             self._add_all(left)
             left = []
-        self._open, self._told, self._earlier, self._aborted = None, {}, [], left
+        self._open, self._reported, self._earlier, self._aborted = None, {}, [], left
 
     def abort(self, failure: BaseException) -> None:
         """Give each message its own error, or the transaction's."""
-        told = isinstance(failure, NotDelivered | TransactionAborted)
-        cause = failure if told else NotDelivered(str(failure), reason=type(failure).__name__)
+        reported = isinstance(failure, NotDelivered | TransactionAborted)
+        cause = failure if reported else NotDelivered(str(failure), reason=type(failure).__name__)
         outcome = "not_written" if cause.outcome == "poison" else cause.outcome
         whole = NotDelivered(str(failure), code=cause.code, reason=cause.reason, outcome=outcome)
-        aborted = [(one, *self._told.get(key, (whole, None))) for key, one in (self._open or {}).items()]
+        aborted = [(one, *self._reported.get(key, (whole, None))) for key, one in (self._open or {}).items()]
         self._aborted = aborted + _not_among(self._earlier, [attempt.message for attempt, _, _ in aborted])
-        self._open, self._told, self._earlier = None, {}, []
+        self._open, self._reported, self._earlier = None, {}, []
 
     def keep(self, *, all_of_it: bool = False) -> None:
         """Write what has failed. If neither the ledger nor a file takes it, the next call tries again."""

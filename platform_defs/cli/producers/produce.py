@@ -203,7 +203,7 @@ class Sent:
 
 
 def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
-    mixture, producer, told = sending.mixture, sending.producer, sending.producer.told
+    mixture, producer, counts = sending.mixture, sending.producer, sending.producer.counts
     shares = {"p50": 0.5, "p99": 0.99, "max": 1.0}
     return Sent(
         contract.pipeline,
@@ -211,16 +211,16 @@ def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
         producer.chosen.preset.name,
         producer.chosen.partitioner,
         produced=sending.total,
-        delivered=told.delivered,
-        failed=dict(told.failed),
+        delivered=counts.delivered,
+        failed=dict(counts.failed),
         unsent=unsent,
         good=mixture.good,
         tombstones=mixture.tombstones,
         bad=dict(mixture.bad),
-        partitions={str(number): messages for number, messages in sorted(told.partitions.items())},
-        latency_ms={name: told.latencies.milliseconds(share) for name, share in shares.items()},
+        partitions={str(number): messages for number, messages in sorted(counts.partitions.items())},
+        latency_ms={name: counts.latencies.milliseconds(share) for name, share in shares.items()},
         seconds=round(sending.seconds, 3),
-        messages_per_second=round(told.delivered / max(sending.seconds, 1e-9)),
+        messages_per_second=round(counts.delivered / max(sending.seconds, 1e-9)),
     )
 
 

@@ -163,10 +163,10 @@ class Reassigning:
         kept = Kept(plan, throttle, "under way")
         self.record.save(kept)
         left, orders = reassignment.remaining(plan, now), plan.orders()
-        self._tell({at: to for at, to in left.items() if at in orders})  # at once: no byte moves
+        self._alter({at: to for at, to in left.items() if at in orders})  # at once: no byte moves
         if reassignment.throttled_replicas(plan) and (left or reassignment.under_way(plan, now)):
             self._throttles.limit(throttle, reassignment.brokers(plan, now), reassignment.throttled_replicas(plan))
-        self._tell({at: to for at, to in left.items() if at not in orders})
+        self._alter({at: to for at, to in left.items() if at not in orders})
         return self.status(kept)
 
     def check(self, plan: Reassignment) -> Observed:
@@ -220,10 +220,10 @@ class Reassigning:
             return Progress(kept, (), {})
         now = self._of_its_cluster(kept.plan)
         moving = reassignment.under_way(kept.plan, now)
-        told = self._tell({(item.topic, item.number): None for item in moving})
+        cancelled = self._alter({(item.topic, item.number): None for item in moving})
         before = kept.plan.observed()  # Kafka gives them their replicas back, not the order of these
-        self._tell({at: before[at] for at in told})
-        went = tuple(item for item in moving if (item.topic, item.number) in told)
+        self._alter({at: before[at] for at in cancelled})
+        went = tuple(item for item in moving if (item.topic, item.number) in cancelled)
         return Progress(self._end(kept, "cancelled", now), went, {})
 
     def _end(self, kept: Kept, state: State, now: Observed) -> Kept:
@@ -258,7 +258,7 @@ class Reassigning:
             )
         return now
 
-    def _tell(self, wanted: Mapping[At, tuple[int, ...] | None]) -> set[At]:
+    def _alter(self, wanted: Mapping[At, tuple[int, ...] | None]) -> set[At]:
         """Start the moves. Return the accepted ones; without cancellations of moves that have arrived meanwhile."""
         if not wanted:
             return set()

@@ -62,7 +62,7 @@ class KafkaExamination:
         """Check every bootstrap address, and every advertised one; each once, all concurrently."""
         visitor = Visitor(self.options, self.seconds)
         bootstrap = _look(visitor, _addresses(self.options["bootstrap.servers"], self.source))
-        wanted = {broker.address for broker, _ in cluster.told(bootstrap.values())}
+        wanted = {broker.address for broker, _ in cluster.advertised_by(bootstrap.values())}
         return Looks(
             self.source,
             visitor.protocol,
@@ -93,7 +93,7 @@ class KafkaExamination:
     def _written(self, options: Mapping[str, str], topic: str) -> Written:
         state = topic_states(options, [topic], self.seconds)[topic]
         if isinstance(state, TopicTrouble):
-            return Written(topic, problem=f"{state.kind.replace('_', ' ')} {state.said}".strip())
+            return Written(topic, problem=f"{state.kind.replace('_', ' ')} {state.error}".strip())
         return Trial(options, self.seconds).write(topic)
 
     def _refuse_to_write_to_a_pipelines_topic(self) -> None:

@@ -128,7 +128,7 @@ class Stream(threading.Thread):
 
     def _took(self, number: int, value: bytes, key: bytes) -> bool:
         try:
-            self._client.produce(self._topic, value, key, on_delivery=partial(self._told, number))
+            self._client.produce(self._topic, value, key, on_delivery=partial(self._reported, number))
         except BufferError:
             return False
         return True
@@ -145,7 +145,7 @@ class Stream(threading.Thread):
         else:
             self._begin_anew()
 
-    def _told(self, number: int, error: KafkaError | None, _message: object) -> None:
+    def _reported(self, number: int, error: KafkaError | None, _message: object) -> None:
         now = time.monotonic_ns()
         if error is not None:
             self.journal.failed((number,), now)

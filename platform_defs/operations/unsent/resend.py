@@ -154,11 +154,11 @@ class Resending:
         """Send the messages, and settle the delivered ones. Return the errors of the others."""
         ids = [item.unsent_id for item in batch]
         held.trying(ids, sender.seconds + SLACK)
-        told = sender.send(held.messages(ids))
-        sent = {key: place for key, place in told.items() if not isinstance(place, NotDelivered)}
+        reported = sender.send(held.messages(ids))
+        sent = {key: place for key, place in reported.items() if not isinstance(place, NotDelivered)}
         held.settle("sent", self.who, sent)
         done.sent += len(sent)
-        return {key: error for key, error in told.items() if isinstance(error, NotDelivered)}
+        return {key: error for key, error in reported.items() if isinstance(error, NotDelivered)}
 
 
 NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")

@@ -151,8 +151,8 @@ class KafkaCluster:
         Return Kafka's answer for each: None if it has begun, else the name of its error (INVALID_REPLICA_ASSIGNMENT,
         NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so check each. Repeating it changes nothing.
         """
-        told = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
-        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(told), "Alter")
+        orders = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
+        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(orders), "Alter")
         return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
 
     def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:

@@ -53,12 +53,12 @@ class Visitor:
             return conversation.metadata()
         except Stopped as stopped:
             if stopped.trouble.kind == "closed" and not self._logs_in:
-                raise Stopped("wants_login", stopped.trouble.said) from stopped
+                raise Stopped("wants_login", stopped.trouble.error) from stopped
             raise
 
     def _second_look(self, address: Address, places: Sequence[Place], first: Stopped) -> Stopped:
         """Return the cause of `first`, from another connection if that can find it. A silent address is not retried."""
-        kind, said = first.trouble.kind, first.trouble.said
+        kind, said = first.trouble.kind, first.trouble.error
         if kind == "certificate_name":
             return Stopped(kind, said, self._names(places))
         if kind == "closed" and not self._encrypts and self._speaks_tls(address, places):

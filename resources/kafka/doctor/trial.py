@@ -42,18 +42,18 @@ class Trial:
 
     def write(self, topic: str) -> Written:
         """Write one message to `topic`, which exists: a producer would create a missing one."""
-        told = list[Written]()
+        written = list[Written]()
         own: dict[str, Any] = {"acks": "all", "enable.idempotence": True, "linger.ms": 0}
         own["message.timeout.ms"] = round(self.seconds * 1000)
         with refusing("a producer"):
             producer = Producer({**self.options, **own}, logger=LIBRDKAFKA)
 
         def note(error: KafkaError | None, message: Any) -> None:
-            told.append(_written(error, message))
+            written.append(_written(error, message))
 
         producer.produce(topic, b"written by tidegate doctor", on_delivery=note)
         producer.flush(self.seconds + 1)
-        return told[0] if told else Written(topic, problem=f"no answer within {self.seconds:g} s")
+        return written[0] if written else Written(topic, problem=f"no answer within {self.seconds:g} s")
 
 
 def _start(place: Place) -> TopicPartition:

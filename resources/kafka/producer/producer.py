@@ -17,7 +17,7 @@ from platform_defs.errors import (
 )
 from platform_defs.errors.words import plural
 from platform_defs.producing.config import Chosen, choose, unused
-from platform_defs.producing.message import Delivered, Ids, Message, Told
+from platform_defs.producing.message import Delivered, DeliveryCounts, Ids, Message
 from platform_defs.producing.options import OPTIONS
 from platform_defs.producing.outcomes import outcome_of
 from platform_defs.producing.partitioners import Chooser, chooser, librarys, one_partition
@@ -42,7 +42,7 @@ class Producer:
     """Writes messages to one topic with a preset. A context manager: at its end everything is acknowledged; if an error
     leaves it, unsent messages are dropped.
 
-    One thread uses it. Its delivery counts are in `told`, and reports go to `on_delivery` while it sends or flushes; an
+    One thread uses it. `counts` has its delivery counts; reports go to `on_delivery` while it sends or flushes; an
     error that `on_delivery` raises comes out of that call.
     """
 
@@ -68,7 +68,7 @@ class Producer:
         Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
         """
         self.chosen = choose(preset, environment=options) if isinstance(preset, str) else preset
-        self.topic, self.patience, self.told = topic, patience, Told()
+        self.topic, self.patience, self.counts = topic, patience, DeliveryCounts()
         self.sent = 0  # messages passed to librdkafka
         warn_of(unused(options), self.chosen.preset.name)
         self._options = connection_options(options)
@@ -139,14 +139,14 @@ class Producer:
     @contextmanager
     def transaction(self) -> Generator[None]:
         """Commit what is sent in the block at its end, or abort it if an error leaves the block: then nobody reads it,
-        and `told` does not count it. `on_delivery` gets reports before the end, which decide nothing yet.
+        and `counts` does not count it. `on_delivery` gets reports before the end, which decide nothing yet.
 
         Raises TransactionAborted, also for a message that was not delivered: all of it may be sent again. AccessDenied:
         a right is missing. ProducerFenced or ProducerBroken: this producer is of no more use. BrokerAway: the first
         could not begin. A message that was aborted counts as not delivered at the next flush, unless another
         transaction has committed it by then.
         """
-        before, self.told, self._cause = self.told, Told(), None
+        before, self.counts, self._cause = self.counts, DeliveryCounts(), None
         if self._unsent is not None:
             self._unsent.begin()
         try:
@@ -167,11 +167,11 @@ class Producer:
             self._abort_unsent(error)
             raise
         else:
-            before.add(self.told)
+            before.add(self.counts)
             if self._unsent is not None:
                 self._unsent.commit()
         finally:
-            self.told, self._failure = before, None
+            self.counts, self._failure = before, None
 
     def _first_cause(self) -> NotDelivered | None:
         """Return the first message that failed, unless it failed only because the transaction stopped."""
@@ -284,10 +284,10 @@ class Producer:
 
     def _count(self, report: confluent_kafka.Message) -> int:
         """Count a delivered message and return its partition."""
-        told, partition = self.told, cast("int", report.partition())
-        told.delivered += 1
-        told.partitions[partition] += 1
-        told.latencies.add(report.latency() or 0.0)
+        counts, partition = self.counts, cast("int", report.partition())
+        counts.delivered += 1
+        counts.partitions[partition] += 1
+        counts.latencies.add(report.latency() or 0.0)
         return partition
 
     def _failed(
@@ -295,7 +295,7 @@ class Producer:
     ) -> NotDelivered:
         why = remedy(self._client.heard.denied or error, (to_write(self.topic),), self._options)
         failed = not_delivered(error, self.topic, self._options.get("bootstrap.servers", ""), why, taken=taken)
-        self.told.failed[failed.reason] += 1
+        self.counts.failed[failed.reason] += 1
         self._cause = self._cause or failed
         if self._unsent is not None:
             self._unsent.failed(attempt, failed, partition)

@@ -30,24 +30,24 @@ class Resender:
         partitioner = given.get("partitioner", OF_TOPICS_THAT_EXIST)
         own = {"message.timeout.ms": int(SECONDS * 1_000), "partitioner": partitioner}
         chosen = choose(DEFAULT, contract=tuned, environment=options, given=own)
-        self._told: dict[int, Delivered | NotDelivered] = {}  # by Python's id of the message
+        self._reported: dict[int, Delivered | NotDelivered] = {}  # by Python's id of the message
         self._producer = Producer(options, topic, chosen, client_id=client_id, ids=False, on_delivery=self._note)
 
     def send(self, messages: Sequence[UnsentMessage]) -> dict[UUID, tuple[int, int] | NotDelivered]:
         """Return each message's outcome: its partition and offset, or the error."""
-        self._told.clear()
+        self._reported.clear()
         again = [_message(message) for message in messages]
         for message in again:
             self._send(message)
         self._flush()
-        told = zip(messages, (self._told[id(message)] for message in again), strict=True)
-        return {message.unsent_id: _place(found) for message, found in told}
+        reported = zip(messages, (self._reported[id(message)] for message in again), strict=True)
+        return {message.unsent_id: _place(found) for message, found in reported}
 
     def _send(self, message: Message) -> None:
         try:
             self._producer.send(message)
         except NotDelivered as error:  # librdkafka did not take it
-            self._told[id(message)] = error
+            self._reported[id(message)] = error
 
     def _flush(self) -> None:
         try:
@@ -56,7 +56,7 @@ class Resender:
             return  # each has its own
 
     def _note(self, message: Message, found: Delivered | NotDelivered) -> None:
-        self._told[id(message)] = found
+        self._reported[id(message)] = found
 
 
 def _message(unsent: UnsentMessage) -> Message:

@@ -64,8 +64,8 @@ def connect(
 
 def _prepare(connection: Connection, url: str, settings: Mapping[str, str]) -> None:
     """Execute one statement, and a second one behind a pooler, which reports a server process that does not exist."""
-    told = connection.info.backend_pid
-    if connection.execute(statement(settings, pid=told).encode()).fetchone() is None:
+    pid = connection.info.backend_pid
+    if connection.execute(statement(settings, pid=pid).encode()).fetchone() is None:
         require_session_mode(session_url(url, "tidegate/pooler"))
         connection.execute(statement(settings).encode())
 

@@ -79,10 +79,10 @@ def test_every_preset_with_acknowledgements_writes_what_it_is_given(
         else:
             for key in KEYS:
                 producer.send(Message(key, key))
-    assert (producer.sent, producer.told.delivered, producer.told.failed) == (20, 20, {})
+    assert (producer.sent, producer.counts.delivered, producer.counts.failed) == (20, 20, {})
     found = [*logged(endpoints, topic)]
     assert Counter(message.key for message, *_ in found) == Counter(KEYS)
-    assert Counter(partition for _, partition, _ in found) == producer.told.partitions
+    assert Counter(partition for _, partition, _ in found) == producer.counts.partitions
     ids = [UUID((dict(message.headers)["tidegate-id"] or b"").decode()) for message, *_ in found]
     assert {one.version for one in ids} == {7}
     assert len({*ids}) == 20
@@ -93,7 +93,7 @@ def test_without_acknowledgements_a_message_counts_as_delivered_and_is_said_to_b
 ) -> None:
     producer = Producer(endpoints.kafka_options(), topic, "fire_and_forget")
     assert producer.send_and_wait(Message(b"1")).offset is None
-    assert producer.told.delivered == 1
+    assert producer.counts.delivered == 1
 
 
 def test_a_message_is_where_its_acknowledgement_says(endpoints: Endpoints, topic: str) -> None:
@@ -120,7 +120,7 @@ def test_round_robin_and_a_partition_of_ones_own(endpoints: Endpoints, topic: st
         with Producer(endpoints.kafka_options(), topic, chosen) as producer:
             for _ in range(20):
                 producer.send(Message(b"", b"one key"))
-        return producer.told.partitions
+        return producer.counts.partitions
 
     assert partitions("round-robin") == dict.fromkeys(range(4), 5)
     assert partitions("partition=2") == {2: 20}
@@ -147,7 +147,7 @@ def test_each_message_is_reported_and_the_one_that_no_broker_takes_as_poison(end
     assert (refused.value.outcome, refused.value.reason) == ("poison", "MSG_SIZE_TOO_LARGE")
     assert isinstance(told[b"1"], Delivered)
     assert told[b"2"] is refused.value
-    assert producer.told.failed == {"MSG_SIZE_TOO_LARGE": 1}
+    assert producer.counts.failed == {"MSG_SIZE_TOO_LARGE": 1}
     producer.flush()  # it was reported once
 
 
@@ -163,7 +163,7 @@ def test_a_full_queue_is_waited_for_and_then_said(endpoints: Endpoints, topic: s
     with Producer(endpoints.kafka_options(), topic, small) as producer:
         for key in KEYS:
             producer.send(Message(key))
-    assert producer.told.delivered == 20
+    assert producer.counts.delivered == 20
     away = {"bootstrap.servers": "127.0.0.1:1"}
     producer = Producer(away, topic, choose("asynchronous", {"queue.buffering.max.messages": 1}), patience=0.1)
     producer.send(Message(b"1"))
@@ -182,11 +182,11 @@ def test_nobody_reads_a_transaction_that_an_error_left(endpoints: Endpoints, top
 
     with pytest.raises(KeyError):
         fail()
-    assert producer.told.delivered == 0
+    assert producer.counts.delivered == 0
     commit(producer, b"read")
     assert [message.value for message, *_ in logged(endpoints, topic)] == [b"read"]
     assert len([*logged(endpoints, topic, "read_uncommitted")]) == 2
-    assert producer.told.delivered == 1
+    assert producer.counts.delivered == 1
 
 
 def test_nobody_reads_a_transaction_with_a_poison_and_the_next_can_be_tried_again(

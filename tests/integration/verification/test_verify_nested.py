@@ -59,7 +59,7 @@ def produce(world: World, contract: Contract, count: int, bad_share: float) -> M
     sending = Sending(Producer(options, contract.topic, contract.producing.chosen()), mixture)
     sending.send(count)
     sending.finish()
-    assert sending.producer.told.delivered == count
+    assert sending.producer.counts.delivered == count
     return mixture
 
 

@@ -116,7 +116,7 @@ def broker(number: int, host: str, port: int, rack: str | None = None) -> bytes:
 
 
 def sending_to(found: bytes, *told: bytes) -> Change:
-    """Return a change that replaces the list of one broker, `found`, with the brokers `told`."""
+    """Return a change that replaces the list of one broker, `found`, with the brokers `counts`."""
     return lambda answer: answer.replace(struct.pack(">i", 1) + found, struct.pack(">i", len(told)) + b"".join(told))
 
 

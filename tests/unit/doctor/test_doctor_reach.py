@@ -10,7 +10,7 @@ from platform_defs.doctor import cluster
 from platform_defs.doctor.addresses import UNTRIED, Address, Answer, Broker, Kind, Seen, Trouble, listeners, parsed
 from platform_defs.doctor.cluster import Looks
 from platform_defs.doctor.findings import Severity
-from platform_defs.doctor.reach import CASES, Case, Told, explain
+from platform_defs.doctor.reach import CASES, Advertised, Case, explain
 
 CAME_IN, ADVERTISED = Address("10.0.0.5", 9092), Address("kafka", 9092)
 SETTINGS = {
@@ -20,7 +20,7 @@ SETTINGS = {
 }
 ONE, TWO = Broker(1, CAME_IN), Broker(2, ADVERTISED)
 ANSWER = Answer("cluster-a", (ONE, TWO), 1, SETTINGS)
-TOLD = Told(2, CAME_IN, ANSWER)
+BY_BROKER = Advertised(2, CAME_IN, ANSWER)
 SAYS: dict[str, str] = {  # words that the sentence must contain, by case
     "unknown_name": "This machine cannot resolve that name",
     "refused": "its port is not mapped",
@@ -56,7 +56,7 @@ NAMES_A_SETTING = (
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_a_useless_address_is_explained_with_broker_address_and_setting(kind: Kind) -> None:
     trouble = Trouble(kind, "said by the system", ("kafka-2.example.com",))
-    found = explain(Case(ADVERTISED, trouble, "PLAINTEXT", "--bootstrap", TOLD))
+    found = explain(Case(ADVERTISED, trouble, "PLAINTEXT", "--bootstrap", BY_BROKER))
     assert found.what.startswith("Broker 2 advertises kafka:9092. ")
     assert SAYS[kind] in found.what
     assert found.what.endswith(
@@ -79,7 +79,7 @@ def test_there_is_a_function_for_every_case_and_no_other() -> None:
 
 
 def test_the_sentence_of_the_specification() -> None:
-    found = explain(Case(ADVERTISED, Trouble("unknown_name", ""), "PLAINTEXT", "--bootstrap", TOLD))
+    found = explain(Case(ADVERTISED, Trouble("unknown_name", ""), "PLAINTEXT", "--bootstrap", BY_BROKER))
     assert found.what == (
         "Broker 2 advertises kafka:9092. This machine cannot resolve that name. You connected through 10.0.0.5:9092, "
         "which is the listener EXTERNAL in the configuration of broker 1."

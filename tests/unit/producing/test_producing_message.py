@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.producing.latencies import Latencies
-from platform_defs.producing.message import Ids, Told, sent_before
+from platform_defs.producing.message import DeliveryCounts, Ids, sent_before
 
 seconds = st.lists(st.floats(1e-6, 600.0), min_size=1, max_size=200)
 
@@ -37,7 +37,7 @@ def test_a_quantile_is_at_most_one_percent_above_the_true_one_and_never_below(to
 
 @given(seconds, seconds)
 def test_what_was_told_in_two_parts_is_what_was_told_at_once(first: list[float], second: list[float]) -> None:
-    whole, one, other = Told(), Told(), Told()
+    whole, one, other = DeliveryCounts(), DeliveryCounts(), DeliveryCounts()
     for part, took in ((one, first), (other, second), (whole, first + second)):
         for latency in took:
             part.latencies.add(latency)
