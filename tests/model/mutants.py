@@ -103,7 +103,7 @@ def _forgetful(patch: pytest.MonkeyPatch) -> None:
 
     def same_log(self: SettledLog, *_: object) -> Decision:
         gone = [(n, at) for n, at in self.positions if n not in self.view.partitions]
-        return Decision("", [PartitionChange(n, at, None) for n, at in gone], log=("", ""))
+        return Decision("", tuple(PartitionChange(n, at, None) for n, at in gone), log=("", ""))
 
     patch.setattr(settlement, "describe", lambda broker, topic, _: broker.describe(topic))
     patch.setattr(SettledLog, "_same_log", same_log)

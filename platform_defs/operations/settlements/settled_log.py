@@ -44,15 +44,17 @@ class Log(Broker, Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """The decision that resolves a halt: see operations.settlements.settlement.Settlement."""
+    """The change that resolves a halt, or a batch that fails its checks."""
 
     explanation: str
-    steps: Sequence[PartitionChange] = ()
-    accept: bool = False
+    steps: tuple[PartitionChange, ...] = ()
+    accept: bool = False  # the dead letters of the pending batch
     keep_pending: bool = False
-    log: tuple[str, str] | None = None
-    registry: str | None = None  # whose next generation of schemas begins here
-    without_schemas: bool = False  # messages whose schema the registry lacks become dead letters
+    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
+    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
+    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if new
+    registry: str | None = None  # whose next generation of schemas begins at the positions
+    without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class SettledLog:
                 steps.append(PartitionChange(number, at, becomes, skip=(at.next_offset, held.low)))
             elif number in asked or held.end < at.next_offset:
                 steps.append(self._cut(detail, number, at, asked.get(number), start))
-        return Decision(_explained(steps, start), steps)
+        return Decision(_explained(steps, start), tuple(steps))
 
     def _cut(
         self, detail: HaltDetail, number: int, at: LogPosition, seen: int | None, start: ResumeAt | None
@@ -139,7 +141,7 @@ class SettledLog:
             if held or step.was or step.skip:
                 first_to = held.written if held and number in self._read_before else None
                 steps.append(replace(step, read_first_to=first_to))
-        return Decision(self._generation_explained(start, steps), steps, log=self._log[1:])
+        return Decision(self._generation_explained(start, steps), tuple(steps), log=self._log[1:])
 
     def _resumed(self, number: int, held: PartitionView, start: ResumeAt | None) -> LogPosition | None:
         """Return the position in the current log; None if a run is to add the partition.

@@ -50,31 +50,21 @@ from resources.postgres.session.connection import connect, database_errors
 LAST = 2**63 - 1  # no offset is larger
 
 
-@dataclass(frozen=True)
-class Settlement:
-    """A decision to resolve a halt, not yet carried out."""
+@dataclass(frozen=True, kw_only=True)
+class Settlement(Decision):
+    """A decision, not yet carried out, and the state of the pipeline that it was made on."""
 
     pipeline: str
     detail: HaltDetail
     epoch: int
-    explanation: str
-    steps: tuple[PartitionChange, ...] = ()
-    accept: bool = False  # the dead letters of the pending batch
-    keep_pending: bool = False
-    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
-    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
     state: PipelineState = "halted"  # active: the pipeline is not halted
-    positions: Positions = field(default=(), repr=False)  # at the time of the decision
-    registry: str | None = None  # whose next generation of schemas begins at the positions
-    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if new
-    without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
+    positions: Positions = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `tidegate resolve -o json` prints and the settlement's record stores."""
-        document = asdict(self)
-        del document["positions"], document["log"]
+        decided = {name: value for name, value in asdict(self).items() if name not in ("detail", "positions", "log")}
         shown = {"pipeline": self.pipeline, "code": self.code, "detail": self.detail.to_json()}
-        return {**document, **shown, "fingerprint": self.fingerprint}
+        return {**shown, **decided, "fingerprint": self.fingerprint}
 
     @property
     def code(self) -> str:
@@ -95,8 +85,7 @@ class Settlement:
     @property
     def fingerprint(self) -> str:
         """A hash of the decision as shown, so that exactly that is carried out."""
-        shown = {**asdict(self), "code": self.code}
-        return fingerprint_of(shown)
+        return fingerprint_of({**asdict(self), "code": self.code})
 
 
 def propose(
@@ -110,28 +99,28 @@ def propose(
     """
     status = ledger.status(contract.pipeline)
     detail = _to_settle(status, contract)
-    _refuse_batch(contract, detail, batch)
+    undecided = isinstance(detail, BlockingCheckFailed) or (_lacks_schemas(detail) and batch != "publish")
+    if batch is not None and not undecided:
+        raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
     if detail is None:
         return None
-    positions = _positions(contract, ledger)
-    if isinstance(detail, BlockingCheckFailed):
-        return _of_gate(status, detail, positions, batch or "retry")
-    if _lacks_schemas(detail):
-        return _of_halt(status, detail, positions, _of_schemas(batch))
-    return _of_halt(status, detail, positions, _decide(detail, positions, contract, ledger, broker, start))
-
-
-def _refuse_batch(contract: Contract, detail: HaltDetail | None, batch: BatchChoice | None) -> None:
-    """Raise BadInput if a user decides about a batch, and there is none to decide about."""
-    if batch is None or isinstance(detail, BlockingCheckFailed) or (_lacks_schemas(detail) and batch != "publish"):
-        return
-    raise BadInput(f"no batch of {contract.pipeline} fails a blocking check", field="--batch")
-
-
-def _positions(contract: Contract, ledger: Ledger) -> Positions:
-    return tuple(
+    positions = tuple(
         (at.partition, LogPosition(at.topic, at.cluster_id, at.topic_id, at.start_offset, at.next_offset))
         for at in ledger.started_positions(contract.pipeline)
+    )
+    if isinstance(detail, BlockingCheckFailed):
+        decision = settled_gate(detail, batch or "retry")
+    elif _lacks_schemas(detail):
+        decision = _of_schemas(batch)
+    else:
+        decision = _decide(detail, positions, contract, ledger, broker, start)
+    return Settlement(
+        **vars(decision),
+        pipeline=status.pipeline,
+        detail=detail,
+        epoch=status.epoch,
+        state=status.state,
+        positions=positions,
     )
 
 
@@ -153,38 +142,6 @@ def _of_schemas(batch: BatchChoice | None) -> Decision:
         "dead-letters)."
     )
     return Decision(f"{said} {other}", keep_pending=True)
-
-
-def _of_halt(status: PipelineStatus, detail: HaltDetail, positions: Positions, decision: Decision) -> Settlement:
-    return Settlement(
-        pipeline=status.pipeline,
-        detail=detail,
-        epoch=status.epoch,
-        explanation=decision.explanation,
-        steps=tuple(decision.steps),
-        accept=decision.accept,
-        keep_pending=decision.keep_pending,
-        registry=decision.registry,
-        positions=positions,
-        log=decision.log,
-        without_schemas=decision.without_schemas,
-    )
-
-
-def _of_gate(status: PipelineStatus, gate: BlockingCheckFailed, positions: Positions, batch: BatchChoice) -> Settlement:
-    """Return the decision about a batch that fails blocking checks. The positions do not change."""
-    decided = settled_gate(gate, batch)
-    return Settlement(
-        status.pipeline,
-        gate,
-        status.epoch,
-        decided.explanation,
-        keep_pending=True,
-        checks_accepted=decided.checks_accepted,
-        set_aside=decided.set_aside,
-        state=status.state,
-        positions=positions,
-    )
 
 
 def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:

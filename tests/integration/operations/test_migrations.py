@@ -349,7 +349,7 @@ def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str)
     Ledger(url).migrate()
     acquire(url, contract).close()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
-    decided = Settlement(contract.pipeline, AccumulateRefused(), 1, "")
+    decided = Settlement("", pipeline=contract.pipeline, detail=AccumulateRefused(), epoch=1)
     for change in (
         lambda: acquire(url, contract),
         lambda: settle(url, contract, decided, "a test", "tester"),
