@@ -8,8 +8,7 @@ import pytest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import Halt
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.settled_gate import BatchChoice
-from platform_defs.operations.settlements.settled_log import ResumeAt
+from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from platform_defs.operations.settlements.settlement import Settlement
 from resources.kafka.admin.broker import KafkaBroker
 from tests.support.world import World

@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from platform_defs import errors
 from platform_defs.cli import main as tidegate
@@ -235,8 +235,10 @@ def _written(item: Any) -> str:
 
 def _meaning(item: Any) -> str:
     kind = item.type_descriptor.annotation
-    choices = [code(str(one.value)) for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
-    return " ".join((item.help or "").split()) + (f" One of {', '.join(choices)}." if choices else "")
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        choices = [one.value for one in kind]
+    return " ".join((item.help or "").split()) + (f" One of {', '.join(map(code, choices))}." if choices else "")
 
 
 def _default_of(item: Any) -> str:

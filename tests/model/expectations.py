@@ -24,7 +24,7 @@ from platform_defs.errors import (
 )
 from platform_defs.offsets import Position
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.settled_gate import BatchChoice
+from platform_defs.operations.settlements.choices import BatchChoice
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect

@@ -22,8 +22,7 @@ from platform_defs.offsets import OffsetRange, Position
 from platform_defs.operations.runs import split_batch
 from platform_defs.operations.runs.prune import prune
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.settled_gate import BatchChoice
-from platform_defs.operations.settlements.settled_log import ResumeAt
+from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
 from tests.model.judged import Judged

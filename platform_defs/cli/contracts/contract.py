@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -37,14 +37,6 @@ class Allowed(StrEnum):
 
     breaking = "breaking"
     declassify = "declassify"
-
-
-class Form(StrEnum):
-    """The forms of the gate's answer."""
-
-    text = "text"
-    json = "json"
-    github = "github"
 
 
 Allow = Annotated[
@@ -162,11 +154,11 @@ def check(
         "git:HEAD", help="git:REF (a branch, tag or commit), ledger, registry, or the path of a contract file."
     ),
     output: Annotated[
-        Form,
+        Literal["text", "json", "github"],
         typer.Option(
             "--output", "-o", help="Output format: text for people, one JSON document, or annotations for GitHub."
         ),
-    ] = Form.text,
+    ] = "text",
 ) -> None:
     """Fail if a contract's version does not fit its changes.
 
@@ -190,7 +182,7 @@ def check(
     from platform_defs.operations.contracts.gate import gate
 
     found = gate(pipelines or [], against)
-    show(found, output.value)
+    show(found, output)
     if found.code:
         raise typer.Exit(found.code)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,18 +17,11 @@ if TYPE_CHECKING:
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 
 
-class Language(StrEnum):
-    """The languages of schemas."""
-
-    avro = "avro"
-    protobuf = "protobuf"
-    json = "json"
-
-
 def export(
     pipeline: Pipeline,
     language: Annotated[
-        Language | None, typer.Option("--format", help="The schema language.", show_default="the contract's format")
+        Literal["avro", "protobuf", "json"] | None,
+        typer.Option("--format", help="The schema language.", show_default="the contract's format"),
     ] = None,
     assign: bool = typer.Option(
         False, "--assign", help="Write the fieldNumber of fields that have none into the file."
@@ -55,7 +47,7 @@ def export(
     given = list[dict[str, object]]()
     if assign:
         contract, given = _numbered(contract)
-    kind = language.value if language else contract.format
+    kind = language or contract.format
     schema = export_schema(contract, kind)
     if output is Output.json:
         print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})

@@ -10,9 +10,10 @@ import typer
 
 from platform_defs.cli.kafka.content import content_json
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
-from platform_defs.cli.pipelines.dlq_unsent import OutcomeChoice, discard, list_unsent, send
+from platform_defs.cli.pipelines.dlq_unsent import discard, list_unsent, send
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
+from platform_defs.producing.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -43,7 +44,7 @@ def list_(
         None, min=1, help="List at most this many messages, newest batch first.", show_default="20"
     ),
     unsent: bool = typer.Option(False, "--unsent", help="Show messages that producers could not deliver."),
-    outcome: OutcomeChoice | None = typer.Option(
+    outcome: Outcome | None = typer.Option(
         None, help="With --unsent: only messages with this outcome.", show_default="all"
     ),
     output: OutputOption = Output.human,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -12,6 +11,7 @@ import typer
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
 from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
+from platform_defs.producing.outcomes import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,15 +20,7 @@ if TYPE_CHECKING:
     from resources.postgres.ledger.unsent import UnsentCount, UnsentLedger, UnsentLine
 
 
-class OutcomeChoice(StrEnum):
-    """The outcomes of a message that was not delivered."""
-
-    poison = "poison"
-    not_written = "not_written"
-    unknown = "unknown"
-
-
-def list_unsent(pipeline: str, reason: str | None, outcome: OutcomeChoice | None, limit: int, output: Output) -> None:
+def list_unsent(pipeline: str, reason: str | None, outcome: Outcome | None, limit: int, output: Output) -> None:
     """Print what producers could not deliver; `reason` is the name of an error."""
     ledger = taken_in(pipeline)
     counts = ledger.counts(pipeline, reason, outcome)
@@ -53,7 +45,7 @@ def _row(item: UnsentLine) -> Sequence[Any]:
 
 def send(
     pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    outcome: OutcomeChoice | None = typer.Option(
+    outcome: Outcome | None = typer.Option(
         None, help="Only messages with this outcome; poison is sent only if named.", show_default="all but poison"
     ),
     may_double: bool = typer.Option(
@@ -85,7 +77,7 @@ def send(
     from platform_defs.operations.unsent.resend import DEFAULT_OUTCOMES, Choice
 
     ledger = taken_in(pipeline)
-    outcomes = DEFAULT_OUTCOMES if outcome is None else (outcome.value,)
+    outcomes = DEFAULT_OUTCOMES if outcome is None else (outcome,)
     choice = Choice(outcomes, may_double=may_double, may_overwrite=may_overwrite)
     with progress() as show:
         done = _resending(pipeline, ledger, show).run(choice)
@@ -104,7 +96,7 @@ def discard(
         False, "--execute", help="Make the change; without this option, only show it. Requires --reason and --expect."
     ),
     reason: ReasonOption = None,
-    outcome: OutcomeChoice | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
+    outcome: Outcome | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
     error: str | None = typer.Option(
         None, help="Only messages with this error, such as MSG_SIZE_TOO_LARGE.", show_default="all"
     ),
@@ -134,10 +126,10 @@ def discard(
     why, ledger = required_reason(execute, reason), taken_in(pipeline)
     if execute and expect is None:
         raise typer.BadParameter("--execute requires --expect, the fingerprint that is shown without --execute")
-    options = {"outcome": outcome and outcome.value, "error": error, "id": unsent_id}
+    options = {"outcome": outcome, "error": error, "id": unsent_id}
     command = f"tidegate dlq discard {pipeline}"
     command += "".join(f" --{name} {value}" for name, value in options.items() if value is not None)
-    chosen = Chosen(outcome and outcome.value, error, unsent_id)
+    chosen = Chosen(outcome, error, unsent_id)
     found = ledger.discardable(pipeline, chosen)
     refuse_unexpected(pipeline, expect, found.fingerprint, command)
     answer: dict[str, Any] = {

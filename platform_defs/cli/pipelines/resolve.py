@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
 from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 
 if TYPE_CHECKING:
     from platform_defs.operations.settlements.settlement import Settlement
     from resources.postgres.ledger.settlement_ledger import LogPosition
 
 
-class Batch(StrEnum):
-    """The decisions about a batch that fails a blocking check."""
-
-    retry = "retry"
-    publish = "publish"
-    dead_letters = "dead-letters"
-
-
 app = typer.Typer(add_completion=False)
-
-
-class Start(StrEnum):
-    """The places to start in a new log, or in one that was truncated."""
-
-    beginning = "beginning"
-    end = "end"
-    cut = "cut"
-    position = "position"
 
 
 @app.command()
@@ -43,13 +26,13 @@ def resolve(
         False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
     ),
     reason: ReasonOption = None,
-    start: Start | None = typer.Option(
+    start: ResumeAt | None = typer.Option(
         None,
         "--from",
         help="Where to continue: beginning or end of another log; cut or position in a truncated log.",
         show_default=False,
     ),
-    batch: Batch | None = typer.Option(
+    batch: BatchChoice | None = typer.Option(
         None,
         help="What to do with a batch that fails a blocking check, or whose schemas the registry does not return. "
         "The default is retry.",
@@ -93,9 +76,7 @@ def resolve(
 
     why = required_reason(execute, reason)
     contract, systems = find_contract(pipeline), outside()
-    decided = settlement.propose(
-        contract, systems.ledger, systems.broker, start.value if start else None, batch.value if batch else None
-    )
+    decided = settlement.propose(contract, systems.ledger, systems.broker, start, batch)
     if decided is None:
         answer = {"pipeline": pipeline, "state": "active", "resolved": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
@@ -111,15 +92,15 @@ def resolve(
     print_answer(done, f"Resolved (settlement {number}). The next run of {pipeline} continues from there.", output)
 
 
-def _propose(decided: Settlement, start: Start | None, batch: Batch | None, output: Output) -> None:
+def _propose(decided: Settlement, start: ResumeAt | None, batch: BatchChoice | None, output: Output) -> None:
     command = f"tidegate resolve {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
     command += _choices(start, batch)
     print_answer({**decided.to_json(), "resolved": False, "command": command}, f"To resolve it: {command}", output)
 
 
-def _choices(start: Start | None, batch: Batch | None) -> str:
+def _choices(start: ResumeAt | None, batch: BatchChoice | None) -> str:
     """Return the options that decide how it is resolved."""
-    return (f" --from {start.value}" if start else "") + (f" --batch {batch.value}" if batch else "")
+    return (f" --from {start}" if start else "") + (f" --batch {batch}" if batch else "")
 
 
 def _show(decided: Settlement) -> None:

@@ -1,12 +1,9 @@
 """A user's decision about a batch that fails blocking checks."""
 
-from typing import Literal
-
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.errors.words import plural
+from platform_defs.operations.settlements.choices import BatchChoice
 from platform_defs.operations.settlements.settled_log import Decision
-
-BatchChoice = Literal["retry", "publish", "dead-letters"]
 
 
 def settled_gate(gate: BlockingCheckFailed, batch: BatchChoice) -> Decision:

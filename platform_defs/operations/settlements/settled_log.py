@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.engine.ports.run_ports import Broker
@@ -25,11 +25,11 @@ from platform_defs.errors.halts import (
 )
 from platform_defs.errors.words import plural
 from platform_defs.offsets import PartitionView, TopicView, spell
+from platform_defs.operations.settlements.choices import ResumeAt
 from platform_defs.operations.settlements.log_cut import first_changed
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.settlement_ledger import LogPosition, PartitionChange
 
-ResumeAt = Literal["beginning", "end", "cut", "position"]
 Positions = tuple[tuple[int, LogPosition], ...]
 Span = tuple[int, int]
 

@@ -39,8 +39,9 @@ from platform_defs.errors.halts import (
     read_detail,
 )
 from platform_defs.errors.words import plural
-from platform_defs.operations.settlements.settled_gate import BatchChoice, settled_gate
-from platform_defs.operations.settlements.settled_log import Decision, Log, Positions, ResumeAt, SettledLog
+from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
+from platform_defs.operations.settlements.settled_gate import settled_gate
+from platform_defs.operations.settlements.settled_log import Decision, Log, Positions, SettledLog
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import require_current

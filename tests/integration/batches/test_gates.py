@@ -17,7 +17,7 @@ from platform_defs.engine.ports.run_ports import AuditView
 from platform_defs.errors import BadInput, ChangedMeanwhile, GateFailed, Halt
 from platform_defs.errors.halts import BlockingCheckFailed
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.settled_gate import BatchChoice
+from platform_defs.operations.settlements.choices import BatchChoice
 from platform_defs.operations.settlements.settlement import Settlement
 from platform_defs.verification.verify import verify
 from resources.endpoints import Endpoints

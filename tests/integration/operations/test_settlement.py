@@ -9,7 +9,7 @@ import pytest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput, Halt, Retryable
 from platform_defs.operations.settlements import settled_log, settlement
-from platform_defs.operations.settlements.settled_log import ResumeAt
+from platform_defs.operations.settlements.choices import ResumeAt
 from platform_defs.operations.settlements.settlement import Settlement
 from platform_defs.verification.verify import verify
 from resources.kafka.admin.broker import KafkaBroker
