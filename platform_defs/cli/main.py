@@ -19,7 +19,7 @@ from typing_extensions import override
 from platform_defs.cli.output import print_error
 from platform_defs.errors import InternalError, TidegateError
 
-# The first sentence of each command's docstring, or of its group's help.
+# The first sentence of each command's docstring, or a group's help.
 COMMANDS = {
     "demo": "Start the stack, produce transfers, materialize them, and print a report.",
     "stack": "Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
@@ -70,7 +70,7 @@ def load(name: str) -> Any:
     """Return the command `name`, imported. Any: typer keeps its click's types private."""
     module = importlib.import_module(f"platform_defs.cli.{FOLDERS[name]}.{name.replace('-', '_')}")
     command = typer.main.get_command(module.app)
-    command.name = name
+    command.name, command.help = name, command.help or COMMANDS[name]
     return command
 
 

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.cluster.observe_cluster import Look
     from resources.kafka.admin.descriptions import KafkaPartitions
 
-app = typer.Typer(
-    help="Show broker health and skew, elect leaders, and move replicas.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 moves = typer.Typer(help="Move replicas: plan, apply, status, cancel.", no_args_is_help=True, add_completion=False)
 moves.command("plan")(reassign.plan)
 moves.command("apply")(reassign.apply)

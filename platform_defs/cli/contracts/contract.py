@@ -16,11 +16,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.contracts.evolve import Proposal
     from platform_defs.operations.runs.preview import Preview
 
-app = typer.Typer(
-    help="Diff, apply and check contracts; export, register and import schemas.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.contracts.kept_schemas import Shown
     from platform_defs.operations.contracts.schema_survey import SchemaSurvey
 
-app = typer.Typer(
-    help="List, show and fetch the writer schemas of a contract's messages.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from platform_defs.operations.kafka.groups import Groups
     from resources.kafka.groups.child import KafkaGroups
 
-app = typer.Typer(
-    help="List, describe, watch, reset and delete consumer groups.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 WATCHED = 3.0  # seconds for each request of a watch: Ctrl-C waits for an answer in progress
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]

@@ -17,11 +17,7 @@ from platform_defs.errors.words import plural
 if TYPE_CHECKING:
     from platform_defs.operations.topics.topic_plan import Topics
 
-app = typer.Typer(
-    help="Plan, apply and import the topics that contracts and topics.yaml declare.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 CHANGES = 10  # exit code of plan --exit-code if there is something to do
 Only = Annotated[list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")]

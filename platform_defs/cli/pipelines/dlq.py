@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     DeadLetter = TypeVar("DeadLetter", DeadLetterLine, StoredDeadLetter)
 
 SHOWN = 20  # messages, unless --limit says otherwise
-app = typer.Typer(
-    help="List and inspect dead letters; resend or discard undelivered messages.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")

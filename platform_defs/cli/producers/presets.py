@@ -30,11 +30,6 @@ app = typer.Typer(cls=_ShowUnlessAsked, add_completion=False)
 app.command("measure")(presets_measure.measure)
 
 
-@app.callback()
-def presets() -> None:
-    """Show producer presets: what each promises, and which options it sets."""
-
-
 @app.command(SHOW)
 def show(
     name: str | None = typer.Argument(None, help="A preset, such as synchronous.", show_default="all"),

@@ -12,11 +12,7 @@ from platform_defs.cli.output import Output, OutputOption, print_answer, print_f
 if TYPE_CHECKING:
     from resources.local.stack import KafkaStatus, ServerStatus, StackStatus
 
-app = typer.Typer(
-    help="Start, stop and inspect the embedded Kafka, Postgres and schema registry.",
-    no_args_is_help=True,
-    add_completion=False,
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 SHOW_PASSWORD = typer.Option(False, "--show-password", help="Show the password in the Postgres address.")
 
 

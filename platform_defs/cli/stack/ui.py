@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
 TRICKLING = "bank_transfers"
 
-app = typer.Typer(
-    help="Run Dagster's UI, sensors and schedules in the background.", no_args_is_help=True, add_completion=False
-)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.command()
