@@ -74,12 +74,14 @@ def print_text(text: str) -> None:
     print(shown.removesuffix("\n"))  # noqa: T201 the answer itself
 
 
-def print_answer(document: Mapping[str, Any], sentence: str, output: Output) -> None:
-    """Print an answer that is one sentence for a person, and a JSON document for a program."""
+def print_answer(document: Any, shown: str | Callable[[], None], output: Output) -> None:
+    """Print an answer: a JSON document for a program; a sentence for a person, or what `shown` prints."""
     if output is Output.json:
         print_json(document)
+    elif isinstance(shown, str):
+        print_line(shown)
     else:
-        print_line(sentence)
+        shown()
 
 
 def print_table(

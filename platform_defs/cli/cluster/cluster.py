@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.cluster import reassign
-from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
@@ -101,7 +101,7 @@ def _show_if_new(seen: Observed, found: Health, shown: Health | None, output: Ou
     from platform_defs.cli.cluster.cluster_answer import health_json, print_health
 
     if found != shown:
-        print_json(health_json(seen, found)) if output is Output.json else print_health(seen, found)
+        print_answer(health_json(seen, found), lambda: print_health(seen, found), output)
     return found
 
 
@@ -139,7 +139,7 @@ def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human)
         print_error(f"byte counts are unavailable: {why}")
     topics = [topic_skew(held, len(live)) for held in by_topic(seen.partitions).values()]
     loads = cluster_load(seen.partitions, {*live, *_holders(seen.partitions)}, sizes)
-    print_json(skew_json(seen.cluster_id, loads, topics)) if output is Output.json else print_skew(loads, topics)
+    print_answer(skew_json(seen.cluster_id, loads, topics), lambda: print_skew(loads, topics), output)
 
 
 def _holders(partitions: Sequence[Partition]) -> set[int]:

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import (
-    Output,
-    OutputOption,
-    print_answer,
-    print_error,
-    print_json,
-    print_line,
-    print_table,
-    progress,
-)
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_line, print_table, progress
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -70,10 +61,7 @@ def plan(
     found = plan(_reassigning().look, wanted)
     if file is not None:
         store(to_json(found), file)
-    if output is Output.json:
-        print_json(_plan_json(found))
-    else:
-        _print_plan(found, file)
+    print_answer(_plan_json(found), lambda: _print_plan(found, file), output)
 
 
 def store(document: Mapping[str, Any], file: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from platform_defs.cli.contracts import contract_schemas, contract_validate
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, progress
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
@@ -203,11 +203,7 @@ def _read(
 
 
 def _answer(found: Proposal, output: Output, *, applied: bool, preview: Preview | None = None) -> None:
-    from platform_defs.cli.contracts.contract_answer import as_json, sentence, show
+    from platform_defs.cli.contracts.contract_answer import as_json, show
 
     document = as_json(found, applied=applied, preview=preview)
-    if output is Output.json:
-        print_json(document)
-        return
-    show(found, preview)
-    print_answer(document, sentence(found, applied=applied), output)
+    print_answer(document, lambda: show(found, preview, applied=applied), output)

@@ -42,8 +42,8 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
     return document | ({"preview": preview.to_json()} if preview else {})
 
 
-def show(found: Proposal, preview: Preview | None) -> None:
-    """Print the plan, for a person."""
+def show(found: Proposal, preview: Preview | None, *, applied: bool) -> None:
+    """Print the plan for a person, then what was done or what to do next."""
     plan = found.plan
     if not found.known:
         print_line(UNKNOWN)
@@ -67,9 +67,10 @@ def show(found: Proposal, preview: Preview | None) -> None:
         )
     if preview:
         _show_preview(preview)
+    print_line(_sentence(found, applied=applied))
 
 
-def sentence(found: Proposal, *, applied: bool) -> str:
+def _sentence(found: Proposal, *, applied: bool) -> str:
     """Return what was done, or what to do next."""
     plan, name = found.plan, found.plan.new.pipeline
     if applied:

@@ -49,10 +49,8 @@ def export(
         contract, given = _numbered(contract)
     kind = language or contract.format
     schema = export_schema(contract, kind)
-    if output is Output.json:
-        print_json({"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given})
-    else:
-        print_text(schema)
+    document = {"pipeline": pipeline, "format": kind, "schema": schema, "assigned": given}
+    print_answer(document, lambda: print_text(schema), output)
 
 
 def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:

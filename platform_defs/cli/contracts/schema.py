@@ -13,7 +13,6 @@ from platform_defs.cli.output import (
     print_answer,
     print_error,
     print_fields,
-    print_json,
     print_line,
     print_table,
     print_text,
@@ -54,10 +53,8 @@ def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
     found = survey(contract, registry_if_any(), ledger_if_any(), settings().registry_name)
     for who in found.unasked:
         print_error(f"{who} was not checked: none is running, and no TIDEGATE_* variable names one")
-    if output is Output.json:
-        print_json({"pipeline": pipeline, "subject_name_strategy": contract.subject_name_strategy, **asdict(found)})
-    else:
-        _print(found, contract.subject_name_strategy or "a name of its own")
+    document = {"pipeline": pipeline, "subject_name_strategy": contract.subject_name_strategy, **asdict(found)}
+    print_answer(document, lambda: _print(found, contract.subject_name_strategy or "a name of its own"), output)
 
 
 def _print(found: SchemaSurvey, naming: str) -> None:
@@ -95,10 +92,7 @@ def show(
     from resources.process.settings import settings
 
     found = shown(find_contract(pipeline), key, ledger_alone(), settings().registry_name, registry_if_any())
-    if output is Output.json:
-        print_json({"pipeline": pipeline, **_document(found)})
-    else:
-        _print_one(found)
+    print_answer({"pipeline": pipeline, **_document(found)}, lambda: _print_one(found), output)
 
 
 def _document(found: Shown) -> dict[str, object]:

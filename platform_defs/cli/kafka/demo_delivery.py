@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.kafka.demo_signals import exiting_at_signals
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.demo_delivery import DeliveryReport
@@ -61,10 +61,7 @@ def delivery(
     with exiting_at_signals(), progress() as show:
         stack.up(show)
         report = DeliveryDemo(endpoints=connection(), seed=chosen, show=show, keep=keep).run()
-    if output is Output.json:
-        print_json(report.to_json())
-    else:
-        _print(report, keep=keep)
+    print_answer(report.to_json(), lambda: _print(report, keep=keep), output)
     if report.left or not all(one.as_promised for one in report.outcomes):
         raise typer.Exit(1)
 

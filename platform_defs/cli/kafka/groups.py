@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_json_line, print_line
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json_line, print_line
 from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def list_(output: OutputOption = Output.human) -> None:
     from platform_defs.cli.kafka.groups_answer import list_json, print_list
 
     found = _groups().list_all()
-    print_json(list_json(found)) if output is Output.json else print_list(found)
+    print_answer(list_json(found), lambda: print_list(found), output)
 
 
 @app.command()
@@ -81,7 +81,7 @@ def describe(group: GroupArgument, output: OutputOption = Output.human) -> None:
     from platform_defs.cli.kafka.groups_answer import described_json, print_described
 
     found = _groups().describe(group)
-    print_json(described_json(found)) if output is Output.json else print_described(found)
+    print_answer(described_json(found), lambda: print_described(found), output)
 
 
 @app.command()
@@ -185,10 +185,7 @@ def reset(
     refuse_unexpected(group, expect, found.fingerprint, command)
     if execute:
         groups.reset(found)
-    if output is Output.json:
-        print_json(reset_json(found, executed=execute))
-    else:
-        print_reset(found, command, executed=execute)
+    print_answer(reset_json(found, executed=execute), lambda: print_reset(found, command, executed=execute), output)
 
 
 @app.command()
@@ -217,10 +214,9 @@ def delete(
     refuse_unexpected(group, expect, found.fingerprint, command)
     if execute:
         groups.delete(found)
-    if output is Output.json:
-        print_json(deletion_json(found, executed=execute))
-    else:
-        print_deletion(found, command, executed=execute)
+    print_answer(
+        deletion_json(found, executed=execute), lambda: print_deletion(found, command, executed=execute), output
+    )
 
 
 def _groups() -> Groups:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from platform_defs.cli.kafka.topics_describe import describe
-from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, progress
 from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
@@ -72,7 +72,7 @@ def list_(output: OutputOption = Output.human) -> None:
     from platform_defs.operations.topics.topic_list import list_topics
 
     listed = list_topics(_topics())
-    print_json(listed.to_json()) if output is Output.json else print_topics(listed)
+    print_answer(listed.to_json(), lambda: print_topics(listed), output)
 
 
 app.command()(describe)

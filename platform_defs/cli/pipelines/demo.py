@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.kafka import demo_delivery, demo_groups
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, progress
 from platform_defs.cli.producers.produce import Sent
 from platform_defs.errors import TidegateError
 
@@ -59,10 +59,7 @@ def demo(
         _refuse_options(context)
         return
     report = _run(count)
-    if output is Output.json:
-        print_json(report.to_json())
-    else:
-        _print(report)
+    print_answer(report.to_json(), lambda: _print(report), output)
     if not report.totals.exact or report.lag:
         raise typer.Exit(1)
 

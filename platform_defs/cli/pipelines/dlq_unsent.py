@@ -82,10 +82,7 @@ def send(
     with progress() as show:
         done = _resending(pipeline, ledger, show).run(choice)
     poison = [count for count in ledger.counts(pipeline, None, "poison") if count.status == "open"]
-    if output is Output.json:
-        print_json(_document(pipeline, done, poison))
-    else:
-        _print(pipeline, done, poison)
+    print_answer(_document(pipeline, done, poison), lambda: _print(pipeline, done, poison), output)
     if not done.is_complete:
         raise typer.Exit(1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table
 from platform_defs.errors import TopicMissing
 from platform_defs.errors.words import noun_for, plural
 
@@ -64,15 +64,12 @@ def lag(
     if pipeline is not None:
         contract, systems = find_contract(pipeline), outside()
         (item,) = _lags([contract], systems.ledger, systems.broker.describe)
-        _print_one(item) if output is Output.human else print_json(asdict(item))
+        print_answer(asdict(item), lambda: _print_one(item), output)
         return
     contracts, systems = read_contracts(), outside()
     found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
-    if output is Output.json:
-        broken = [_broken(item) for item in contracts.broken]
-        print_json({"pipelines": [asdict(item) for item in found], "broken": broken})
-    else:
-        _print_all(found, contracts.broken)
+    document = {"pipelines": [asdict(item) for item in found], "broken": list(map(_broken, contracts.broken))}
+    print_answer(document, lambda: _print_all(found, contracts.broken), output)
 
 
 @dataclass(frozen=True)

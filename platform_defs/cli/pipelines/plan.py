@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table, progress
 from platform_defs.cli.pipelines.plan_answer import (
     ChangedTransform,
     ComparedTransform,
@@ -82,10 +82,7 @@ def plan(
         answer = replace(answer, changed=_changed(contract))
     if planned is not None and planned.ranges:
         answer = _tried(contract, planned, answer, explain=explain)
-    if output is Output.json:
-        print_json(answer.to_json())
-    else:
-        _show(answer)
+    print_answer(answer.to_json(), lambda: _show(answer), output)
     if answer.halt is not None:
         raise typer.Exit(1)
 

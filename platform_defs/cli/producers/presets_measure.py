@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_json, print_line, print_table, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -126,11 +126,9 @@ def measure(
         for one in pairs:  # closed, or an interrupt here would leave the brokers running
             found.append(one)
             _keep(one, docs, show)
-    if output is Output.json:
-        print_json([asdict(one) for one in found])
-    else:
-        _print([one for one in found if not isinstance(one, Broken)])
-    if any(isinstance(one, Broken) or one.fired < one.rounds for one in found):
+    measured = [one for one in found if not isinstance(one, Broken)]
+    print_answer([asdict(one) for one in found], lambda: _print(measured), output)
+    if len(measured) < len(found) or any(one.fired < one.rounds for one in measured):
         raise typer.Exit(1)
 
 
@@ -151,11 +149,9 @@ def _sweep(vary: list[Vary], rounds: int, messages: int, docs: Path | None, outp
                 show(f"{one.vary} {one.value}, {one.load} load: not measured: {one.error}")
             elif docs is not None:
                 write_sweeps(docs, [one])
-    if output is Output.json:
-        print_json([asdict(one) for one in found])
-    else:
-        _print_sweeps([one for one in found if not isinstance(one, Unmeasured)])
-    if any(isinstance(one, Unmeasured) for one in found):
+    swept = [one for one in found if not isinstance(one, Unmeasured)]
+    print_answer([asdict(one) for one in found], lambda: _print_sweeps(swept), output)
+    if len(swept) < len(found):
         raise typer.Exit(1)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.kafka.until_signal import until_signal
-from platform_defs.cli.output import Output, OutputOption, print_error, print_fields, print_json, print_line, progress
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_fields, print_line, progress
 from platform_defs.cli.producers.produce_options import chosen_for
 from platform_defs.errors.words import plural
 
@@ -226,10 +226,7 @@ def _answer(contract: "Contract", sending: "Sending", unsent: int) -> Sent:
 
 def _report(sent: Sent, output: Output, kept: str) -> None:
     """Print what was sent, and where the rest is `kept`. Raises typer.Exit if some of it was not acknowledged."""
-    if output is Output.json:
-        print_json(asdict(sent))
-    else:
-        _print(sent)
+    print_answer(asdict(sent), lambda: _print(sent), output)
     if sent.failed:
         failed = ", ".join(f"{messages:,} {reason}" for reason, messages in sent.failed.items())
         print_error(

@@ -2,7 +2,7 @@
 
 import typer
 
-from platform_defs.cli.output import Output, OutputOption, print_error, print_json, print_line
+from platform_defs.cli.output import Output, OutputOption, print_answer, print_error
 
 app = typer.Typer(add_completion=False)
 
@@ -37,7 +37,4 @@ def rights(
         print_error(f"nothing is granted for {broken.name}, whose contract cannot be used: {broken.error}")
     beside = settings().dagster_url is None
     statements = Roles(owner, publisher, reader).grants(found.good, dagster=beside)
-    if output is Output.json:
-        print_json({"statements": statements})
-    else:
-        print_line("\n".join(statements))
+    print_answer({"statements": statements}, "\n".join(statements), output)

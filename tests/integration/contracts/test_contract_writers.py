@@ -49,7 +49,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     seen = judge_both(before.contract, after, endpoints, 2, print)
     assert (seen.before.rows, seen.after.rows) == (seen.messages, 0)
     assert dict(seen.after.dead_letters) == {"SchemaNotCompatible": seen.messages}
-    show(found, seen)
+    show(found, seen, applied=False)
     said = " ".join(capsys.readouterr().out.split())
     assert "Its messages have used 1 schema; 0 fit the changed contract." in said
     assert f"Does not fit: schema {writer.key}, used by 12 messages since batch {writer.first_batch}" in said
