@@ -108,6 +108,11 @@ class MessagesSuspected(Retryable):
 class ChangedMeanwhile(Retryable):
     """The data that a person was shown, or that a settlement or replay builds on, has changed. Nothing was changed."""
 
+    @classmethod
+    def since_shown(cls, pipeline: str, command: str) -> "ChangedMeanwhile":
+        """Return the error of a decision that is out of date. `command` shows the current one."""
+        return cls(f"{pipeline} has changed since this was shown; nothing was changed. Check again: {command}")
+
 
 class OutcomeUnknown(Retryable):
     """COMMIT was sent and neither success nor failure could be established. Never treated as 'did not happen'."""

@@ -47,7 +47,7 @@ def split_batch(
     decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
     again = f"tidegate split-batch {pipeline} --messages {messages}"
     refuse_unexpected(pipeline, expect, decided.fingerprint, again)
-    answer = operation.to_json(decided)
+    answer = decided.to_json()
     becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
     if not execute:
         command = f"{again} --execute --expect {decided.fingerprint} --reason '...'"

@@ -63,8 +63,7 @@ class Adoption:
     @property
     def fingerprint(self) -> str:
         """A hash of the decision as shown, so that exactly that is carried out."""
-        shown = {**asdict(self), "found": ""}  # it contains the duration
-        return fingerprint_of(shown)
+        return fingerprint_of({**asdict(self), "found": ""})  # it contains the duration
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `tidegate adopt -o json` prints and tidegate.adoption stores."""
@@ -93,10 +92,7 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
     with connect(url) as connection, database_errors(), connection.transaction():
         now = _decide(connection, contract)
         if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
-            raise ChangedMeanwhile(
-                f"{contract.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
-                f"adopt {contract.pipeline}"
-            )
+            raise ChangedMeanwhile.since_shown(contract.pipeline, f"tidegate adopt {contract.pipeline}")
         ledger = AdoptionLedger(connection, contract.pipeline)
         ledger.bind([item.table for item in decided.bindings])
         for step in decided.sequences:

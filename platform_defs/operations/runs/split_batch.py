@@ -14,7 +14,7 @@ from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.ledger.settlement_ledger import SettlementLedger
-from resources.postgres.session.connection import Connection, connect, database_errors, queries
+from resources.postgres.session.connection import connect, database_errors
 
 CODE = "recut"  # of its record in tidegate.settlement, since before the command was renamed
 
@@ -44,8 +44,19 @@ class BatchSplit:
     @property
     def fingerprint(self) -> str:
         """A hash of the decision: the same as long as nothing changes."""
-        document = [self.pipeline, self.epoch, self.state, self.messages, self.was.to_json()]
-        return fingerprint_of(document)
+        return fingerprint_of([self.pipeline, self.epoch, self.state, self.messages, self.was.to_json()])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document that `tidegate split-batch -o json` prints."""
+        return {
+            "pipeline": self.pipeline,
+            "batch_id": self.was.batch_id,
+            "offsets": self.offsets,
+            "messages": self.messages,
+            "batches": self.parts,
+            "epoch": self.epoch,
+            "fingerprint": self.fingerprint,
+        }
 
 
 def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
@@ -78,20 +89,12 @@ def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
         require_current(connection)
         ledger = SettlementLedger(connection, decided.pipeline, decided.epoch, reason, who)
         found = ledger.lock()
-        if (found.epoch, found.state) != (decided.epoch, decided.state) or _pending(connection, decided) != decided.was:
-            raise ChangedMeanwhile(
-                f"{decided.pipeline} has changed since this was shown (a run may have published the batch). "
-                f"Nothing was changed. Check again: tidegate split-batch {decided.pipeline} --messages "
-                f"{decided.messages}"
-            )
+        if (found.epoch, found.state, found.pending) != (decided.epoch, decided.state, decided.was):
+            again = f"tidegate split-batch {decided.pipeline} --messages {decided.messages}"
+            raise ChangedMeanwhile.since_shown(decided.pipeline, again)
         number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
         ledger.reactivate(decided.state, decided.becomes.to_json(), keep_pending=True)
         return number
-
-
-def _pending(connection: Connection, decided: BatchSplit) -> PendingBatch | None:
-    found = connection.execute(queries()["pending"], {"pipeline": decided.pipeline}).fetchone()
-    return PendingBatch.from_json(found[0]) if found and found[0] else None
 
 
 def _refuse_other_halts(status: PipelineStatus) -> None:
@@ -100,16 +103,3 @@ def _refuse_other_halts(status: PipelineStatus) -> None:
             f"{status.pipeline} is halted ({status.halt_code}), which smaller batches cannot fix. Resolve the halt "
             f"first: tidegate resolve {status.pipeline}"
         )
-
-
-def to_json(decided: BatchSplit) -> dict[str, Any]:
-    """Return the document that `tidegate split-batch -o json` prints."""
-    return {
-        "pipeline": decided.pipeline,
-        "batch_id": decided.was.batch_id,
-        "offsets": decided.offsets,
-        "messages": decided.messages,
-        "batches": decided.parts,
-        "epoch": decided.epoch,
-        "fingerprint": decided.fingerprint,
-    }

@@ -235,7 +235,4 @@ def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> 
     """Raise ChangedMeanwhile unless the pipeline is as in `decided`."""
     same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
     if not same or now.positions != decided.positions:
-        raise ChangedMeanwhile(
-            f"{decided.pipeline} has changed since this was shown; nothing was changed. Check again: tidegate "
-            f"resolve {decided.pipeline}"
-        )
+        raise ChangedMeanwhile.since_shown(decided.pipeline, f"tidegate resolve {decided.pipeline}")

@@ -9,6 +9,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
+from platform_defs.offsets import PendingBatch
 from resources.postgres.session.connection import LOCK_WAIT, queries
 
 
@@ -45,12 +46,13 @@ class PartitionChange:
 class LockedPipeline:
     """A pipeline's row and positions, locked for other sessions while this transaction lasts."""
 
-    state: str | None  # None if there is no such pipeline
-    epoch: int
-    halt_code: str | None
-    halt_detail: Mapping[str, Any] | None
-    failed_checks: Mapping[str, Any] | None
     positions: tuple[tuple[int, LogPosition], ...]
+    pending: PendingBatch | None
+    state: str | None = None  # None if there is no such pipeline
+    epoch: int = 0
+    halt_code: str | None = None
+    halt_detail: Mapping[str, Any] | None = None
+    failed_checks: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,8 @@ class SettlementLedger:
             row = cursor.execute(queries()["halted"], self._key).fetchone() or {}
             found = cursor.execute(queries()["settled_positions"], self._key).fetchall()
         positions = tuple((item.pop("partition"), LogPosition(**item)) for item in found)
-        return LockedPipeline(
-            state=row.get("state"),
-            epoch=row.get("epoch", 0),
-            halt_code=row.get("halt_code"),
-            halt_detail=row.get("halt_detail"),
-            failed_checks=row.get("failed_checks"),
-            positions=positions,
-        )
+        stored = row.pop("pending", None)
+        return LockedPipeline(positions, PendingBatch.from_json(stored) if stored else None, **row)
 
     def record(self, code: str, detail: Mapping[str, Any], actions: Mapping[str, Any]) -> int:
         """Record who decided what, and why. Return the settlement's id."""

@@ -48,7 +48,8 @@ SELECT topic, topic_id, batch_id, partition, "offset", timestamp_ms, key, value,
  WHERE pipeline = %(pipeline)s AND partition = %(partition)s AND "offset" = %(offset)s ORDER BY batch_id DESC;
 
 -- halted: the state that a settlement is about; no other session settles or runs the pipeline while its row is locked.
-SELECT epoch, state, halt_code, halt_detail, failed_checks FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
+SELECT epoch, state, halt_code, halt_detail, failed_checks, pending
+  FROM tidegate.pipeline WHERE name = %(pipeline)s FOR UPDATE;
 
 -- started_positions: the first and the current position of each partition.
 SELECT partition, topic, cluster_id, topic_id, start_offset, next_offset
