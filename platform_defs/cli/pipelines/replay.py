@@ -12,7 +12,8 @@ from platform_defs.cli.reasons import ReasonOption, required_reason
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
-    from platform_defs.operations.runs.replay import Replay, Shown
+    from platform_defs.operations.runs.replay import Replay
+    from resources.postgres.replay.replacement import Shown
 
 app = typer.Typer(add_completion=False)
 

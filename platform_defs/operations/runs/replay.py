@@ -38,7 +38,7 @@ from resources.kafka.admin.broker import KafkaBroker, offsets_at
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import reading
-from resources.postgres.replay.replacement import Difference, Done, Replacement
+from resources.postgres.replay.replacement import Replacement, Shown
 from resources.postgres.replay.replay_ledger import ReplayLedger
 from resources.postgres.session.connection import connect, database_errors, lock_timeout
 
@@ -46,15 +46,6 @@ TRIES = 3  # while another run of the pipeline interferes
 WHOLE = Budget(batches=10**9, seconds=inf)
 ONE = Budget(batches=1, seconds=inf)
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A replay that is built up to the pipeline's positions, and its differences from the live tables."""
-
-    replay_id: int
-    history: History
-    differences: tuple[Difference, ...]
 
 
 @dataclass(frozen=True)
@@ -129,8 +120,7 @@ class Replay:
         with closing(acquire(self._ledger.url, self.live.contract, rebuilding=True)) as held:
             shown = self._show(from_batch, say)
             say("putting it in place")
-            done = Done(shown.replay_id, shown.history, shown.differences, reason, who)
-            self._replacement.put_in_place(held, done)
+            self._replacement.put_in_place(held, shown, reason, who)
             return shown
 
     def _drop_tables(self, say: Say) -> None:

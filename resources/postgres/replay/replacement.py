@@ -37,14 +37,12 @@ from resources.postgres.tables.tables import check_target, identifier
 
 
 @dataclass(frozen=True)
-class Done:
-    """The swap as it was shown, who executes it, and why."""
+class Shown:
+    """A replay that is built up to the pipeline's positions, and its differences from the live tables."""
 
     replay_id: int
     history: History
     differences: tuple[Difference, ...]
-    reason: str
-    who: str
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class Replacement(BuiltBeside):
             counts = cursor.execute(queries()["dead_letter_differences"], asked).fetchone() or {}
         return (*tables, Difference("dead letters", **counts))
 
-    def put_in_place(self, held: PostgresLease, done: Done) -> None:
+    def put_in_place(self, held: PostgresLease, shown: Shown, reason: str, who: str) -> None:
         """Swap all of it in, as the pipeline's owner, or nothing. Raises Fenced, ChangedMeanwhile or BadInput: nothing
         was changed.
 
@@ -90,16 +88,16 @@ class Replacement(BuiltBeside):
         try:
             with database_errors(hides=held.hides), held.connection.transaction():
                 held.connection.execute(DURABLE)
-                self._replace(held, done)
+                self._replace(held, shown, reason, who)
         except LedgerAway as error:
-            if not self._found_in_place(held.url, done.replay_id):
+            if not self._found_in_place(held.url, shown.replay_id):
                 if held.fenced():
                     raise Fenced.taken_over(self.live.name) from error
                 raise
 
-    def _replace(self, held: PostgresLease, done: Done) -> None:
+    def _replace(self, held: PostgresLease, shown: Shown, reason: str, who: str) -> None:
         connection = held.connection
-        key = {**self.key, "replay_id": done.replay_id, "from_batch": done.history.from_batch}
+        key = {**self.key, "replay_id": shown.replay_id, "from_batch": shown.history.from_batch}
         # 1. Both pipelines' rows, locked: the live one as its owner, the building one with no session at work on it.
         # How long this takes depends on the rows, and a run that waits for the live one's row reports why.
         connection.execute(queries()["replace_now"], key)
@@ -113,18 +111,18 @@ class Replacement(BuiltBeside):
         if self.apart(connection):
             raise self._changed("its positions have moved since its replay caught up; nothing was changed")
         # 3. The rows. COPY stored bits in the new tables, and they must mean the same here.
-        self._replace_rows(held, done.history)
+        self._replace_rows(held, shown.history)
         # 4. Dead letters: the replayed batches' go, the rebuilt ones come. Check results name the live tables, which
         # are now filled as the rebuilt ones are. Before the batches, by which they are found.
         for name in ("keep_dead_letter_status", "take_dead_letters_away"):
             connection.execute(queries()[name], key)
-        for pair in self._pairs(connection, done.history):
+        for pair in self._pairs(connection, shown.history):
             for name in ("name_live_table", "take_output_over"):
                 connection.execute(queries()[name], {**key, "live": pair.old.name, "built": pair.new.name})
         connection.execute(queries()["take_dead_letters_over"], key)
         # 5. The contract that made them, and the batches. Their ids keep growing with their offsets, so a pending one
         # gets a new id.
-        ContractLedger(connection, self.live.name).record(self.live.contract, done.who, by_command=False)
+        ContractLedger(connection, self.live.name).record(self.live.contract, who, by_command=False)
         for name in (
             "replace_batches",
             "take_batches_over",
@@ -134,10 +132,10 @@ class Replacement(BuiltBeside):
         ):
             connection.execute(queries()[name], key)
         # 6. The record: who, why, and the differences as they were shown. The building pipeline is deleted.
-        record = {**key, "executed_by": done.who, "reason": done.reason}
-        differing = Jsonb([asdict(item) for item in done.differences])
+        record = {**key, "executed_by": who, "reason": reason}
+        differing = Jsonb([asdict(item) for item in shown.differences])
         if connection.execute(queries()["end_replay"], {**record, "differences": differing}).rowcount != 1:
-            raise self._changed(f"its replay {done.replay_id} was discarded in the meantime; nothing was changed")
+            raise self._changed(f"its replay {shown.replay_id} was discarded in the meantime; nothing was changed")
         staging_tables.drop_free(connection, self.built.name)  # its runs' role may differ from the replay's
         connection.execute(queries()["forget_builder"], key)
 
