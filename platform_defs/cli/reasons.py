@@ -1,11 +1,13 @@
-"""`--reason` and `--expect`: a lasting change of a pipeline is recorded with the reason, the user and the time, and
-must equal the change that was shown before.
+"""`--reason` and `--expect`: a lasting change of a pipeline is shown first, with its fingerprint and the command that
+makes exactly this change; it is recorded with the reason, the user and the time.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
+from platform_defs.cli.output import Output, print_answer
 from platform_defs.errors import BadInput
 
 ReasonOption = Annotated[
@@ -32,6 +34,12 @@ def required_reason(execute: bool, reason: str | None) -> str:
     if execute and not given:
         raise typer.BadParameter("--execute requires --reason, which is recorded with the user and the time")
     return given
+
+
+def print_proposal(answer: Mapping[str, Any], purpose: str, command: str, fingerprint: str, output: Output) -> None:
+    """Print a change that was not made: the document, or a sentence, with `command` as it makes the change."""
+    command += f" --execute --expect {fingerprint} --reason '...'"
+    print_answer({**answer, "command": command}, f"{purpose}: {command}", output)
 
 
 def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str, command: str) -> None:

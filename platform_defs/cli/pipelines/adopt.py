@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.pipeline import Pipeline
@@ -60,12 +60,13 @@ def adopt(
         )
         return
     decided = _verified(wanted, endpoints, decided)
-    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate adopt {pipeline}")
+    command = f"tidegate adopt {pipeline}"
+    refuse_unexpected(pipeline, expect, decided.fingerprint, command)
     if output is Output.human:
         _show(decided)
     if not execute:
-        command = f"tidegate adopt {pipeline} --execute --expect {decided.fingerprint} --reason '...'"
-        print_answer({**decided.to_json(), "adopted": False, "command": command}, f"To adopt them: {command}", output)
+        answer = {**decided.to_json(), "adopted": False}
+        print_proposal(answer, "To adopt them", command, decided.fingerprint, output)
         return
     number = adoption.adopt(endpoints.postgres_url, wanted.contract, decided, why, current_user())
     done = {**decided.to_json(), "adopted": True, "adoption_id": number}

@@ -9,7 +9,7 @@ from uuid import UUID
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
 from platform_defs.producing.outcomes import Outcome
 
@@ -144,11 +144,11 @@ def discard(
     if output is Output.human and found.counts:
         heads = ["topic", "outcome", "error", "messages"]
         print_table(heads, [(one.topic, one.outcome, one.error_name, one.messages) for one in found.counts])
-    command += f" --execute --expect {found.fingerprint} --reason '...'"
-    proposal = f"{plural(found.messages, 'message')} would be discarded without being sent. To do it: {command}"
-    print_answer(
-        {**answer, "command": command}, proposal if found.messages else ("There is nothing to discard."), output
-    )
+    if output is Output.human and not found.messages:
+        print_line("There is nothing to discard.")
+        return
+    purpose = f"{plural(found.messages, 'message')} would be discarded without being sent. To do it"
+    print_proposal(answer, purpose, command, found.fingerprint, output)
 
 
 def taken_in(pipeline: str) -> UnsentLedger:

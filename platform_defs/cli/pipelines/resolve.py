@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 
 if TYPE_CHECKING:
@@ -81,26 +81,18 @@ def resolve(
         answer = {"pipeline": pipeline, "state": "active", "resolved": False}
         print_answer(answer, f"{pipeline} is not halted.", output)
         return
-    refuse_unexpected(pipeline, expect, decided.fingerprint, f"tidegate resolve {pipeline}{_choices(start, batch)}")
+    command = f"tidegate resolve {pipeline}"
+    command += (f" --from {start}" if start else "") + (f" --batch {batch}" if batch else "")
+    refuse_unexpected(pipeline, expect, decided.fingerprint, command)
     if output is Output.human:
         _show(decided)
     if not execute:
-        _propose(decided, start, batch, output)
+        answer = {**decided.to_json(), "resolved": False}
+        print_proposal(answer, "To resolve it", command, decided.fingerprint, output)
         return
     number = settlement.settle(systems.endpoints.postgres_url, contract, decided, why, current_user())
     done: dict[str, Any] = {**decided.to_json(), "resolved": True, "settlement_id": number, "state": "active"}
     print_answer(done, f"Resolved (settlement {number}). The next run of {pipeline} continues from there.", output)
-
-
-def _propose(decided: Settlement, start: ResumeAt | None, batch: BatchChoice | None, output: Output) -> None:
-    command = f"tidegate resolve {decided.pipeline} --execute --expect {decided.fingerprint} --reason '...'"
-    command += _choices(start, batch)
-    print_answer({**decided.to_json(), "resolved": False, "command": command}, f"To resolve it: {command}", output)
-
-
-def _choices(start: ResumeAt | None, batch: BatchChoice | None) -> str:
-    """Return the options that decide how it is resolved."""
-    return (f" --from {start}" if start else "") + (f" --batch {batch}" if batch else "")
 
 
 def _show(decided: Settlement) -> None:

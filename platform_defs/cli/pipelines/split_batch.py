@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, refuse_unexpected, required_reason
+from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
 
 app = typer.Typer(add_completion=False)
 
@@ -45,13 +45,12 @@ def split_batch(
 
     why, url = required_reason(execute, reason), ledger_alone()
     decided = operation.propose(Ledger(url), find_contract(pipeline).pipeline, messages)
-    again = f"tidegate split-batch {pipeline} --messages {messages}"
-    refuse_unexpected(pipeline, expect, decided.fingerprint, again)
+    command = f"tidegate split-batch {pipeline} --messages {messages}"
+    refuse_unexpected(pipeline, expect, decided.fingerprint, command)
     answer = decided.to_json()
     becomes = f"Batch {decided.was.batch_id} of {decided.offsets:,} offsets becomes about {decided.parts:,} batches."
     if not execute:
-        command = f"{again} --execute --expect {decided.fingerprint} --reason '...'"
-        print_answer({**answer, "command": command}, f"{becomes} To do it: {command}", output)
+        print_proposal(answer, f"{becomes} To do it", command, decided.fingerprint, output)
         return
     number = operation.cut(url, decided, why, current_user())
     print_answer({**answer, "settlement_id": number}, f"{becomes} (settlement {number})", output)
