@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.kafka.demo_signals import exiting_at_signals
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
+from platform_defs.cli.signals import exiting_at_signals
 
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.demo_delivery import DeliveryReport

@@ -115,7 +115,7 @@ def watch(
       gained, lost     of joined, left and assignment
       reason           of away
     """
-    from platform_defs.cli.kafka.until_signal import until_signal
+    from platform_defs.cli.signals import until_signal
     from platform_defs.operations.kafka.watch_groups import Watch
 
     if output is Output.human:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.kafka.until_signal import until_signal
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_fields, print_line, progress
 from platform_defs.cli.producers.produce_options import chosen_for
+from platform_defs.cli.signals import until_signal
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
