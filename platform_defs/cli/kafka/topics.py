@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +73,7 @@ def list_(output: OutputOption = Output.human) -> None:
     from platform_defs.operations.topics.topic_list import list_topics
 
     listed = list_topics(_topics())
-    print_answer(listed.to_json(), lambda: print_topics(listed), output)
+    print_answer(asdict(listed), lambda: print_topics(listed), output)
 
 
 app.command()(describe)
@@ -206,7 +207,7 @@ def import_(
 
     found = import_topic(_topics(), topic, write=write)
     where = f"# {'added to' if found.written else 'for'} {found.file}\n"
-    print_answer(found.to_json(), where + found.yaml.rstrip("\n"), output)
+    print_answer(asdict(found), where + found.yaml.rstrip("\n"), output)
 
 
 @app.command()

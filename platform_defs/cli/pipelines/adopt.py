@@ -80,7 +80,7 @@ def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adop
     judged = replace(wanted, contract=to_verify(wanted.contract, decided))
     with progress() as show:
         report = verify(judged, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
-    return decided.verified_by(report)
+    return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 
 
 def _show(decided: Adoption) -> None:

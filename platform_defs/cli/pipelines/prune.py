@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import typer
@@ -65,7 +66,7 @@ def prune(
             failed[contract.pipeline] = str(error)
     if output is Output.json:
         failures = [{"pipeline": name, "message": said} for name, said in failed.items()]
-        print_json({"pipelines": [item.to_json() for item in found], "failed": failures})
+        print_json({"pipelines": [asdict(item) for item in found], "failed": failures})
     else:
         for item in found:
             print_line(f"{item.pipeline}: {item.sentence()}")

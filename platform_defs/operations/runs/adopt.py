@@ -7,7 +7,7 @@ carried out (`adopt`) in one transaction if nothing has changed.
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.digest import fingerprint_of
@@ -16,17 +16,6 @@ from resources.postgres.batch.table_claims import Output
 from resources.postgres.ledger.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import Connection, connect, database_errors
-
-
-class Verified(Protocol):
-    """The result of verify (verification.compare.report.Report)."""
-
-    @property
-    def ok(self) -> bool: ...
-    @property
-    def explanation(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -50,15 +39,15 @@ class Adoption:
     digest: str = ""  # of the tables, as verify found them
     found: str = ""  # verify's sentence
 
-    def verified_by(self, report: Verified) -> "Adoption":
+    def verified(self, *, ok: bool, digest: str, found: str) -> "Adoption":
         """Return the adoption with verify's result. Raises BadInput if the tables are not whole."""
-        if not report.ok:
+        if not ok:
             raise BadInput(
-                f"{report.explanation} Only complete tables can be adopted; nothing was changed. Restore the whole "
+                f"{found} Only complete tables can be adopted; nothing was changed. Restore the whole "
                 "database to the same point in time: tables, ledger and offsets belong together",
                 field=self.pipeline,
             )
-        return replace(self, digest=report.digest, found=report.explanation)
+        return replace(self, digest=digest, found=found)
 
     @property
     def fingerprint(self) -> str:

@@ -13,7 +13,6 @@ An open dead letter and its batch are never removed. A removed batch leaves the 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.ports import crash_points
@@ -78,10 +77,6 @@ class Pruned:
         kept = [f"{plural(count, *KEPT[why][0])} {KEPT[why][1]}" for why, count in self.kept.items()]
         said += f"; kept: {'; '.join(kept)}" if kept else ""
         return f"{said}. {self.log_unknown}" if self.log_unknown else f"{said}."
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate prune -o json` prints."""
-        return asdict(self)
 
 
 def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:

@@ -4,7 +4,7 @@ import os
 from collections import Counter
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
 from platform_defs.contract.model.digest import fingerprint_of
@@ -55,10 +55,6 @@ class TopicList:
     topics: tuple[ListedTopic, ...]
     sizes_unknown: str | None = None  # why no size is known
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate topics list -o json` prints."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class Imported:
@@ -69,10 +65,6 @@ class Imported:
     file: str
     yaml: str
     written: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the document that `tidegate topics import -o json` prints."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

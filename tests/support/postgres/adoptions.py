@@ -21,7 +21,8 @@ def proposed(world: World, pipeline: Pipeline) -> Adoption:
     decided = adoption.propose(world.endpoints.postgres_url, pipeline.contract)
     assert decided is not None
     judged = replace(pipeline, contract=adoption.to_verify(pipeline.contract, decided))
-    return decided.verified_by(verify(judged, world.endpoints, world.spark))
+    report = verify(judged, world.endpoints, world.spark)
+    return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 
 
 def adopt(world: World, pipeline: Pipeline) -> Adoption:
