@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from platform_defs.cli.contracts import contract_schemas, contract_validate
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, progress
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
 Fill = Annotated[
     list[str] | None,
     typer.Option("--fill", metavar="COLUMN=VALUE", help="The value of a new required column in existing rows."),
@@ -47,7 +47,7 @@ Allow = Annotated[
 
 @app.command()
 def diff(
-    pipeline: Pipeline,
+    pipeline: PipelineArgument,
     fill: Fill = None,
     drop: Drop = None,
     allow: Allow = None,
@@ -98,7 +98,7 @@ def diff(
 
 @app.command()
 def apply(
-    pipeline: Pipeline,
+    pipeline: PipelineArgument,
     fill: Fill = None,
     drop: Drop = None,
     allow: Allow = None,

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line, print_text
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.contract import Contract
     from platform_defs.schema_conversion.importing import Imported
 
-Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
-
 
 def export(
-    pipeline: Pipeline,
+    pipeline: PipelineArgument,
     language: Annotated[
         Literal["avro", "protobuf", "json"] | None,
         typer.Option("--format", help="The schema language.", show_default="the contract's format"),
@@ -66,7 +65,7 @@ def _numbered(contract: Contract) -> tuple[Contract, list[dict[str, object]]]:
 
 
 def register(
-    pipeline: Pipeline,
+    pipeline: PipelineArgument,
     file: Annotated[
         Path | None, typer.Option("--file", help="Register this schema instead, if messages of it fit the contract.")
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import (
     Output,
     OutputOption,
@@ -25,11 +26,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
-Pipeline = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
-
 
 @app.command("list")
-def list_(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+def list_(pipeline: PipelineArgument, output: OutputOption = Output.human) -> None:
     """List versions of the subject, and schemas that messages named.
 
     For each schema, the command shows how many messages named it, in which
@@ -75,7 +74,7 @@ def _print(found: SchemaSurvey, naming: str) -> None:
 
 @app.command()
 def show(
-    pipeline: Pipeline,
+    pipeline: PipelineArgument,
     key: Annotated[str, typer.Argument(help="An id or a GUID from tidegate schema list.")],
     output: OutputOption = Output.human,
 ) -> None:
@@ -115,7 +114,7 @@ def _print_one(found: Shown) -> None:
 
 
 @app.command()
-def fetch(pipeline: Pipeline, output: OutputOption = Output.human) -> None:
+def fetch(pipeline: PipelineArgument, output: OutputOption = Output.human) -> None:
     """Fetch every version of the contract's subjects into the ledger.
 
     A run fetches a schema when a message names it. If all of them are fetched

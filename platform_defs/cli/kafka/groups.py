@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from platform_defs.cli.options import ExecuteOption, ExpectOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json_line, print_line
-from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
+from platform_defs.cli.proposals import refuse_unexpected
 
 if TYPE_CHECKING:
     from platform_defs.operations.kafka.groups import Groups
@@ -20,7 +21,6 @@ app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 WATCHED = 3.0  # seconds for each request of a watch: Ctrl-C waits for an answer in progress
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The name of a consumer group.")]
-ExecuteOption = Annotated[bool, typer.Option("--execute", help="Make the change; without this option, only show it.")]
 
 
 @app.command("list")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from platform_defs.cli.kafka.topics_describe import describe
+from platform_defs.cli.options import ExpectOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, progress
-from platform_defs.cli.reasons import ExpectOption, refuse_unexpected
+from platform_defs.cli.proposals import refuse_unexpected
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
+from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 
 if TYPE_CHECKING:
     from platform_defs.contract.model.pipeline import Pipeline
@@ -20,10 +21,8 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def adopt(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    execute: bool = typer.Option(
-        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
-    ),
+    pipeline: PipelineArgument,
+    execute: ExecuteWithReasonOption = False,
     reason: ReasonOption = None,
     expect: ExpectOption = None,
     output: OutputOption = Output.human,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import typer
 
 from platform_defs.cli.kafka.content import content_json
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table
 from platform_defs.cli.pipelines.dlq_unsent import discard, list_unsent, send
 from platform_defs.errors import BadInput
@@ -154,7 +155,7 @@ def _print_messages(found: Sequence[DeadLetterLine], total: int) -> None:
 
 @app.command()
 def show(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     partition: int = typer.Argument(min=0, help="The partition that the message is in."),
     offset: int = typer.Argument(min=0, help="The message's offset."),
     values: bool = typer.Option(

@@ -8,8 +8,9 @@ from uuid import UUID
 
 import typer
 
+from platform_defs.cli.options import ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
+from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
 from platform_defs.producing.outcomes import Outcome
 
@@ -44,7 +45,7 @@ def _row(item: UnsentLine) -> Sequence[Any]:
 
 
 def send(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     outcome: Outcome | None = typer.Option(
         None, help="Only messages with this outcome; poison is sent only if named.", show_default="all but poison"
     ),
@@ -88,7 +89,7 @@ def send(
 
 
 def discard(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     execute: bool = typer.Option(
         False, "--execute", help="Make the change; without this option, only show it. Requires --reason and --expect."
     ),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table, progress
 from platform_defs.cli.pipelines.plan_answer import (
     ChangedTransform,
@@ -40,7 +41,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def plan(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     explain: bool = typer.Option(
         False, "--explain", help="Show what each step will do, and Spark's plan (starts Spark)."
     ),

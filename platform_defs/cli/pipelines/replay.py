@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_line, print_table, progress
-from platform_defs.cli.reasons import ReasonOption, required_reason
+from platform_defs.cli.proposals import required_reason
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def replay(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     start: str = typer.Option(
         "earliest",
         "--from",

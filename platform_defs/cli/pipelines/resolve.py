@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
+from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_fields, print_line, print_table
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
+from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 
 if TYPE_CHECKING:
@@ -21,10 +22,8 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def resolve(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
-    execute: bool = typer.Option(
-        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
-    ),
+    pipeline: PipelineArgument,
+    execute: ExecuteWithReasonOption = False,
     reason: ReasonOption = None,
     start: ResumeAt | None = typer.Option(
         None,

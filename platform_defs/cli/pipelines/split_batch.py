@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import typer
 
+from platform_defs.cli.options import ExecuteWithReasonOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer
-from platform_defs.cli.reasons import ExpectOption, ReasonOption, print_proposal, refuse_unexpected, required_reason
+from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 
 app = typer.Typer(add_completion=False)
 
 
 @app.command()
 def split_batch(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     messages: int = typer.Option(
         help="Approximate number of messages in each smaller batch.", min=1, show_default=False
     ),
-    execute: bool = typer.Option(
-        False, "--execute", help="Make the change; without this option, only show it. Requires --reason."
-    ),
+    execute: ExecuteWithReasonOption = False,
     reason: ReasonOption = None,
     expect: ExpectOption = None,
     output: OutputOption = Output.human,

@@ -2,6 +2,7 @@
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_fields, print_json, print_line, print_table, progress
 from platform_defs.errors import InternalError, TidegateError
 
@@ -12,7 +13,7 @@ NOT_COMPARED = 3  # the exit code
 
 @app.command()
 def verify(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     new: bool = typer.Option(False, "--new", help="Compare only what was committed since the last check with --new."),
     output: OutputOption = Output.human,
 ) -> None:

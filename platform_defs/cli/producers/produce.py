@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import PipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_fields, print_line, progress
 from platform_defs.cli.producers.produce_options import chosen_for
 from platform_defs.cli.signals import until_signal
@@ -27,7 +28,7 @@ SHOWN_EVERY = 5.0  # seconds between two lines of progress, with --rate
 
 @app.command()
 def produce(
-    pipeline: str = typer.Argument(help="A pipeline, such as bank_transfers."),
+    pipeline: PipelineArgument,
     count: int | None = typer.Option(
         None, min=1, help="Number of messages.", show_default="1000, or endless with --rate"
     ),

@@ -1,29 +1,14 @@
-"""`--reason` and `--expect`: a lasting change of a pipeline is shown first, with its fingerprint and the command that
-makes exactly this change; it is recorded with the reason, the user and the time.
+"""A lasting change is shown first, with the command that makes exactly this change: `--expect` has its fingerprint, and
+`--reason` is recorded with the user and the time.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from platform_defs.cli.output import Output, print_answer
 from platform_defs.errors import BadInput
-
-ReasonOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The reason for the change; recorded with the user and the time.", show_default=False, metavar="TEXT"
-    ),
-]
-ExpectOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The fingerprint that was shown; if it has changed since, fail and change nothing.",
-        show_default=False,
-        metavar="FINGERPRINT",
-    ),
-]
 
 
 def required_reason(execute: bool, reason: str | None) -> str:
@@ -42,10 +27,10 @@ def print_proposal(answer: Mapping[str, Any], purpose: str, command: str, finger
     print_answer({**answer, "command": command}, f"{purpose}: {command}", output)
 
 
-def refuse_unexpected(pipeline: str, expect: str | None, fingerprint: str, command: str) -> None:
-    """Raise BadInput if --expect was given, and the pipeline is no longer as `command` showed it."""
+def refuse_unexpected(of: str, expect: str | None, fingerprint: str, command: str) -> None:
+    """Raise BadInput if --expect was given, and the pipeline, group or topic is no longer as `command` showed it."""
     if expect is not None and expect != fingerprint:
         raise BadInput(
-            f"{pipeline} has changed since it was shown (its fingerprint is now {fingerprint}, not {expect}); "
+            f"{of} has changed since it was shown (its fingerprint is now {fingerprint}, not {expect}); "
             f"nothing was changed. Check again: {command}"
         )

@@ -1,0 +1,24 @@
+"""The options that several commands have."""
+
+from typing import Annotated
+
+import typer
+
+PipelineArgument = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+_EXECUTE = "Make the change; without this option, only show it."
+ExecuteOption = Annotated[bool, typer.Option("--execute", help=_EXECUTE)]
+ExecuteWithReasonOption = Annotated[bool, typer.Option("--execute", help=f"{_EXECUTE} Requires --reason.")]
+ReasonOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The reason for the change; recorded with the user and the time.", show_default=False, metavar="TEXT"
+    ),
+]
+ExpectOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The fingerprint that was shown; if it has changed since, fail and change nothing.",
+        show_default=False,
+        metavar="FINGERPRINT",
+    ),
+]
