@@ -27,7 +27,7 @@ from platform_defs.operations.contracts.schema_survey import WriterFit, survey
 from resources.endpoints import registry_if_any
 from resources.postgres.batch.table_claims import claim
 from resources.postgres.ledger.contract_ledger import SHORT_WAIT, ContractLedger, run
-from resources.postgres.ledger.migrations import require_current
+from resources.postgres.ledger.migrations import reading, require_current
 from resources.postgres.session.connection import DURABLE, Connection, connect, database_errors, lock_timeout, queries
 from resources.process.settings import settings
 
@@ -83,10 +83,8 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
     LedgerTooNew, LedgerAway; RegistryAway, for a contract whose messages name schemas.
     """
     registered = _newest_registered(contract)
-    with connect(url) as connection, database_errors():
-        require_current(connection)
-        with connection.transaction():
-            found = _proposed(connection, contract, given, registered)
+    with reading(connect(url)) as connection, connection.transaction():
+        found = _proposed(connection, contract, given, registered)
     return replace(found, writers=_writers(url, contract))
 
 

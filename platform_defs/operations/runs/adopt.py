@@ -14,8 +14,8 @@ from platform_defs.contract.model.digest import fingerprint_of
 from platform_defs.errors import BadInput, ChangedMeanwhile
 from resources.postgres.batch.table_claims import Output
 from resources.postgres.ledger.adoption_ledger import AdoptionLedger, NamedOutput, SequenceStep
-from resources.postgres.ledger.migrations import require_current
-from resources.postgres.session.connection import Connection, connect, database_errors
+from resources.postgres.ledger.migrations import reading
+from resources.postgres.session.connection import Connection, connect
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def propose(url: str, contract: Contract) -> Adoption | None:
 
     Raises BadInput if a table is missing, cannot be filled, or belongs to another pipeline; LedgerAway.
     """
-    with connect(url) as connection, database_errors(), connection.transaction():
+    with reading(connect(url)) as connection, connection.transaction():
         return _decide(connection, contract)
 
 
@@ -78,7 +78,7 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
     """Carry out `decided` and record it. Return the adoption's id. Raises ChangedMeanwhile, with nothing changed, if
     anything differs from the decision.
     """
-    with connect(url) as connection, database_errors(), connection.transaction():
+    with reading(connect(url)) as connection, connection.transaction():
         now = _decide(connection, contract)
         if now is None or replace(now, digest=decided.digest, found=decided.found) != decided:
             raise ChangedMeanwhile.since_shown(contract.pipeline, f"tidegate adopt {contract.pipeline}")
@@ -91,7 +91,6 @@ def adopt(url: str, contract: Contract, decided: Adoption, reason: str, who: str
 
 def _decide(connection: Connection, contract: Contract) -> Adoption | None:
     """Return the decision, with the pipeline's row locked, so that it can be carried out in the same transaction."""
-    require_current(connection)
     ledger = AdoptionLedger(connection, contract.pipeline)
     newest = ledger.lock()
     outputs = ledger.outputs()

@@ -12,9 +12,9 @@ from platform_defs.offsets import PendingBatch
 from platform_defs.split_batch import split_pending
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.migrations import require_current
+from resources.postgres.ledger.migrations import reading
 from resources.postgres.ledger.settlement_ledger import SettlementLedger
-from resources.postgres.session.connection import connect, database_errors
+from resources.postgres.session.connection import connect
 
 CODE = "recut"  # of its record in tidegate.settlement, since before the command was renamed
 
@@ -85,8 +85,7 @@ def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
     """Carry it out. Return the record's id. A run in progress is fenced; a publication in progress is waited for, and
     changes the decision's basis. Raises ChangedMeanwhile, LedgerAway.
     """
-    with connect(postgres_url) as connection, database_errors(), connection.transaction():
-        require_current(connection)
+    with reading(connect(postgres_url)) as connection, connection.transaction():
         ledger = SettlementLedger(connection, decided.pipeline, decided.epoch, reason, who)
         found = ledger.lock()
         if (found.epoch, found.state, found.pending) != (decided.epoch, decided.state, decided.was):

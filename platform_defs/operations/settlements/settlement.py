@@ -44,9 +44,9 @@ from platform_defs.operations.settlements.settled_gate import settled_gate
 from platform_defs.operations.settlements.settled_log import Decision, Log, Positions, SettledLog
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.migrations import require_current
+from resources.postgres.ledger.migrations import reading
 from resources.postgres.ledger.settlement_ledger import LockedPipeline, LogPosition, PartitionChange, SettlementLedger
-from resources.postgres.session.connection import connect, database_errors
+from resources.postgres.session.connection import connect
 
 LAST = 2**63 - 1  # no offset is larger
 
@@ -181,10 +181,9 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     """Carry out `decided` and record it. Return the settlement's id. Raises ChangedMeanwhile, with nothing changed, if
     anything differs from the decision.
     """
-    with connect(url) as connection, database_errors(), connection.transaction():
+    with reading(connect(url)) as connection, connection.transaction():
         ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
-        # 1. Check that nothing has changed, in a ledger of a version that the code supports.
-        require_current(connection)
+        # 1. Check that nothing has changed.
         _unchanged(ledger.lock(), contract, decided)
         # 2. Record who, why and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())

@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 
 from platform_defs.contract.model.contract import Table
 from platform_defs.errors import BadInput
-from resources.postgres.session.connection import LOCK_WAIT, Connection, queries
+from resources.postgres.session.connection import LOCK_WAIT, Connection, lock_timeout, queries
 from resources.postgres.tables.live_table import read_live, refuse_unfit
 from resources.postgres.tables.tables import identifier
 
@@ -45,7 +45,7 @@ class AdoptionLedger:
 
     def lock(self) -> int | None:
         """Lock the pipeline's row and return its newest batch. Raises BadInput if the pipeline is not in the ledger."""
-        self.connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
+        self.connection.execute(lock_timeout(LOCK_WAIT))
         row = self.connection.execute(queries()["adopted_pipeline"], self._key).fetchone()
         if row is None:
             raise BadInput("the ledger does not know this pipeline: there is nothing to adopt", field=self.pipeline)

@@ -5,12 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import psycopg
-from psycopg import sql
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from platform_defs.offsets import PendingBatch
-from resources.postgres.session.connection import LOCK_WAIT, queries
+from resources.postgres.session.connection import LOCK_WAIT, lock_timeout, queries
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class SettlementLedger:
 
     def lock(self) -> LockedPipeline:
         """Lock the pipeline's row and positions, and read them."""
-        self.connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
+        self.connection.execute(lock_timeout(LOCK_WAIT))
         with self.connection.cursor(row_factory=dict_row) as cursor:
             row = cursor.execute(queries()["halted"], self._key).fetchone() or {}
             found = cursor.execute(queries()["settled_positions"], self._key).fetchall()

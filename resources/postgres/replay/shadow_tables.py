@@ -18,12 +18,7 @@ from platform_defs.evolution.statements import Given, Statement
 from platform_defs.evolution.unattended import refuse_declassified
 from resources.postgres.batch import staging_tables
 from resources.postgres.ledger.contract_ledger import ContractLedger, run
-from resources.postgres.session.connection import (
-    LOCK_WAIT,
-    Connection,
-    application_name,
-    queries,
-)
+from resources.postgres.session.connection import LOCK_WAIT, Connection, application_name, lock_timeout, queries
 from resources.postgres.tables.tables import check_target, identifier
 
 
@@ -73,7 +68,7 @@ class BuiltBeside:
 
     def forget(self, connection: Connection) -> bool:
         """Drop what was built and not swapped in, ending the session that builds it. Return False if there is none."""
-        connection.execute(sql.SQL("SET LOCAL lock_timeout = {}").format(sql.Literal(LOCK_WAIT)))
+        connection.execute(lock_timeout(LOCK_WAIT))
         row = connection.execute(queries()["lock_pipeline"], {"pipeline": self.built.name}).fetchone()
         if row is not None and row[1] is not None:
             name = application_name(self.built.name, row[1])
