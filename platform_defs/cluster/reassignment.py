@@ -9,6 +9,7 @@ from platform_defs.cluster.observed import Moving, Observed, Replicas, assignmen
 from platform_defs.errors import BadInput
 
 KIND = "tidegate cluster reassign plan 1"
+THROTTLE = 50_000_000  # bytes a second, from and to each broker, unless a user gives another limit
 At = tuple[str, int]  # topic and partition
 
 

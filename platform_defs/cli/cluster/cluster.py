@@ -10,6 +10,7 @@ import typer
 
 from platform_defs.cli.cluster import reassign
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json, print_line
+from platform_defs.errors import BrokerAway
 
 if TYPE_CHECKING:
     from platform_defs.cluster.health import Health
@@ -84,7 +85,6 @@ def _look() -> Look:
 def _judged(look: Look, *, waits: bool) -> tuple[Observed | None, Health | None]:
     """Return the observed state and the health; None for both while no broker answers, if `waits`."""
     from platform_defs.cluster import health as cluster_health
-    from platform_defs.errors import BrokerAway
     from resources.process.settings import settings
 
     try:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_line, print_table, progress
+from platform_defs.cluster.reassignment import THROTTLE
+from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from platform_defs.cluster.reassignment import Reassignment
     from platform_defs.operations.cluster.reassign import Kept, Progress, Reassigning
 
-THROTTLE = 50_000_000  # bytes a second
 UNDER_WAY = 10  # the exit code while it has not ended
 
 
@@ -66,8 +67,6 @@ def plan(
 
 def store(document: Mapping[str, Any], file: Path) -> None:
     """Write the plan's file. Raises BadInput if it cannot be written."""
-    from platform_defs.errors import BadInput
-
     try:
         file.write_text(json.dumps(document, indent=2) + "\n")
     except OSError as error:
@@ -155,7 +154,6 @@ def apply(
 
 def _chosen(reassigning: Reassigning, file: Path | None, *, back: bool) -> Reassignment:
     from platform_defs.cluster.reassignment import from_json
-    from platform_defs.errors import BadInput
 
     if file is None:
         chosen = _kept(reassigning).plan
@@ -168,8 +166,6 @@ def _chosen(reassigning: Reassigning, file: Path | None, *, back: bool) -> Reass
 
 
 def _kept(reassigning: Reassigning) -> Kept:
-    from platform_defs.errors import BadInput
-
     cluster_id = reassigning.cluster_id
     if (kept := reassigning.record.load(cluster_id)) is None:
         why = reassigning.record.unkept(cluster_id)

@@ -5,14 +5,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from platform_defs.cluster.reassignment import Reassignment, TopicPlan
+from platform_defs.cluster.reassignment import THROTTLE, Reassignment, TopicPlan
 from platform_defs.errors import BrokerAway, TidegateError
 from platform_defs.operations.cluster.observe_cluster import Look
 from platform_defs.operations.cluster.reassign import Progress, Reassigning, Record
 from platform_defs.topics.plan import Plan
 from platform_defs.topics.steps import Reassign
 
-THROTTLE = 50_000_000  # bytes a second, as in `tidegate cluster reassign apply`
 MOVED = 3600.0  # seconds after which an apply stops waiting; the moves continue
 
 
