@@ -5,6 +5,22 @@ from typing import Annotated
 import typer
 
 PipelineArgument = Annotated[str, typer.Argument(help="A pipeline, such as bank_transfers.")]
+TopicOrPipelineArgument = Annotated[
+    str,
+    typer.Argument(metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."),
+]
+PartitionsOption = Annotated[
+    list[int] | None,
+    typer.Option("--partition", min=0, help="Only this partition; may be repeated.", show_default="all"),
+]
+PresetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        help="A producer preset, such as synchronous (see tidegate presets).",
+        show_default="the contract's",
+    ),
+]
 _EXECUTE = "Make the change; without this option, only show it."
 ExecuteOption = Annotated[bool, typer.Option("--execute", help=_EXECUTE)]
 ExecuteWithReasonOption = Annotated[bool, typer.Option("--execute", help=f"{_EXECUTE} Requires --reason.")]

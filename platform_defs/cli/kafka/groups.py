@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from platform_defs.cli.options import ExecuteOption, ExpectOption
+from platform_defs.cli.options import ExecuteOption, ExpectOption, PartitionsOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_json_line, print_line
 from platform_defs.cli.proposals import refuse_unexpected
 
@@ -145,10 +145,7 @@ def reset(
         list[str] | None,
         typer.Option(metavar="TOPIC", help="A topic; may be repeated.", show_default="the group's only one"),
     ] = None,
-    partition: Annotated[
-        list[int] | None,
-        typer.Option(min=0, help="Only this partition; may be repeated.", show_default="all"),
-    ] = None,
+    partition: PartitionsOption = None,
     execute: ExecuteOption = False,
     expect: ExpectOption = None,
     output: OutputOption = Output.human,

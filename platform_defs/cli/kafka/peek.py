@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import PartitionsOption, TopicOrPipelineArgument
 from platform_defs.cli.output import Output, OutputOption, print_error
 
 if TYPE_CHECKING:
@@ -14,21 +15,12 @@ if TYPE_CHECKING:
 app = typer.Typer(add_completion=False)
 
 LIMIT = 20  # messages, if neither --limit, --last nor --follow is given
-Partitions = Annotated[
-    list[int] | None,
-    typer.Option("--partition", min=0, help="Only this partition; may be repeated.", show_default="all"),
-]
 
 
 @app.command()
 def peek(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."
-        ),
-    ],
-    partition: Partitions = None,
+    source: TopicOrPipelineArgument,
+    partition: PartitionsOption = None,
     offset: int | None = typer.Option(None, min=0, help="Start at this offset in each partition."),
     at: str | None = typer.Option(
         None, metavar="TIME", help="Start at the first message at or after this time, such as 2026-11-01T10:00Z."

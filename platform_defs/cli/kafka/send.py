@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from platform_defs.cli.options import PresetOption, TopicOrPipelineArgument
 from platform_defs.cli.output import Output, OutputOption
 
 if TYPE_CHECKING:
@@ -21,9 +22,7 @@ STANDARD_INPUT = "-"
 
 @app.command()
 def send(
-    destination: str = typer.Argument(
-        metavar="TOPIC|PIPELINE", help="A topic or a pipeline, such as bank.transfers or bank_transfers."
-    ),
+    destination: TopicOrPipelineArgument,
     value: list[str] = typer.Argument(
         None, metavar="[VALUE]...", help="One message each; - reads standard input.", show_default=False
     ),
@@ -42,9 +41,7 @@ def send(
     partition: int | None = typer.Option(
         None, "--partition", "-p", min=0, help="The partition to send to.", show_default="by the partitioner"
     ),
-    preset: str | None = typer.Option(
-        None, help="A producer preset, such as synchronous (see tidegate presets).", show_default="the contract's"
-    ),
+    preset: PresetOption = None,
     null: bool = typer.Option(False, "--null", help="Send a tombstone: a message with a key and no value."),
     unchecked: bool = typer.Option(
         False, "--unchecked", help="Send the bytes as they are, without checking them against the contract."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from platform_defs.cli.options import PipelineArgument
+from platform_defs.cli.options import PipelineArgument, PresetOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_fields, print_line, progress
 from platform_defs.cli.producers.produce_options import chosen_for
 from platform_defs.cli.signals import until_signal
@@ -42,9 +42,7 @@ def produce(
     partitions: int = typer.Option(
         4, min=1, help="Number of partitions, if the topic must be created and its contract declares none."
     ),
-    preset: str | None = typer.Option(
-        None, help="A producer preset, such as synchronous (see tidegate presets).", show_default="the contract's"
-    ),
+    preset: PresetOption = None,
     partitioner: str | None = typer.Option(
         None,
         help="keyed, keyed-crc32, sticky, round-robin, partition=N, or a librdkafka partitioner.",
