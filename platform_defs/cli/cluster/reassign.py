@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_error, print_line, print_table, progress
-from platform_defs.cluster.reassignment import THROTTLE
+from platform_defs.cluster.reassignment import THROTTLE, Reassignment, from_json, to_json
 from platform_defs.errors import BadInput
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
     from platform_defs.cluster.observed import Moving
-    from platform_defs.cluster.reassignment import Reassignment
     from platform_defs.operations.cluster.reassign import Kept, Progress, Reassigning
 
 UNDER_WAY = 10  # the exit code while it has not ended
@@ -53,16 +52,16 @@ def plan(
       topics      by name: topic_id, bytes, partitions (by number: observed,
                   planned: lists of brokers, the preferred leader first)
     """
-    from platform_defs.cluster.reassignment import to_json
     from platform_defs.operations.cluster.reassign_plan import Wanted, plan
 
     if leaders_only and (replication_factor is not None or without):
         raise typer.BadParameter("--leaders-only moves no replicas: leave out --replication-factor and --without")
     wanted = Wanted(tuple(topics or ()), replication_factor, tuple(without or ()), leaders_only)
     found = plan(_reassigning().look, wanted)
+    document = to_json(found)
     if file is not None:
-        store(to_json(found), file)
-    print_answer(_plan_json(found), lambda: _print_plan(found, file), output)
+        store(document, file)
+    print_answer({"moves": found.moves, "bytes": found.bytes, **document}, lambda: _print_plan(found, file), output)
 
 
 def store(document: Mapping[str, Any], file: Path) -> None:
@@ -80,19 +79,6 @@ def _reassigning() -> Reassigning:
     from resources.process.settings import settings
 
     return Reassigning(Look(kafka_alone()), Record(settings().home, ledger_if_any()))
-
-
-def _plan_json(plan: Reassignment) -> dict[str, Any]:
-    from platform_defs.cluster.reassignment import to_json
-
-    document = to_json(plan)
-    return {
-        "kind": document["kind"],
-        "cluster_id": plan.cluster_id,
-        "moves": plan.moves,
-        "bytes": plan.bytes,
-        "topics": document["topics"],
-    }
 
 
 def _print_plan(plan: Reassignment, file: Path | None) -> None:
@@ -153,8 +139,6 @@ def apply(
 
 
 def _chosen(reassigning: Reassigning, file: Path | None, *, back: bool) -> Reassignment:
-    from platform_defs.cluster.reassignment import from_json
-
     if file is None:
         chosen = _kept(reassigning).plan
     else:
