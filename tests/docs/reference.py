@@ -169,6 +169,10 @@ def ledger() -> dict[str, list[tuple[str, str]]]:
         r"^ALTER TABLE tidegate\.(\w+)\s+ADD COLUMN (\w+) ([^;]*);", script, re.MULTILINE
     ):
         found[name].append((column, _type_of(kind)))
+    for name, old, new in re.findall(
+        r"^ALTER TABLE tidegate\.(\w+) RENAME COLUMN (\w+) TO (\w+);", script, re.MULTILINE
+    ):
+        found[name] = [(new if one == old else one, kind) for one, kind in found[name]]
     for name, column in re.findall(r"^ALTER TABLE tidegate\.(\w+) DROP COLUMN (\w+);", script, re.MULTILINE):
         found[name] = [(one, kind) for one, kind in found[name] if one != column]
     for name, column, what in re.findall(
