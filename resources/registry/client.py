@@ -23,8 +23,9 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
-from resources.registry.answers import BUSY, is_missing, is_refusal, knows_no_guids
+from resources.registry.answers import is_missing, is_refusal, knows_no_guids
 from resources.registry.cooldown import Cooldown
+from resources.registry.policy import MISSING, RAISE, Policy
 from resources.registry.server import Server, Unreadable, get
 
 Asked = TypeVar("Asked")
@@ -65,7 +66,7 @@ class RegistryClient:
         """The client's pace."""
         return self.registry.pace
 
-    def schema(self, key: str, subject: str | None = None, patience: float | None = None) -> WriterSchema | None:
+    def schema(self, key: str, subject: str = "", patience: float | None = None) -> WriterSchema | None:
         """Return the schema of this id or GUID with all that it refers to; None if the registry has none, or one that
         no reader could use. `subject` gives the registry's context of the id.
 
@@ -73,45 +74,30 @@ class RegistryClient:
         """
         return self._schema(key, subject, self._asking(patience))
 
-    def schemas(
-        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None
+    def lookup(
+        self, keys: Iterable[str], policy: Policy, subject: str = "", patience: float | None = None
     ) -> dict[str, WriterSchema | None]:
-        """As `schema`, for each key, several at once. `patience` is for all of them together; without it, each has the
-        registry's. The first one without an answer ends the others.
+        """Return the schema of each key as `schema` does, several at once; `policy` says what follows for one that the
+        registry does not answer. If it is an error, that ends the others; if a refusal is an answer, it is final after
+        a second. `patience` is for all keys together; without it, each has the registry's.
         """
-        return self._each(keys, patience, lambda key, asking: self._schema(key, subject, asking))
+        names, together, given_up = list(keys), self._asking(patience), Event()
 
-    def answered(
-        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, refusals: bool = False
-    ) -> dict[str, WriterSchema | None]:
-        """As `schemas`, for the keys that get an answer in time: a refused one hides no other. If `refusals` are
-        answers, None is also one that the registry still refuses after a second.
-        """
-
-        def ask(key: str, asking: _Asking) -> list[WriterSchema | None]:
+        def ask(key: str) -> list[WriterSchema | None]:
+            asking = self._asking(None) if patience is None else together
+            final = time.monotonic() + self.pace.refused if policy.refused is MISSING else inf
             try:
-                return [self._schema(key, subject, self._refused_soon(asking) if refusals else asking)]
+                return [self._schema(key, subject, replace(asking, given_up=given_up, refused_after=final))]
             except RegistryAway as away:
-                return [None] if refusals and away.refused else []
-
-        return {key: schema for key, found in self._each(keys, patience, ask).items() for schema in found}
-
-    def given(
-        self, keys: Iterable[str], subject: str | None = None, patience: float | None = None, *, silence: bool = False
-    ) -> dict[str, WriterSchema | None]:
-        """As `schemas`, with None also for one that the registry still refuses after a second; if `silence` is an
-        answer, also for one without any other answer within the patience, unless the server is busy.
-        """
-
-        def ask(key: str, asking: _Asking) -> WriterSchema | None:
-            try:
-                return self._schema(key, subject, self._refused_soon(asking))
-            except RegistryAway as away:
-                if not (away.refused or (silence and away.status not in BUSY)):
+                if (then := policy.then(away)) is RAISE:
                     raise
-                return None
+                return [None] if then is MISSING else []
 
-        return self._each(keys, patience, ask)
+        try:
+            found = at_once(ask, names)
+        finally:
+            given_up.set()
+        return {key: schema for key, schemas in zip(names, found, strict=True) for schema in schemas}
 
     def has_versions(self, subject: str) -> bool:
         """Return True if anything is registered under a subject."""
@@ -123,7 +109,7 @@ class RegistryClient:
         """Return this process's client of the same registry that waits at most `seconds`."""
         return client_of(replace(self.registry, patience=min(self.registry.patience, seconds)))
 
-    def is_there(self, subject: str | None) -> bool:
+    def is_there(self, subject: str) -> bool:
         """Return True if the registry answers now, and soon, for an id that no schema has. Its answer about its types,
         or about an id in use, may come from a cache and not from its store. Each address is asked once: one that
         refuses the connection costs no time.
@@ -131,30 +117,11 @@ class RegistryClient:
         share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
         return any(_answers(server, subject, share) for server in self._servers)
 
-    def _each(
-        self, keys: Iterable[str], patience: float | None, ask: Callable[[str, _Asking], Answer]
-    ) -> dict[str, Answer]:
-        """Return the result of `ask` for each key, several at once. An error ends the others."""
-        names, all_of_it, given_up = list(keys), self._asking(patience), Event()
-
-        def one(key: str) -> Answer:
-            until = all_of_it.until if patience is not None else time.monotonic() + all_of_it.patience
-            return ask(key, _Asking(until, all_of_it.patience, given_up))
-
-        try:
-            return dict(zip(names, at_once(one, names), strict=True))
-        finally:
-            given_up.set()
-
     def _asking(self, patience: float | None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
         return _Asking(time.monotonic() + seconds, seconds)
 
-    def _refused_soon(self, asking: _Asking) -> _Asking:
-        """Return the same query, for which a refusal is an answer after a second."""
-        return replace(asking, refused_after=time.monotonic() + self.pace.refused)
-
-    def _schema(self, key: str, subject: str | None, asking: _Asking) -> WriterSchema | None:
+    def _schema(self, key: str, subject: str, asking: _Asking) -> WriterSchema | None:
         if not is_possible(key):
             return None
         of_guid = not key.isdecimal()
@@ -165,7 +132,7 @@ class RegistryClient:
         kind = _FORMATS.get(found.get("schemaType") or "AVRO")
         if kind is None or not _is_text(found["schema"]):
             return None
-        if not self._follow(found, context_of(subject or ""), references, set(), asking):
+        if not self._follow(found, context_of(subject), references, set(), asking):
             return None
         return WriterSchema(key, kind, found["schema"], tuple(references.items()), _is_encrypted(found))
 
@@ -295,13 +262,13 @@ def _objects(of: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return [_object(one) for one in cast("list[Any]", found)] if isinstance(found, list) else []
 
 
-def _named(client: SchemaRegistryClient, key: str, subject: str | None) -> dict[str, Any]:
+def _named(client: SchemaRegistryClient, key: str, subject: str) -> dict[str, Any]:
     if key.isdecimal():
-        return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if subject else None))
+        return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if context_of(subject) else None))
     return _checked(get(client, f"schemas/guids/{quote(key, safe='')}"))
 
 
-def _answers(server: Server, subject: str | None, seconds: float) -> bool:
+def _answers(server: Server, subject: str, seconds: float) -> bool:
     """Return True if the address answers for LARGEST_ID as a registry does: a schema, or that there is none."""
     try:
         server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)

@@ -10,6 +10,7 @@ from resources.postgres.ledger.schema_ledger import SchemaInUse, SchemaLedger, s
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient, client_of
 from resources.registry.cooldown import Cooldown
+from resources.registry.policy import COMPARE, CONFIRM
 
 # For this process: the registries that did not answer a comparison, and the comparisons that found no change.
 _silent, _compared = Cooldown(), Cooldown()
@@ -22,7 +23,7 @@ class Comparison:
     ledger: SchemaLedger
     generation: int  # the newest: the registry's current one
     address: Registry
-    subject: str | None  # context of the ids; None: the default one
+    subject: str  # the contract's: it has the context of the ids
     in_use: tuple[SchemaInUse, ...]
     _digests: dict[str, str] = field(default_factory=dict[str, str])  # by key: the ledger's answers
 
@@ -56,14 +57,14 @@ class Comparison:
         if not ids:
             return True
         patience = client.pace.quickly if _silent.has(about) else client.registry.patience
-        now = client.answered(ids, self.subject, patience, refusals=True)
+        now = client.lookup(ids, CONFIRM, self.subject, patience)
         if len(now) < len(ids):
             _silent.note(about)
         return not _changed(self.in_use, now) if any(now.values()) else None
 
     def holds_for_any(self, client: RegistryClient) -> bool:
         """Return True if any id or GUID in use means what it meant."""
-        now = client.answered([one.key for one in self.in_use], self.subject, client.pace.quickly)
+        now = client.lookup([one.key for one in self.in_use], COMPARE, self.subject, client.pace.quickly)
         return any((found := now.get(one.key)) and schema_digest(found) == one.sha256 for one in self.in_use)
 
     def _now(self, known: Iterable[SchemaInUse]) -> Mapping[str, WriterSchema | None]:
@@ -73,7 +74,7 @@ class Comparison:
             return {}
         pace = self.address.pace
         patience = pace.again if _silent.has(str(self.address)) else pace.quickly
-        answers = client_of(self.address).answered(ids, self.subject, patience)
+        answers = client_of(self.address).lookup(ids, COMPARE, self.subject, patience)
         if not answers:
             _silent.note(str(self.address))
         return answers

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.reader.written import context_of
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger
 from resources.registry.address import Registry
 from resources.registry.client import client_of, is_possible, name_in_ledger
+from resources.registry.policy import RUN
 from resources.registry.schemas import generations_of
 
 
@@ -46,8 +46,7 @@ class ReadOnlySchemas:
                 f"messages use schema {keys[0]}, which is not in the ledger, and no schema registry is configured: "
                 "set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack up --registry)"
             )
-        subject = self.contract.wire.subject
-        return client_of(self.address).schemas(keys, subject if context_of(subject) else None)
+        return client_of(self.address).lookup(keys, RUN, self.contract.wire.subject)
 
 
 def readonly_schemas(

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.reader.written import context_of
 from platform_defs.engine.ports.schema_ports import SchemaCount
 from platform_defs.errors import RegistryAway, SchemasNotGiven
 from platform_defs.errors.halts import RegistrySwitched
@@ -21,6 +20,7 @@ from resources.registry.address import Registry
 from resources.registry.client import is_possible, name_in_ledger
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
+from resources.registry.policy import RAISE, REPLAY, RUN
 
 PAUSES = (2.5, 2.5)  # seconds between three queries for an id that the registry does not have: a follower may lag
 SHARE = 8  # a task asks for such ids for an eighth of a batch's time, since Spark tries it four times
@@ -35,15 +35,8 @@ class RegistrySchemas:
     ledger: SchemaLedger
     opened: tuple[Generation, ...]  # the pipeline's, ascending
     topic_id: str | None  # id of the log that is read; None if the pipeline has none yet
-    address: Registry | None  # None: there is no registry
-    subject: str | None = None  # context of the ids; None: the default one
+    lookup: Lookup
     in_use: tuple[SchemaInUse, ...] = ()  # schemas in the newest batches, and others kept from the registry
-    pauses: tuple[float, ...] = PAUSES
-    replays: bool = False  # messages that were read before, and are older than any follower's lag
-    pipeline: str = ""  # the live one
-    of_contract: str = ""  # the contract's subject
-    accepts: bool = False  # messages whose schema is not given become dead letters
-    most_seconds: float = 900.0 / SHARE  # limit for asking for ids that the registry does not have
     unknown: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
 
     @property
@@ -58,7 +51,8 @@ class RegistrySchemas:
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """See engine.schema_ports.Schemas."""
         found = {key: schema for key in keys if (schema := _kept.get(self._place(generation, key)))}
-        if rest := [key for key in keys if key not in found and self._may_be_known(generation, key)]:
+        rest = [key for key in keys if key not in found and is_possible(key) and (generation, key) not in self.unknown]
+        if rest:
             found |= self._remember(generation, self.ledger.known(generation, rest))
             missing = [key for key in rest if key not in found]
             if missing and generation == self._newest:  # a replaced registry cannot be asked
@@ -68,38 +62,40 @@ class RegistrySchemas:
 
     def accepting(self) -> "RegistrySchemas":
         """See engine.schema_ports.Schemas."""
-        return replace(self, accepts=True)
+        return replace(self, lookup=self.lookup.accepting())
 
     def switched(self) -> RegistrySwitched | None:
         """See engine.schema_ports.Schemas."""
-        return None if self.replays or self._comparison is None else self._comparison.of_those_in_use()
+        compares = not self.lookup.policy.replays and self._comparison
+        return compares.of_those_in_use() if compares else None
 
     def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
         """See engine.schema_ports.Schemas."""
-        return None if self.replays or self._comparison is None else self._comparison.of_those_named(named)
+        compares = not self.lookup.policy.replays and self._comparison
+        return compares.of_those_named(named) if compares else None
 
     def is_familiar(self) -> bool:
         """See engine.schema_ports.Schemas."""
-        if self.replays:
+        if self.lookup.policy.replays:
             return True
-        client = self._lookup.client()
+        client = self.lookup.client()
         if self._comparison and self._comparison.holds_for_any(client):
             return True
         if self.in_use:
             return False  # another registry may have a subject of this name
         try:
-            return client.has_versions(self.of_contract)
+            return client.has_versions(self.lookup.subject)
         except RegistryAway as away:
-            if not client.is_there(self.subject):
+            if not client.is_there(self.lookup.subject):
                 raise away.of_batch() from None
             return False  # it refuses only the subject, and permanently
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
         """See engine.schema_ports.Schemas."""
-        if not self.replays:
+        if not self.lookup.policy.replays:
             return ()
         wanted, found = dict[int, set[str]](), {(one.generation, one.key) for one in named}
-        for registry, generation, key in self.ledger.named_in(self.pipeline, self.topic_id, ranges):
+        for registry, generation, key in self.ledger.named_in(self.lookup.pipeline, self.topic_id, ranges):
             now = generation if registry == self.registry else self._newest
             if (now, key) not in found:
                 wanted.setdefault(now, set()).add(key)
@@ -111,30 +107,14 @@ class RegistrySchemas:
         return self.opened[-1].number if self.opened else 1
 
     @cached_property
-    def _lookup(self) -> Lookup:
-        return Lookup(
-            address=self.address,
-            subject=self.subject,
-            pipeline=self.pipeline,
-            pauses=self.pauses,
-            replays=self.replays,
-            accepts=self.accepts,
-            most_seconds=self.most_seconds,
-        )
-
-    @cached_property
     def _comparison(self) -> Comparison | None:
         """The comparison; None if there is no registry."""
-        if self.address is None:
-            return None
-        return Comparison(self.ledger, self._newest, self.address, self.subject, self.in_use)
-
-    def _may_be_known(self, generation: int, key: str) -> bool:
-        return is_possible(key) and (generation, key) not in self.unknown
+        address = self.lookup.address
+        return address and Comparison(self.ledger, self._newest, address, self.lookup.subject, self.in_use)
 
     def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
         """Return the registry's schemas for these, kept in the ledger; none if not trusted. Raises as Lookup.ask."""
-        found = self._lookup.ask(keys)
+        found = self.lookup.ask(keys)
         if not found or not self._is_believed():
             return {}
         return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
@@ -145,15 +125,15 @@ class RegistrySchemas:
         """
         if self._comparison is None:
             return True
-        client = self._lookup.client("schemas in use")
+        client = self.lookup.client("schemas in use")
         agrees = self._comparison.agrees(client)
         if agrees is False:
-            raise RegistryAway.another(str(self.address))  # another registry's answers are not kept with these
-        if agrees is None and not client.is_there(self.subject):
+            raise RegistryAway.another(str(self.lookup.address))  # another registry's answers are not kept with these
+        if agrees is None and not client.is_there(self.lookup.subject):
             said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
-            raise RegistryAway.asked(str(self.address), "the schemas in use", seconds, said, None).of_batch()
-        if agrees is None and not (self.accepts or self.replays):
-            raise SchemasNotGiven.none_in_use(self.pipeline, str(self.address))
+            raise RegistryAway.asked(str(self.lookup.address), "the schemas in use", seconds, said, None).of_batch()
+        if agrees is None and self.lookup.policy.doubtful is RAISE:
+            raise SchemasNotGiven.none_in_use(self.lookup.pipeline, str(self.lookup.address))
         return agrees is not None
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:
@@ -191,17 +171,7 @@ def schemas_of(
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)
-    of_contract = contract.wire.subject
-    return RegistrySchemas(
-        ledger=ledger,
-        opened=opened,
-        topic_id=topic_id,
-        address=address,
-        subject=of_contract if context_of(of_contract) else None,
-        in_use=in_use,
-        pauses=PAUSES,
-        replays=replays,
-        pipeline=pipeline,
-        of_contract=of_contract,
-        most_seconds=settings().batch_timeout_seconds / SHARE,
-    )
+    limit = settings().batch_timeout_seconds / SHARE
+    policy = REPLAY if replays else RUN
+    lookup = Lookup(address, contract.wire.subject, pipeline, policy, PAUSES, limit)
+    return RegistrySchemas(ledger, opened, topic_id, lookup, in_use)

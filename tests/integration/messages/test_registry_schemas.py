@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -15,6 +16,8 @@ from resources.registry import comparison, lookup
 from resources.registry import schemas as process
 from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, LARGEST_ID
+from resources.registry.lookup import Lookup
+from resources.registry.policy import REPLAY, RUN
 from resources.registry.schemas import RegistrySchemas
 from tests.support.waiting import within
 from tests.support.world import World
@@ -47,10 +50,12 @@ def ledger(world: World) -> SchemaLedger:
     return SchemaLedger(world.endpoints.postgres_url, uuid4().hex)
 
 
-def schemas(ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, **more: object) -> RegistrySchemas:
+def schemas(
+    ledger: SchemaLedger, server: Answered, *in_use: SchemaInUse, opened: tuple[Generation, ...] = (), **more: Any
+) -> RegistrySchemas:
     address = Registry({"url": server.url}, patience=0.5)
-    given: dict[str, object] = {"opened": (), "address": address, "pauses": (0.0, 0.0), **more}
-    return RegistrySchemas(ledger, topic_id="now", in_use=in_use, **given)  # type: ignore[arg-type]
+    given = Lookup(address, "", "p", RUN, (0.0, 0.0), most_seconds=100)
+    return RegistrySchemas(ledger, opened, "now", replace(given, **more), in_use)
 
 
 def registered(server: Answered, documents: Mapping[str, str]) -> tuple[SchemaInUse, ...]:
@@ -78,7 +83,7 @@ def test_a_task_that_asks_for_more_than_a_registry_can_have_says_so(
     ledger: SchemaLedger, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lookup, "MAX_UNKNOWN", 10)
-    one = schemas(ledger, server, pipeline="p")
+    one = schemas(ledger, server)
     one.find(1, [str(n) for n in range(1, 9)])
     with pytest.raises(
         SchemasNotGiven, match=r"more than 10 different schemas .* tidegate resolve p --batch dead-letters"
@@ -93,14 +98,14 @@ def test_a_task_asks_a_slow_registry_no_longer_than_its_share_of_the_batch(
     monkeypatch.setattr(lookup, "AT_A_TIME", AT_ONCE)
     server.otherwise = after(0.1, refuses(404, 40403))
     garbage = [str(n) for n in range(1, 1_001)]
-    one = schemas(ledger, server, pipeline="p", most_seconds=0.5)
+    one = schemas(ledger, server, most_seconds=0.5)
     with pytest.raises(
         SchemasNotGiven, match=r"different schemas .*the registry took .* tidegate resolve p --batch dead-letters"
     ):
         one.find(1, garbage)
     assert len(server.asked) < len(garbage) / 2
     registered(server, {"5": '"string"'})
-    for settled in (one.accepting(), replace(one, replays=True)):
+    for settled in (one.accepting(), replace(one, lookup=replace(one.lookup, policy=REPLAY))):
         server.asked.clear()
         process._kept.clear()
         found = settled.find(1, garbage)
@@ -134,13 +139,13 @@ def test_one_id_that_is_refused_is_not_a_registry_that_is_away(
     registered(server, {"5": '"string"'})
     server.answers["/schemas/ids/6"] = answer
     with pytest.raises(SchemasNotGiven, match=r"asked for schema 6: .*tidegate resolve p --batch dead-letters"):
-        schemas(ledger, server, pipeline="p").find(1, ["5", "6"])
+        schemas(ledger, server).find(1, ["5", "6"])
     accepting = schemas(ledger, server).accepting()
     assert accepting.find(1, ["5", "6", "7"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None, "7": None}
     server.otherwise = answer
     server.answers = {}
     process._kept.clear()
-    for one in (schemas(ledger, server, pipeline="p"), accepting):
+    for one in (schemas(ledger, server), accepting):
         with pytest.raises(RegistryAway):
             one.find(1, ["6", "8"])
 
@@ -212,15 +217,15 @@ def test_ids_that_no_registry_gives_are_not_asked_for(ledger: SchemaLedger, serv
 
 def test_a_replay_asks_once_for_what_the_ledger_lacks(ledger: SchemaLedger, server: Answered) -> None:
     registered(server, {"5": '"string"'})
-    replay = schemas(ledger, server, replays=True, pauses=(50.0, 50.0))
+    replay = schemas(ledger, server, policy=REPLAY, pauses=(50.0, 50.0))
     with within(5):
         assert replay.find(1, ["5", "6"]) == {"5": WriterSchema("5", "avro", '"string"'), "6": None}
     assert sorted(server.asked) == ["/schemas/ids/5", "/schemas/ids/6"]
     assert ledger.known(1, ["5"])
     server.otherwise = refuses(503)
     with pytest.raises(RegistryAway, match=r"Replay again once the registry answers.* stay dead letters"):
-        schemas(ledger, server, replays=True).find(1, ["7"])
-    one = schemas(ledger, server, replays=True, address=None)
+        schemas(ledger, server, policy=REPLAY).find(1, ["7"])
+    one = schemas(ledger, server, policy=REPLAY, address=None)
     assert one.find(1, ["7"]) == {"7": None}, "no run has known it, and there is no registry to ask"
 
 
@@ -231,7 +236,7 @@ def test_a_replay_asks_no_registry_for_what_the_ledger_has_or_of_a_registry_that
     schemas(ledger, server).find(1, ["5"])
     server.asked.clear()
     process._kept.clear()
-    replay = schemas(ledger, server, *in_use, replays=True, address=None)
+    replay = schemas(ledger, server, *in_use, policy=REPLAY, address=None)
     assert replay.find(1, ["5"]) == {"5": WriterSchema("5", "avro", '"string"')}
     replay = replace(replay, opened=(Generation(1, None, {}), Generation(2, "now", {0: 10})))
     assert replay.find(1, ["6"]) == {"6": None}
@@ -308,16 +313,16 @@ def test_a_registry_is_familiar_by_whatever_the_ledger_keeps_of_it(ledger: Schem
 
 
 def test_a_registry_is_familiar_by_a_version_of_the_contracts_subject(ledger: SchemaLedger, server: Answered) -> None:
-    assert not schemas(ledger, server, of_contract="t-value").is_familiar()
+    assert not schemas(ledger, server, subject="t-value").is_familiar()
     server.answers = {"/subjects/t-value/versions": says([3])}
-    assert schemas(ledger, server, of_contract="t-value").is_familiar()
+    assert schemas(ledger, server, subject="t-value").is_familiar()
     gone = SchemaInUse("12", "0" * 64)
-    assert not schemas(ledger, server, gone, of_contract="t-value").is_familiar(), "another may have that subject"
+    assert not schemas(ledger, server, gone, subject="t-value").is_familiar(), "another may have that subject"
     server.answers = {"/subjects/t-value/versions": refuses(403, 40301)}
-    assert not schemas(ledger, server, of_contract="t-value").is_familiar()
+    assert not schemas(ledger, server, subject="t-value").is_familiar()
     server.otherwise = refuses(503)
     with pytest.raises(RegistryAway):
-        schemas(ledger, server, of_contract="t-value").is_familiar()
+        schemas(ledger, server, subject="t-value").is_familiar()
 
 
 def test_a_run_waits_once_for_a_registry_that_does_not_answer(ledger: SchemaLedger, server: Answered) -> None:

@@ -17,6 +17,7 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
 from resources.registry.client import AT_ONCE, RegistryClient, client_of
+from resources.registry.policy import COMPARE, REPLAY, RUN
 from resources.registry.server import LARGEST_ANSWER
 from tests.support.waiting import within
 from tests.unit.registry.registry_double import (
@@ -92,7 +93,7 @@ def test_a_rule_of_an_unknown_kind_does_not_matter(server: Answered) -> None:
 
 def test_one_that_is_refused_hides_no_other(server: Answered) -> None:
     server.answers = {"/schemas/ids/7": SCHEMA, "/schemas/ids/8": refuses(500), "/schemas/ids/9": hangs}
-    assert client(server.url, patience=0.5).answered(["7", "8", "9", "10"]) == {
+    assert client(server.url, patience=0.5).lookup(["7", "8", "9", "10"], COMPARE) == {
         "7": WriterSchema("7", "avro", '"string"'),
         "10": None,
     }
@@ -179,13 +180,13 @@ def test_many_are_asked_for_at_once(server: Answered) -> None:
 
     keys = [str(n) for n in range(1, 5 * AT_ONCE + 1)]
     server.answers = {f"/schemas/ids/{key}": answer for key in keys}
-    found = client(server.url, patience=30).schemas(keys)
+    found = client(server.url, patience=30).lookup(keys, RUN)
     assert [key for key, schema in found.items() if schema] == keys
 
 
 def test_what_is_refused_for_a_while_is_not_given_and_what_comes_late_is(server: Answered) -> None:
     server.answers = {"/schemas/ids/7": refuses(403, 40301), "/schemas/ids/9": after(0.4, SCHEMA)}
-    given = client(server.url, pace=Pace(pause=0.05, refused=0.3)).given(["7", "9"])
+    given = client(server.url, pace=Pace(pause=0.05, refused=0.3)).lookup(["7", "9"], REPLAY)
     assert (given["7"], given["9"]) == (None, WriterSchema("9", "avro", '"string"'))
     assert server.asked.count("/schemas/ids/7") > 1
 
@@ -194,7 +195,7 @@ def test_what_is_refused_for_a_while_is_not_given_and_what_comes_late_is(server:
 def test_what_a_server_says_of_itself_is_no_refusal_of_one_schema(server: Answered, status: int) -> None:
     server.answers = {"/schemas/ids/7": refuses(status, status)}
     with pytest.raises(RegistryAway) as away:
-        client(server.url).given(["7"])
+        client(server.url).lookup(["7"], REPLAY)
     assert not away.value.refused
 
 
@@ -239,7 +240,7 @@ def test_an_encoding_that_cannot_be_read_is_no_answer_about_a_schema(
 def test_whoever_is_not_answered_ends_the_others(server: Answered) -> None:
     server.answers = {f"/schemas/ids/{n}": hangs for n in range(1, 1_001)}
     with pytest.raises(RegistryAway):
-        client(server.url).schemas([str(n) for n in range(1, 1_001)], patience=0.2)
+        client(server.url).lookup([str(n) for n in range(1, 1_001)], RUN, patience=0.2)
     assert len(server.asked) < 100
 
 

@@ -1,6 +1,7 @@
 """New ids if a registry answers for some ids and not for others, or if one of its addresses lags."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from resources.registry.address import Pace, Registry
 from resources.registry.client import RegistryClient
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
+from resources.registry.policy import ACCEPT, ACCEPT_REPLAY, REPLAY, RUN
 from resources.registry.schemas import RegistrySchemas
 from tests.unit.registry.registry_double import ONCE, Answer, Answered, after, hangs, refuses, registry_double, says
 
@@ -37,7 +39,7 @@ def other() -> Iterator[Answered]:
 
 def asking(server: Answered, *, accepts: bool = False) -> Lookup:
     address = Registry({"url": server.url}, patience_for(server), ONCE)
-    return Lookup(address, None, "p", (), replays=False, accepts=accepts, most_seconds=60)
+    return Lookup(address, "", "p", ACCEPT if accepts else RUN, (), most_seconds=60)
 
 
 def patience_for(server: Answered) -> float:
@@ -49,7 +51,7 @@ def agrees(server: Answered, pace: Pace = ONCE, patience: float = 0.0, count: in
     """Return True if ids from 1 on, all of one schema, mean the same to registry and ledger; None if unknown."""
     address, ledger = Registry({"url": server.url}, patience or patience_for(server), pace), SchemaLedger("", "default")
     in_use = [SchemaInUse(str(n), schema_digest(WriterSchema("", "avro", '"string"'))) for n in range(1, count + 1)]
-    return Comparison(ledger, 1, address, None, tuple(in_use)).agrees(RegistryClient(address))
+    return Comparison(ledger, 1, address, "", tuple(in_use)).agrees(RegistryClient(address))
 
 
 @pytest.mark.slow
@@ -72,6 +74,26 @@ def test_a_server_that_is_busy_says_nothing_of_an_id(server: Answered, status: i
     server.answers["/schemas/ids/7"] = after(0.1, refuses(status))
     with pytest.raises(RegistryAway):
         asking(server, accepts=True).ask(["5", "6", "7"])
+
+
+def test_what_follows_for_an_id_without_a_schema_depends_on_who_asks(
+    server: Answered, subtests: pytest.Subtests
+) -> None:
+    followed: Mapping[str, tuple[Answer, Sequence[type[Exception] | None]]] = {
+        "missing": (refuses(404, 40403), (None, None, None, None)),
+        "refused": (refuses(403, 40301), (SchemasNotGiven, None, None, None)),
+        "silent": (refuses(502), (SchemasNotGiven, None, RegistryAway, None)),
+        "busy": (refuses(503), (RegistryAway, RegistryAway, RegistryAway, RegistryAway)),
+    }
+    for said, (answer, errors) in followed.items():
+        server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
+        for policy, error in zip((RUN, ACCEPT, REPLAY, ACCEPT_REPLAY), errors, strict=True):
+            with subtests.test(said=said, policy=policy), pytest.raises(error) if error else nullcontext():
+                found = replace(asking(server), policy=policy).ask(["5", "6"])
+                assert found == {"5": WriterSchema("5", "avro", '"string"')}
+    for policy, error in ((RUN, RegistryAway), (ACCEPT, RegistryAway), (REPLAY, None), (ACCEPT_REPLAY, None)):
+        with subtests.test(said="no registry", policy=policy), pytest.raises(error) if error else nullcontext():
+            assert replace(asking(server), policy=policy, address=None).ask(["5"]) == {}
 
 
 @pytest.mark.parametrize("accepts", [False, True])
@@ -136,7 +158,7 @@ def test_a_registry_that_gives_none_of_those_in_use_is_not_believed(server: Answ
 def test_a_new_id_of_a_registry_that_has_none_of_those_in_use_halts_with_a_way_out(server: Answered) -> None:
     gone = (SchemaInUse("1", "0" * 64), SchemaInUse("2", "1" * 64))
     ledger, address = SchemaLedger("", "default"), Registry({"url": server.url}, patience=0.5)
-    one = RegistrySchemas(ledger, (), "now", address, in_use=gone, pipeline="p")
+    one = RegistrySchemas(ledger, (), "now", Lookup(address, "", "p", RUN, (), most_seconds=60), gone)
     with pytest.raises(
         SchemasNotGiven, match=r"different registry, or one that was emptied.* tidegate schema fetch p\b"
     ):

@@ -2,12 +2,12 @@
 
 from platform_defs.contract.reader.written import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, schema_digest
-from resources.registry.schemas import RegistrySchemas
+from resources.postgres.ledger.schema_ledger import Generation, schema_digest
+from resources.registry.schemas import generations_of
 
 
 def generations(*opened: Generation, partition: int = 0, topic_id: str | None = "now") -> list[tuple[int, int]]:
-    return RegistrySchemas(SchemaLedger("", "default"), opened, topic_id, None).generations(partition)
+    return generations_of(opened, topic_id, partition)
 
 
 def test_a_pipeline_begins_in_the_generation_in_which_the_registry_was() -> None:
