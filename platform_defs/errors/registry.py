@@ -55,21 +55,6 @@ class RegistryAway(Retryable):
         message = f"{self} {rest}"
         return RegistryAway(message, registry=self.registry, status=self.status, seen=self.seen, refused=self.refused)
 
-    @classmethod
-    def another(cls, registry: str) -> "RegistryAway":
-        return cls(
-            f"the schema registry at {registry} returns different schemas for ids that were in use when the run "
-            "began. Nothing was published. The next run checks again, and halts if they still differ",
-            registry=registry,
-        )
-
-    @classmethod
-    def nowhere(cls, what: str) -> "RegistryAway":
-        return cls(
-            f"{what} is not in the ledger yet, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, or "
-            "start the embedded one (tidegate stack up). Nothing was published; the batch will be read again"
-        )
-
 
 class SchemasNotGiven(BadInput):
     """Messages name schemas that the registry does not return, although it is up. Unlike its absence, the messages
@@ -77,54 +62,8 @@ class SchemasNotGiven(BadInput):
     """
 
     @classmethod
-    def unknown(cls, pipeline: str, batch_id: int, messages: str, said: str) -> "SchemasNotGiven":
-        """Return the error for a batch none of whose schemas is known, from a registry that is not known to be the
-        right one.
-        """
-        return cls._of(
-            pipeline,
-            f"{messages} of batch {batch_id} name schemas, and the registry has none of them ({said}). Is this the "
-            "right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it with tidegate "
-            f"schema fetch {pipeline}, or register a schema under the contract's subject: these messages then "
-            "become dead letters",
-        )
-
-    @classmethod
-    def refused(cls, pipeline: str, reason: str) -> "SchemasNotGiven":
-        """Return the error for a registry that refuses one schema while it answers for others."""
-        return cls._of(
-            pipeline,
-            f"{reason}. The registry answers for other schemas. Give Tidegate's user access to this one, repair it "
-            "in the registry, or delete it there permanently (its messages then become dead letters)",
-        )
-
-    @classmethod
-    def none_in_use(cls, pipeline: str, registry: str) -> "SchemasNotGiven":
-        """Return the error for a registry that returns new schemas and none of those in use: it may be another one, or
-        was emptied.
-        """
-        return cls._of(
-            pipeline,
-            f"the schema registry at {registry} has a new schema but none of the schemas in use: it may be a "
-            "different registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
-            f"If it is the right one, record its schemas in the ledger: tidegate schema fetch {pipeline}",
-        )
-
-    @classmethod
-    def too_many(cls, pipeline: str, ids: int, seconds: float | None = None) -> "SchemasNotGiven":
-        """Return the error for more ids than may be looked up, nearly all of them garbage; or than there is time for:
-        `seconds` is how long the registry took to report that there are no `ids` such schemas.
-        """
-        took = f" (the registry took {seconds:.0f} s to report this)" if seconds is not None else ""
-        return cls._of(
-            pipeline,
-            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: "
-            "they are not framed as the contract says, or are garbage. If the contract's framing is wrong, correct "
-            "it",
-        )
-
-    @classmethod
-    def _of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
+    def of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
+        """Return the error for this problem, with what follows for the pipeline and how to resolve it."""
         live = pipeline.removesuffix("~replay")
         rest = (
             "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts. You can "

@@ -70,7 +70,10 @@ class Lookup:
         is no registry.
         """
         if self.address is None:
-            raise RegistryAway.nowhere(what)
+            raise RegistryAway(
+                f"{what} is not in the ledger yet, and there is no schema registry to ask: set TIDEGATE_REGISTRY_URL, "
+                "or start the embedded one (tidegate stack up). Nothing was published; the batch will be read again"
+            )
         client = client_of(self.address)
         return client.hurried(self.address.pace.again) if _away.has(str(self.address)) or _is_another_try() else client
 
@@ -95,10 +98,18 @@ class Lookup:
         """
         if self.policy.doubtful is MISSING:
             return
-        if self.unknown + more > MAX_UNKNOWN:
-            raise SchemasNotGiven.too_many(self.pipeline, MAX_UNKNOWN)
-        if self.seconds > self.most_seconds:
-            raise SchemasNotGiven.too_many(self.pipeline, self.unknown + more, self.seconds)
+        ids, took = self.unknown + more, ""
+        if ids > MAX_UNKNOWN:
+            ids = MAX_UNKNOWN
+        elif self.seconds > self.most_seconds:
+            took = f" (the registry took {self.seconds:.0f} s to report this)"
+        else:
+            return
+        raise SchemasNotGiven.of(
+            self.pipeline,
+            f"one task's messages name more than {ids:,} different schemas that the registry does not have{took}: they "
+            "are not framed as the contract says, or are garbage. If the contract's framing is wrong, correct it",
+        )
 
     def _answers(self, client: RegistryClient, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
         """Return the registry's answers for these ids. If it answers for others but not for one of these, they are
@@ -117,7 +128,11 @@ class Lookup:
         except RegistryAway as away:
             if self.policy.refused is MISSING or not self._is_of_one(client, keys, away):
                 raise
-            raise SchemasNotGiven.refused(self.pipeline, away.seen) from away
+            raise SchemasNotGiven.of(
+                self.pipeline,
+                f"{away.seen}. The registry answers for other schemas. Give Tidegate's user access to this one, repair "
+                "it in the registry, or delete it there permanently (its messages then become dead letters)",
+            ) from away
         if not all(answers.values()) and not client.is_there(self.subject):  # it went away meanwhile
             raise first
         return answers

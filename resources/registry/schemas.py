@@ -125,15 +125,24 @@ class RegistrySchemas:
         """
         if self._comparison is None:
             return True
-        client = self.lookup.client("schemas in use")
+        client, address, pipeline = self.lookup.client("schemas in use"), str(self.lookup.address), self.lookup.pipeline
         agrees = self._comparison.agrees(client)
         if agrees is False:
-            raise RegistryAway.another(str(self.lookup.address))  # another registry's answers are not kept with these
+            raise RegistryAway(  # another registry's answers are not kept with these
+                f"the schema registry at {address} returns different schemas for ids that were in use when the run "
+                "began. Nothing was published. The next run checks again, and halts if they still differ",
+                registry=address,
+            )
         if agrees is None and not client.is_there(self.lookup.subject):
             said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
-            raise RegistryAway.asked(str(self.lookup.address), "the schemas in use", seconds, said, None).of_batch()
+            raise RegistryAway.asked(address, "the schemas in use", seconds, said, None).of_batch()
         if agrees is None and self.lookup.policy.doubtful is RAISE:
-            raise SchemasNotGiven.none_in_use(self.lookup.pipeline, str(self.lookup.address))
+            raise SchemasNotGiven.of(
+                pipeline,
+                f"the schema registry at {address} has a new schema but none of the schemas in use: it may be a "
+                "different registry, or one that was emptied. Correct TIDEGATE_REGISTRY_URL, or restore the registry. "
+                f"If it is the right one, record its schemas in the ledger: tidegate schema fetch {pipeline}",
+            )
         return agrees is not None
 
     def _remember(self, generation: int, found: Mapping[str, WriterSchema]) -> Mapping[str, WriterSchema]:

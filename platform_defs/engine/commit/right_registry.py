@@ -73,7 +73,13 @@ def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFa
         return
     messages = plural(sum(group.count for group in unknown), "message")
     said = unknown[0].samples[0]["message"]
-    raise SchemasNotGiven.unknown(contract.pipeline, staged.pending.batch_id, messages, said)
+    raise SchemasNotGiven.of(
+        contract.pipeline,
+        f"{messages} of batch {staged.pending.batch_id} name schemas, and the registry has none of them ({said}). Is "
+        "this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it with tidegate "
+        f"schema fetch {contract.pipeline}, or register a schema under the contract's subject: these messages then "
+        "become dead letters",
+    )
 
 
 def _refuse_forgotten(contract: Contract, schemas: Schemas, staged: Staged) -> None:
