@@ -2,7 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote, unquote, urlsplit
 
 # Seconds for one query, including all retries. A run then fails within half a minute: Spark tries the task three times
@@ -28,6 +28,10 @@ class Registry:
     options: Mapping[str, str] = field(repr=False)
     patience: float = PATIENCE
     pace: Pace = Pace()
+
+    def hurried(self, seconds: float) -> "Registry":
+        """Return the same registry for queries that wait at most `seconds`."""
+        return replace(self, patience=min(self.patience, seconds))
 
     @property
     def urls(self) -> list[str]:

@@ -26,7 +26,7 @@ from resources.registry.address import Pace, Registry
 from resources.registry.answers import is_missing, is_refusal, knows_no_guids
 from resources.registry.cooldown import Cooldown
 from resources.registry.policy import MISSING, RAISE, Policy
-from resources.registry.server import Server, Unreadable, get
+from resources.registry.server import Server, Unreadable, request
 
 Asked = TypeVar("Asked")
 Answer = TypeVar("Answer")
@@ -43,6 +43,8 @@ class _Asking:
 
     until: float  # by time.monotonic()
     patience: float  # seconds
+    one_try: float  # seconds
+    rounds: float = inf  # tries of each address
     given_up: Event = field(default_factory=Event)
     refused_after: float = inf  # by time.monotonic(): until then a refusal counts as a transient fault
 
@@ -102,12 +104,12 @@ class RegistryClient:
     def has_versions(self, subject: str) -> bool:
         """Return True if anything is registered under a subject."""
         path = f"subjects/{quote(subject, safe='')}/versions"
-        found: Any = self._ask(f"the versions of {subject}", lambda client: get(client, path), self._asking(None))
+        found: Any = self._ask(f"the versions of {subject}", lambda client: request(client, path), self._asking(None))
         return isinstance(found, list) and found != []
 
     def hurried(self, seconds: float) -> "RegistryClient":
         """Return this process's client of the same registry that waits at most `seconds`."""
-        return client_of(replace(self.registry, patience=min(self.registry.patience, seconds)))
+        return client_of(self.registry.hurried(seconds))
 
     def is_there(self, subject: str) -> bool:
         """Return True if the registry answers now, and soon, for an id that no schema has. Its answer about its types,
@@ -119,7 +121,7 @@ class RegistryClient:
 
     def _asking(self, patience: float | None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
-        return _Asking(time.monotonic() + seconds, seconds)
+        return _Asking(time.monotonic() + seconds, seconds, self.pace.one_try)
 
     def _schema(self, key: str, subject: str, asking: _Asking) -> WriterSchema | None:
         if not is_possible(key):
@@ -164,12 +166,14 @@ class RegistryClient:
         """Return the answer of the first address that gives one; None if the answer is that there is no such thing. An
         address may not know GUIDs at all.
         """
-        pause, tried = self.pace.pause, 0
+        pause, tried, began = self.pace.pause, 0, time.monotonic()
         while True:
             server = self._servers[tried % len(self._servers)]
-            limit = max(0.1, min(self.pace.one_try, asking.until - time.monotonic()))
+            limit = max(0.1, min(asking.one_try, asking.until - time.monotonic()))
             try:
                 return server.ask(question, limit)
+            except BadInput:
+                raise
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
                 if is_missing(error) or (of_guid and knows_no_guids(server, error, limit)):
                     return self._elsewhere(server, question, limit)
@@ -177,6 +181,8 @@ class RegistryClient:
                 until = asking.until if not is_refusal(error) else min(asking.until, asking.refused_after)
                 if time.monotonic() + pause >= until or asking.given_up.is_set():
                     raise self._away(what, asking.patience, error) from None
+                if tried >= asking.rounds * len(self._servers):
+                    raise self._away(what, time.monotonic() - began, error) from None
             if tried % len(self._servers) == 0:
                 asking.given_up.wait(pause)
                 pause = min(2.0, pause * 2)
@@ -264,8 +270,9 @@ def _objects(of: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 def _named(client: SchemaRegistryClient, key: str, subject: str) -> dict[str, Any]:
     if key.isdecimal():
-        return _checked(get(client, f"schemas/ids/{int(key)}", {"subject": subject} if context_of(subject) else None))
-    return _checked(get(client, f"schemas/guids/{quote(key, safe='')}"))
+        query = {"subject": subject} if context_of(subject) else {}
+        return _checked(request(client, f"schemas/ids/{int(key)}", query))
+    return _checked(request(client, f"schemas/guids/{quote(key, safe='')}"))
 
 
 def _answers(server: Server, subject: str, seconds: float) -> bool:
@@ -279,7 +286,7 @@ def _answers(server: Server, subject: str, seconds: float) -> bool:
 
 def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[str, Any]:
     path = f"subjects/{quote(subject, safe='')}/versions/{version}"
-    return _checked(get(client, path, {"deleted": True}))  # a deleted one too: what needs it is still served by id
+    return _checked(request(client, path, {"deleted": True}))  # a deleted one too: what needs it is still served by id
 
 
 def _checked(answer: Any) -> dict[str, Any]:

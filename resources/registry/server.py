@@ -78,10 +78,12 @@ class Unreadable(Exception):
     """A complete answer about one schema that is not a readable schema."""
 
 
-def get(client: SchemaRegistryClient, path: str, query: Mapping[str, Any] | None = None) -> Any:
-    """Return the registry's JSON unchanged. The client's own classes refuse what they do not know (new rules)."""
+def request(client: SchemaRegistryClient, path: str, *body: Mapping[str, Any], method: str = "get") -> Any:
+    """Return the registry's JSON unchanged. The client's own classes refuse what they do not know (new rules), and drop
+    the registry's reasons. `body`: of a GET, the query.
+    """
     rest: Any = client
-    return rest._rest_client.get(path, {**(query or {})})
+    return getattr(rest._rest_client, method)(path, *body)
 
 
 class _Bounded(httpx.SyncByteStream):

@@ -31,7 +31,7 @@ from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import SchemaLedger
 
 if TYPE_CHECKING:
-    from resources.registry.versions import SubjectVersions, Version
+    from resources.registry.subjects import Subjects
 
 Answer = TypeVar("Answer")
 SENSOR, OP = "writer_schemas", "judge_writer_schemas"
@@ -39,6 +39,8 @@ EVERY = 60  # seconds between two queries for the schemas that messages name, on
 AGAIN = 300.0  # seconds between two requests to the registry for the subjects of a topic
 BUDGET = 20.0  # seconds of a tick; the next one evaluates the rest
 AFRESH = 3600.0  # seconds after which versions are requested again: a registry may have been rebuilt
+REGISTRY_SECONDS = 3.0  # for one query, which a check can do without
+MAX_VERSIONS = 100  # of a subject, the newest
 MAX_KEPT = 10_000  # evaluations in a process
 
 
@@ -53,15 +55,16 @@ class Memory:
     looked: dict[str, tuple[float, frozenset[UsedSchema]]] = field(
         default_factory=dict[str, tuple[float, frozenset[UsedSchema]]]
     )
-    subjects: "SubjectVersions | None" = None
+    subjects: "Subjects | None" = None
     asked_since: float = 0.0
 
-    def of(self, endpoints: Endpoints) -> "SubjectVersions | None":
+    def of(self, endpoints: Endpoints) -> "Subjects | None":
         """Return the registry's subjects; None if there is no registry. Raises BadInput for its options."""
-        from resources.registry.versions import SubjectVersions  # the client takes its time to load
+        from resources.registry.subjects import Subjects  # the client takes its time to load
 
         if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
-            self.subjects = SubjectVersions(endpoints.registry) if endpoints.registry else None
+            registry = endpoints.registry
+            self.subjects = Subjects(registry.hurried(REGISTRY_SECONDS)) if registry else None
             self.judgements = {place: found for place, found in self.judgements.items() if place[1][0]}
             self.asked_since = time.monotonic()
         return self.subjects
@@ -206,10 +209,10 @@ class Look:
     def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
         """Return the versions of the contract's subject that no message names."""
         subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
-        for version in self._registered(subject):
-            place = "", version.number, subject
-            if not any(key in used for key in version.keys) and (judgement := self._of_version(contract, by, place)):
-                found.append(Judged(contract.pipeline, f"version {version.number} of {subject}", False, judgement))
+        for number, keys in (self._asked(lambda subjects: subjects.keys(subject, MAX_VERSIONS)) or {}).items():
+            place = "", number, subject
+            if not any(key in used for key in keys) and (judgement := self._of_version(contract, by, place)):
+                found.append(Judged(contract.pipeline, f"version {number} of {subject}", False, judgement))
         return found
 
     def _of_version(self, contract: Contract, by: str, place: Place) -> Judgement | None:
@@ -218,16 +221,12 @@ class Look:
         """
         if (by, place) not in self._memory.judgements and self._away is None:
             _, number, subject = place
-            schema = self._asked(lambda subjects: subjects.schema_of(subject, number))
-            if schema is not None:
-                self._judge(contract, by, place, schema)
+            version = self._asked(lambda subjects: subjects.version(subject, number))
+            if version is not None and version.schema is not None:
+                self._judge(contract, by, place, version.schema)
         return self._memory.judgements.get((by, place))
 
-    def _registered(self, subject: str) -> "Sequence[Version]":
-        """Return the versions of a subject; none if the registry does not answer."""
-        return self._asked(lambda subjects: subjects.under(subject)) or ()
-
-    def _asked(self, question: "Callable[[SubjectVersions], Answer]") -> Answer | None:
+    def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
         """Return the registry's answer; None if there is no registry, or once it did not answer in this evaluation."""
         if self._away is not None:
             return None

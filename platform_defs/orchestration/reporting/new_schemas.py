@@ -26,6 +26,7 @@ from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import SchemaLedger
 
 MAX_NEW = 20  # shown for a batch: messages may name any number
+REGISTRY_SECONDS = 3.0  # for one query of the places of a schema, which an observation can do without
 
 
 def new_schemas(
@@ -119,10 +120,12 @@ def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[Writ
 
 def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:
     """Return by id the subject and version of each place where the registry has it, the contract's subject first."""
-    from resources.registry.versions import SubjectVersions  # the client takes its time to load; bare JSON needs none
+    if endpoints.registry is None:
+        return {}
+    from resources.registry.subjects import Subjects  # the client takes its time to load; bare JSON needs none
 
     try:
-        found = SubjectVersions(endpoints.registry).places(keys) if endpoints.registry else {}
+        found = Subjects(endpoints.registry.hurried(REGISTRY_SECONDS)).places(keys)
     except BadInput:  # from the client's options; if a schema has to be looked up, the run reports it
         return {}
     own = contract.wire.subject

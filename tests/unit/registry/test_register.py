@@ -11,8 +11,7 @@ from assets import find_contract
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.operations.contracts.exchange import register
-from resources.registry import subjects
-from resources.registry.address import Registry
+from resources.registry.address import Pace, Registry
 from resources.registry.subjects import Subjects
 from tests.unit.registry.registry_double import Answered, refuses, registry_double, says
 
@@ -20,9 +19,8 @@ OTHER = {"type": "record", "name": "Other", "fields": []}
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Answered]:
+def server() -> Iterator[Answered]:
     """Yield a registry without schemas."""
-    monkeypatch.setattr(subjects, "PAUSE", 0.0)
     with registry_double() as found:
         yield found
 
@@ -33,7 +31,7 @@ def contract(**wire: Any) -> Contract:
 
 
 def registry(server: Answered) -> Registry:
-    return Registry({"url": server.url})
+    return Registry({"url": server.url}, pace=Pace(pause=0.01))
 
 
 def has_a_version(server: Answered, level: str | None) -> None:

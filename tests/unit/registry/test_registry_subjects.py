@@ -6,9 +6,8 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
-from resources.registry import subjects as asked
-from resources.registry.address import Registry
-from resources.registry.subjects import Subjects
+from resources.registry.address import Pace, Registry
+from resources.registry.subjects import ROUNDS, Subjects
 from tests.unit.registry.registry_double import Answer, Answered, half, refuses, registry_double, says
 
 LATEST = "/subjects/s/versions/latest"
@@ -18,13 +17,14 @@ LATEST = "/subjects/s/versions/latest"
     "answer",
     [says(b"<html>", kind="text/html"), says([1]), says({"id": "x", "version": 1}), half, refuses(401), refuses(500)],
 )
-def test_what_is_no_answer_of_a_registry_is_said_once_and_soon(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asked, "PAUSE", 0.0)
+def test_what_is_no_answer_of_a_registry_is_said_once_and_soon(answer: Answer) -> None:
     with registry_double() as server:
         server.answers[LATEST] = answer
-        with pytest.raises(RegistryAway, match=r"did not answer \(newest version of s\).*Is it up"):
-            Subjects(Registry({"url": server.url})).version("s")
-        assert len(server.asked) == asked.TRIES
+        with pytest.raises(
+            RegistryAway, match=r"did not answer for 0 s when asked for the newest version of s.*Is it up"
+        ):
+            Subjects(Registry({"url": server.url}, pace=Pace(pause=0.01))).version("s")
+        assert len(server.asked) == ROUNDS
 
 
 def test_a_subject_that_is_not_there_has_no_version_and_a_second_address_is_asked() -> None:
@@ -68,12 +68,38 @@ def test_the_versions_of_a_subject_are_asked_for_at_once_and_come_in_their_order
     assert all(one.schema is not None for one in found)
 
 
-def test_confluents_reasons_are_shown_without_the_schemas_beside_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_confluents_reasons_are_shown_without_the_schemas_beside_them() -> None:
     messages = ["{errorType:'MISSING_UNION_BRANCH', at: /fields/0}", "{oldSchemaVersion: 1}", "{oldSchema: '...'}"]
     with registry_double() as server:
         server.posts["/compatibility/subjects/s/versions"] = says({"is_compatible": False, "messages": messages})
         client = Subjects(Registry({"url": server.url}))
         assert client.incompatibilities("s", "avro", '"int"') == (messages[0],)
         server.posts["/subjects/s/versions"] = says({"error_code": 409, "message": "incompatible\n schema"}, 409)
-        with pytest.raises(BadInput, match=r"refuses \(registering a schema under s\): incompatible schema"):
+        with pytest.raises(BadInput, match=r"refuses \(the registration of a schema under s\): incompatible schema"):
             client.register("s", "avro", '"int"')
+
+
+def test_a_registry_that_is_away_is_waited_for_once_however_many_schemas_are_new() -> None:
+    with registry_double() as server:
+        server.answers["/schemas/ids/1/versions"] = says([{"subject": "t-value", "version": 3}])
+        server.otherwise = refuses(503)
+        subjects = Subjects(Registry({"url": server.url}, patience=0.1))
+        assert subjects.places(["1", *map(str, range(2, 22))]) == {"1": [("t-value", 3)]}
+        assert {path.partition("?")[0] for path in server.asked} == {f"/schemas/ids/{n}/versions" for n in (1, 2)}
+
+
+def test_a_schema_that_the_registry_does_not_know_and_a_guid_have_no_place() -> None:
+    with registry_double() as server:
+        subjects = Subjects(Registry({"url": server.url}, patience=0.1))
+        assert subjects.places(["89791762-2336-4186-9674-299b90a802e2", "7"]) == {"7": []}
+
+
+def test_the_names_of_a_version_are_its_id_and_guid_and_are_asked_for_once() -> None:
+    with registry_double() as server:
+        server.answers["/subjects/s/versions"] = says([1, 2, 3, 4])
+        server.answers["/subjects/s/versions/2"] = says({"id": 12, "version": 2})
+        server.answers["/subjects/s/versions/3"] = says({"id": 13, "version": 3, "guid": "89791762"})
+        subjects = Subjects(Registry({"url": server.url}))
+        for _ in range(2):
+            assert subjects.keys("s", 3) == {2: ("12",), 3: ("13", "89791762")}, "the fourth is deleted meanwhile"
+        assert server.asked.count("/subjects/s/versions/3") == 1
