@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from threading import Event
 from typing import Any, TypeVar, cast
@@ -68,13 +68,11 @@ class RegistryClient:
         """The client's pace."""
         return self.registry.pace
 
-    def schema(self, key: str, subject: str = "", patience: float | None = None) -> WriterSchema | None:
+    def schema(self, key: str, subject: str = "") -> WriterSchema | None:
         """Return the schema of this id or GUID with all that it refers to; None if the registry has none, or one that
         no reader could use. `subject` gives the registry's context of the id.
-
-        `patience`: seconds, for the references too.
         """
-        return self._schema(key, subject, self._asking(patience))
+        return self._schema(key, subject, self._asking())
 
     def lookup(
         self, keys: Iterable[str], policy: Policy, subject: str = "", patience: float | None = None
@@ -86,7 +84,7 @@ class RegistryClient:
         names, together, given_up = list(keys), self._asking(patience), Event()
 
         def ask(key: str) -> list[WriterSchema | None]:
-            asking = self._asking(None) if patience is None else together
+            asking = self._asking() if patience is None else together
             final = time.monotonic() + self.pace.refused if policy.refused is MISSING else inf
             try:
                 return [self._schema(key, subject, replace(asking, given_up=given_up, refused_after=final))]
@@ -104,7 +102,7 @@ class RegistryClient:
     def has_versions(self, subject: str) -> bool:
         """Return True if anything is registered under a subject."""
         path = f"subjects/{quote(subject, safe='')}/versions"
-        found: Any = self._ask(f"the versions of {subject}", lambda client: request(client, path), self._asking(None))
+        found: Any = self._ask(f"the versions of {subject}", lambda client: request(client, path), self._asking())
         return isinstance(found, list) and found != []
 
     def hurried(self, seconds: float) -> "RegistryClient":
@@ -117,9 +115,16 @@ class RegistryClient:
         refuses the connection costs no time.
         """
         share = min(self.pace.quickly, self.registry.patience) / len(self._servers)
-        return any(_answers(server, subject, share) for server in self._servers)
+        for server in self._servers:
+            try:
+                server.ask(lambda client: _named(client, str(LARGEST_ID), subject), share)
+            except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
+                if not is_missing(error):
+                    continue
+            return True
+        return False
 
-    def _asking(self, patience: float | None) -> _Asking:
+    def _asking(self, patience: float | None = None) -> _Asking:
         seconds = self.registry.patience if patience is None else min(patience, self.registry.patience)
         return _Asking(time.monotonic() + seconds, seconds, self.pace.one_try)
 
@@ -141,18 +146,18 @@ class RegistryClient:
     def _follow(
         self, schema: dict[str, Any], context: str, found: dict[str, str], seen: set[tuple[str, int]], asking: _Asking
     ) -> bool:
-        """Add the references of `schema`, each before those that need it. Return False if one is missing, or there are
-        too many.
+        """Add the references of `schema`, each before those that need it. A subject is in the context of what refers to
+        it, unless it names another one. Return False if a reference is missing, or there are too many.
         """
         for reference in _objects(schema, "references"):
-            place = _place(reference, context)
-            if place is None:
+            name, version = reference.get("subject"), reference.get("version")
+            if not isinstance(name, str) or not isinstance(version, int):
                 return False
+            place = name if context_of(name) else f"{context}{name}", version
             if place in seen:
                 continue
             seen.add(place)
-            what = f"version {place[1]} of {place[0]}"
-            below = self._ask(what, lambda client, at=place: _version(client, *at), asking)
+            below = self._ask(f"version {version} of {place[0]}", partial(_version, *place), asking)
             if below is None or len(seen) > MAX_REFERENCES or not _is_text(below["schema"]):
                 return False
             if not self._follow(below, context_of(place[0]), found, seen, asking):
@@ -198,7 +203,7 @@ class RegistryClient:
             try:
                 return server.ask(question, min(limit, self.pace.again))
             except Exception as error:  # noqa: BLE001  # as above
-                if not isinstance(error, (SchemaRegistryError, Unreadable)):
+                if not isinstance(error, (SchemaRegistryError, Unreadable, BadInput)):
                     self._silent.note(server)
         return None
 
@@ -239,24 +244,6 @@ def is_possible(key: str) -> bool:
     return not key.isdecimal() or 0 < int(key) <= LARGEST_ID
 
 
-def name_in_ledger(registry: str, subject: str) -> str:
-    """Return the ledger's name for the scope of the subject's ids: the registry's, and the context in it."""
-    return f"{registry}{context_of(subject)}"
-
-
-def _qualified(subject: str, context: str) -> str:
-    """Return the subject of a reference: in the same context as what refers to it, unless it names another one."""
-    return subject if context_of(subject) else f"{context}{subject}"
-
-
-def _place(reference: dict[str, Any], context: str) -> tuple[str, int] | None:
-    """Return subject and version of a reference; None if it lacks them."""
-    subject, version = reference.get("subject"), reference.get("version")
-    if not isinstance(subject, str) or not isinstance(version, int):
-        return None
-    return _qualified(subject, context), version
-
-
 def _object(found: Any) -> dict[str, Any]:
     """Return a JSON object; an empty one for anything else."""
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
@@ -275,16 +262,7 @@ def _named(client: SchemaRegistryClient, key: str, subject: str) -> dict[str, An
     return _checked(request(client, f"schemas/guids/{quote(key, safe='')}"))
 
 
-def _answers(server: Server, subject: str, seconds: float) -> bool:
-    """Return True if the address answers for LARGEST_ID as a registry does: a schema, or that there is none."""
-    try:
-        server.ask(lambda client: _named(client, str(LARGEST_ID), subject), seconds)
-    except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
-        return is_missing(error)
-    return True
-
-
-def _version(client: SchemaRegistryClient, subject: str, version: int) -> dict[str, Any]:
+def _version(subject: str, version: int, client: SchemaRegistryClient) -> dict[str, Any]:
     path = f"subjects/{quote(subject, safe='')}/versions/{version}"
     return _checked(request(client, path, {"deleted": True}))  # a deleted one too: what needs it is still served by id
 

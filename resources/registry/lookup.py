@@ -3,7 +3,7 @@ ones apart, and a registry that is away. `policy` has what follows.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from platform_defs.errors import RegistryAway, SchemasNotGiven
@@ -79,13 +79,13 @@ class Lookup:
 
     def _in_parts(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema | None]:
         """Return the registry's answers for these, as many as there is time for."""
-        answers = dict[str, WriterSchema | None]()
-        for part in _parts(_smallest_first(keys)):
+        answers, ordered = dict[str, WriterSchema | None](), _smallest_first(keys)
+        for start in range(0, len(ordered), AT_A_TIME):
             self._refuse_too_many(sum(schema is None for schema in answers.values()))
             if self.seconds > self.most_seconds:
                 break
             began = time.monotonic()
-            found = self._answers(client, part)
+            found = self._answers(client, ordered[start : start + AT_A_TIME])
             if not all(found.values()):
                 self.seconds += time.monotonic() - began
             answers |= found
@@ -153,10 +153,6 @@ class Lookup:
 def _smallest_first(keys: Sequence[str]) -> list[str]:
     """Return the keys in order of size. A registry counts its ids from 1: it more likely has the small ones."""
     return sorted(keys, key=lambda key: (len(key), key))
-
-
-def _parts(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (keys[start : start + AT_A_TIME] for start in range(0, len(keys), AT_A_TIME))
 
 
 def _is_another_try() -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger
+from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, name_in_ledger
 from resources.registry.address import Registry
-from resources.registry.client import client_of, is_possible, name_in_ledger
+from resources.registry.client import client_of, is_possible
 from resources.registry.policy import RUN
 from resources.registry.schemas import generations_of
 
@@ -36,17 +36,14 @@ class ReadOnlySchemas:
             found |= self.ledger.known(generation, keys)
         missing = [key for key, schema in found.items() if schema is None and is_possible(key)]
         newest = self.opened[-1].number if self.opened else 1
-        if missing and generation == newest:  # a replaced registry cannot be asked
-            found |= self._asked(missing)
-        return found
-
-    def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
+        if not missing or generation != newest:  # a replaced registry cannot be asked
+            return found
         if self.address is None:
             raise BadInput(
-                f"messages use schema {keys[0]}, which is not in the ledger, and no schema registry is configured: "
+                f"messages use schema {missing[0]}, which is not in the ledger, and no schema registry is configured: "
                 "set TIDEGATE_REGISTRY_URL, or start the embedded one (tidegate stack up --registry)"
             )
-        return client_of(self.address).lookup(keys, RUN, self.contract.wire.subject)
+        return found | client_of(self.address).lookup(missing, RUN, self.contract.wire.subject)
 
 
 def readonly_schemas(

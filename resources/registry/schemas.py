@@ -14,10 +14,10 @@ from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
-from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger
+from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger, name_in_ledger
 from resources.process.settings import settings
 from resources.registry.address import Registry
-from resources.registry.client import is_possible, name_in_ledger
+from resources.registry.client import is_possible
 from resources.registry.comparison import Comparison
 from resources.registry.lookup import Lookup
 from resources.registry.policy import RAISE, REPLAY, RUN

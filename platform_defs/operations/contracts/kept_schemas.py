@@ -1,21 +1,16 @@
 """`tidegate schema`: a schema from the ledger or the registry, and schemas stored in the ledger in advance."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.operations.contracts.schema_survey import subject_of
 from resources.postgres.ledger.schema_answers import InBatch, SchemaAnswers
-from resources.postgres.ledger.schema_ledger import SchemaLedger, schema_digest
-from resources.registry.client import name_in_ledger
-
-if TYPE_CHECKING:
-    from resources.registry.address import Registry
+from resources.postgres.ledger.schema_ledger import SchemaLedger, name_in_ledger, schema_digest
+from resources.registry.address import Registry
+from resources.registry.client import RegistryClient
+from resources.registry.subjects import Subjects
 
 MAX_BATCHES = 20  # shown for a schema
 
@@ -42,13 +37,14 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
     """Return the schema of this id or GUID, from the ledger, else from the registry. Raises BadInput if neither
     has it.
     """
-    name = name_in_ledger(registry_name, subject_of(contract))
+    subject = subject_of(contract)
+    name = name_in_ledger(registry_name, subject)
     answers = SchemaAnswers(url, name)
     generation = answers.newest_generation(contract.pipeline)
     kept = SchemaLedger(url, name).known(generation, [key]).get(key)
     if kept is not None:
         return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MAX_BATCHES))
-    found = _asked(contract, key, address)
+    found = RegistryClient(address).schema(key, subject) if address else None
     if found is None:
         asked = "neither the ledger nor the registry has" if address else "the ledger does not have"
         one = f"a readable schema {key}"
@@ -56,19 +52,11 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
     return Shown(found, "the registry", ())
 
 
-def _asked(contract: Contract, key: str, address: Registry | None) -> WriterSchema | None:
-    from resources.registry.client import RegistryClient
-
-    return RegistryClient(address).schema(key, contract.wire.subject) if address else None
-
-
 def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -> Fetched:
     """Store every version of the contract's subjects in the ledger, so that no run has to query the registry for it.
 
     Raises BadInput if the registry has another schema under an id than the ledger; RegistryAway, LedgerAway.
     """
-    from resources.registry.subjects import Subjects
-
     subject, subjects = subject_of(contract), Subjects(address)
     name = name_in_ledger(registry_name, subject)
     generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
@@ -78,18 +66,11 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
         raise BadInput(f"the schema registry at {address} has no readable version of {subject}", field=subject)
     ledger = SchemaLedger(url, name)
     known = ledger.known(generation, found)
-    _refuse_switched(known, found, address)
-    new = [key for key in found if key not in known]
-    ledger.keep(generation, [found[key] for key in new])
-    return Fetched(subject, len(found), tuple(new))
-
-
-def _refuse_switched(known: Mapping[str, WriterSchema], found: Mapping[str, WriterSchema], address: Registry) -> None:
-    changed: Sequence[str] = [
-        key for key, schema in known.items() if schema_digest(schema) != schema_digest(found[key])
-    ]
-    if changed:
+    if changed := [key for key, schema in known.items() if schema_digest(schema) != schema_digest(found[key])]:
         raise BadInput(
             f"the schema registry at {address} and the ledger have different schemas for {', '.join(changed)}: it "
             "is a different registry, or was rebuilt. Nothing was stored. The next run halts (registry_switched)"
         )
+    new = [key for key in found if key not in known]
+    ledger.keep(generation, [found[key] for key in new])
+    return Fetched(subject, len(found), tuple(new))

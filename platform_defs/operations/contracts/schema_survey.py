@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
@@ -68,14 +68,20 @@ def survey(
     Raises BadInput for a contract whose messages name none, RegistryAway, LedgerMissing, LedgerAway.
     """
     subject = subject_of(contract)
-    versions, older = _registered(contract, address, most) if address else ((), 0)
-    named, newest = _named(contract, ledger_url, registry_name) if ledger_url else ((), 1)
-    fits = _Fits(contract)
+    versions, older = _registered(subject, address, most) if address else ((), 0)
+    named: Sequence[Named] = ()
+    newest = 1
+    if ledger_url:
+        from resources.postgres.ledger.schema_answers import SchemaAnswers
+        from resources.postgres.ledger.schema_ledger import name_in_ledger
+
+        answers = SchemaAnswers(ledger_url, name_in_ledger(registry_name, subject))
+        named, newest = answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
     now = {one.schema: one for one in named if one.generation == newest}
-    found = list(fits.of_versions(versions, now))
+    found = [_of_version(contract, one, now) for one in versions]
     known = {one.schema for one in versions}
     rest = [one for one in named if one.generation != newest or one.schema not in known]
-    found += [fits.of_named(one) for one in rest]
+    found += [_seen(_fit(contract, one.schema), one) for one in rest]
     missing = {"the registry": address, "the ledger": ledger_url}
     return SchemaSurvey(subject, tuple(found), tuple(name for name, at in missing.items() if at is None), older)
 
@@ -88,47 +94,28 @@ def subject_of(contract: Contract) -> str:
     raise BadInput("its messages name no schema of a registry (framing: none)", file=file, field=contract.pipeline)
 
 
-def _registered(contract: Contract, address: Registry, most: int | None) -> tuple[Sequence[Version], int]:
+def _registered(subject: str, address: Registry, most: int | None) -> tuple[Sequence[Version], int]:
     """Return the newest versions, and the number of older ones."""
     from resources.registry.subjects import Subjects
 
-    subject, subjects = contract.wire.subject, Subjects(address)
+    subjects = Subjects(address)
     numbers = subjects.numbers(subject)
     newest = numbers[-most:] if most else numbers
     return subjects.versions(subject, newest), len(numbers) - len(newest)
 
 
-def _named(contract: Contract, url: str, registry_name: str) -> tuple[Sequence[Named], int]:
-    from resources.postgres.ledger.schema_answers import SchemaAnswers
-    from resources.registry.client import name_in_ledger
+def _of_version(contract: Contract, version: Version, named: Mapping[WriterSchema, Named]) -> WriterFit:
+    if version.schema is None:
+        return WriterFit(version.key, contract.format, "does not fit", UNREADABLE, version.number)
+    fit = replace(_fit(contract, version.schema), version=version.number)
+    return _seen(fit, named[version.schema]) if version.schema in named else fit
 
-    answers = SchemaAnswers(url, name_in_ledger(registry_name, contract.wire.subject))
-    return answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
 
-
-@dataclass(frozen=True)
-class _Fits:
-    """The comparison of schemas with the contract."""
-
-    contract: Contract
-
-    def of_versions(self, versions: Sequence[Version], named: Mapping[WriterSchema, Named]) -> Iterator[WriterFit]:
-        for version in versions:
-            if version.schema is None:
-                yield WriterFit(version.key, self.contract.format, "does not fit", UNREADABLE, version.number)
-                continue
-            fit = replace(self._of(version.schema), version=version.number)
-            yield _seen(fit, named[version.schema]) if version.schema in named else fit
-
-    def of_named(self, one: Named) -> WriterFit:
-        return _seen(self._of(one.schema), one)
-
-    def _of(self, schema: WriterSchema) -> WriterFit:
-        refused = why_not(self.contract, schema)
-        if refused is None:
-            return WriterFit(schema.key, schema.format, "fits", "")
-        fit: Fit = "other record" if refused.error_class == "OtherRecord" else "does not fit"
-        return WriterFit(schema.key, schema.format, fit, refused.reason)
+def _fit(contract: Contract, schema: WriterSchema) -> WriterFit:
+    if (refused := why_not(contract, schema)) is None:
+        return WriterFit(schema.key, schema.format, "fits", "")
+    fit: Fit = "other record" if refused.error_class == "OtherRecord" else "does not fit"
+    return WriterFit(schema.key, schema.format, fit, refused.reason)
 
 
 def _seen(fit: WriterFit, one: Named) -> WriterFit:

@@ -8,6 +8,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from platform_defs.contract.reader.written import context_of
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
 from resources.postgres.session.connection import connect, database_errors, queries
@@ -97,6 +98,11 @@ class SchemaLedger:
             "encrypted": schema.encrypted,
             "sha256": schema_digest(schema),
         }
+
+
+def name_in_ledger(registry: str, subject: str) -> str:
+    """Return the ledger's name for the scope of the subject's ids: the registry's, and the context in it."""
+    return f"{registry}{context_of(subject)}"
 
 
 def schema_digest(schema: WriterSchema) -> str:
