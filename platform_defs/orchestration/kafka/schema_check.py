@@ -154,7 +154,8 @@ class Look:
         found = list[dg.AssetCheckEvaluation]()
         for topic in sorted(topics, key=lambda one: self._memory.looked.get(one.name, (0.0, None))[0]):
             named = used.get(topic.name, frozenset())
-            if self._is_due(topic, named, began):
+            when, before = self._memory.looked.get(topic.name, (0.0, None))
+            if before != named or began - when >= AGAIN:
                 found.append(self.evaluation(topic, named))
                 self._memory.looked[topic.name] = (time.monotonic(), named)
             if time.monotonic() - began > BUDGET:
@@ -178,21 +179,16 @@ class Look:
         ]
         return evaluation(topic.name, judged, self._away)
 
-    def _is_due(self, topic: Topic, used: frozenset[UsedSchema], now: float) -> bool:
-        when, before = self._memory.looked.get(topic.name, (0.0, None))
-        return before != used or now - when >= AGAIN
-
     def _judged(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
         """Return the schemas that messages name, then those only registered, then the keys if these are in doubt."""
-        apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
-        return self._of_values(contract, [one for one in used if one.part == "value"]) + ([apart] if apart else [])
-
-    def _of_values(self, contract: Contract, used: Sequence[UsedSchema]) -> list[Judged]:
-        judgements = self._of_used(contract, used)
+        values = [one for one in used if one.part == "value"]
+        judgements = self._of_used(contract, values)
         order = sorted(judgements, key=lambda one: (one.generation, len(one.key), one.key))
         found = [Judged(contract.pipeline, f"id {one.key}", one.of_late, judgements[one]) for one in order]
-        newest = max((one.generation for one in used), default=1)
-        return found + self._unused(contract, {one.key for one in used if one.generation == newest})
+        newest = max((one.generation for one in values), default=1)
+        found += self._unused(contract, {one.key for one in values if one.generation == newest})
+        apart = keys_apart(contract, used, lambda: len(self._ledger.positions(contract.pipeline)))
+        return [*found, apart] if apart else found
 
     def _of_used(self, contract: Contract, used: Sequence[UsedSchema]) -> dict[UsedSchema, Judgement]:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
@@ -207,24 +203,21 @@ class Look:
         return {one: known[by, place] for one, place in places.items() if (by, place) in known}
 
     def _unused(self, contract: Contract, used: Container[str]) -> list[Judged]:
-        """Return the versions of the contract's subject that no message names."""
+        """Return the versions of the contract's subject that no message names. The schema of one without an evaluation
+        is requested; it is missing while the registry is away.
+        """
         subject, by, found = contract.wire.subject, contract_digest(contract), list[Judged]()
         for number, keys in (self._asked(lambda subjects: subjects.keys(subject, MAX_VERSIONS)) or {}).items():
+            if any(key in used for key in keys):
+                continue
             place = "", number, subject
-            if not any(key in used for key in keys) and (judgement := self._of_version(contract, by, place)):
+            if (by, place) not in self._memory.judgements:
+                version = self._asked(lambda subjects, at=number: subjects.version(subject, at))
+                if version is not None and version.schema is not None:
+                    self._judge(contract, by, place, version.schema)
+            if judgement := self._memory.judgements.get((by, place)):
                 found.append(Judged(contract.pipeline, f"version {number} of {subject}", False, judgement))
         return found
-
-    def _of_version(self, contract: Contract, by: str, place: Place) -> Judgement | None:
-        """Return the evaluation of a version, whose schema is requested if it has none yet. None while the registry is
-        away.
-        """
-        if (by, place) not in self._memory.judgements and self._away is None:
-            _, number, subject = place
-            version = self._asked(lambda subjects: subjects.version(subject, number))
-            if version is not None and version.schema is not None:
-                self._judge(contract, by, place, version.schema)
-        return self._memory.judgements.get((by, place))
 
     def _asked(self, question: "Callable[[Subjects], Answer]") -> Answer | None:
         """Return the registry's answer; None if there is no registry, or once it did not answer in this evaluation."""
