@@ -54,10 +54,14 @@ class RegistryGate:
         name = settings().registry_name
         try:
             found = survey(contract, self.address, self.ledger_url, name, MAX_VERSIONS)
-            return found, [*_older(found), *(f"{who} was not checked: there is none" for who in found.unasked)]
+            notices = [f"{who} was not checked: there is none" for who in found.unasked]
         except (LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew) as error:
             found = survey(contract, self.address, None, name, MAX_VERSIONS)
-            return found, [*_older(found), f"the ledger was not checked: {error}"]
+            notices = [f"the ledger was not checked: {error}"]
+        if found.older:
+            older = plural(found.older, "version")
+            notices.insert(0, f"{found.subject}: {older} older than the newest {MAX_VERSIONS} not checked")
+        return found, notices
 
     def _refused(self, contract: Contract) -> tuple[list[str], list[str]]:
         """Return why the registry would not accept the contract's own schema; and why it was not queried."""
@@ -71,12 +75,6 @@ class RegistryGate:
             return [], [f"the registry was not asked whether it accepts the contract's schema: {error.problem}"]
         said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
         return [f"the registry would not accept the contract's schema: {one}" for one in said], []
-
-
-def _older(found: SchemaSurvey) -> list[str]:
-    if not found.older:
-        return []
-    return [f"{found.subject}: {plural(found.older, 'version')} older than the newest {MAX_VERSIONS} not checked"]
 
 
 def _counted(found: SchemaSurvey) -> str:

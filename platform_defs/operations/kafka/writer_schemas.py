@@ -32,21 +32,17 @@ def message_schemas(contract: Contract, address: Registry | None, *, keyed: bool
             field=contract.pipeline,
         )
     subjects, keys = Subjects(address), contract.key_subject
-    return MessageSchemas(
-        _of_values(contract, subjects), _of_keys(contract, subjects, keys) if keys and keyed else None
-    )
+    values = _of_values(contract, subjects)
+    if not (keys and keyed):
+        return MessageSchemas(values)
+    newest = _newest(contract, subjects, keys, "the contract's keys are written with one")
+    return MessageSchemas(values, _readable(contract, keys, newest))
 
 
 def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
     """Return the contract's own schema if it is registered, else the newest version."""
     subject = contract.wire.subject
-    newest = subjects.version(subject)
-    if newest is None:
-        raise BadInput(
-            f"{subject} has no schema yet, and messages are never written with one that is not registered: tidegate "
-            f"contract register {contract.pipeline}",
-            field=contract.pipeline,
-        )
+    newest = _newest(contract, subjects, subject, "messages are never written with one that is not registered")
     from platform_defs.formats.writer_fit import why_not
 
     schema = _own(contract, subjects) or _readable(contract, subject, newest)
@@ -58,6 +54,15 @@ def _of_values(contract: Contract, subjects: Subjects) -> WriterSchema:
     return schema
 
 
+def _newest(contract: Contract, subjects: Subjects, subject: str, why: str) -> Version:
+    if (newest := subjects.version(subject)) is None:
+        raise BadInput(
+            f"{subject} has no schema yet, and {why}: tidegate contract register {contract.pipeline}",
+            field=contract.pipeline,
+        )
+    return newest
+
+
 def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
     """Return the registered version that equals the contract's export; None if there is none."""
     from platform_defs.schema_conversion.exporting import export_schema
@@ -67,17 +72,6 @@ def _own(contract: Contract, subjects: Subjects) -> WriterSchema | None:
     except BadInput:  # there is no export, or the registry cannot read it
         return None
     return found and found.schema
-
-
-def _of_keys(contract: Contract, subjects: Subjects, subject: str) -> WriterSchema:
-    newest = subjects.version(subject)
-    if newest is None:
-        raise BadInput(
-            f"{subject} has no schema yet, and the contract's keys are written with one: tidegate contract register "
-            f"{contract.pipeline}",
-            field=contract.pipeline,
-        )
-    return _readable(contract, subject, newest)
 
 
 def _readable(contract: Contract, subject: str, newest: Version) -> WriterSchema:
