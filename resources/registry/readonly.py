@@ -7,6 +7,7 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, name_in_ledger
+from resources.process.settings import settings
 from resources.registry.address import Registry
 from resources.registry.client import client_of, is_possible
 from resources.registry.policy import RUN
@@ -48,20 +49,18 @@ class ReadOnlySchemas:
 
 def readonly_schemas(
     contract: Contract,
-    name: str,
     address: Registry | None,
     ledger_url: str | None,
     topic_id: str | None,
     note: Callable[[str], None],
 ) -> ReadOnlySchemas:
-    """Return the schema lookup for messages of the contract. `name`: the registry's in the ledger.
-
-    `note` gets a sentence if the ledger cannot be asked; then only the registry is.
+    """Return the schema lookup for messages of the contract. `note` gets a sentence if the ledger cannot be asked; then
+    only the registry is.
     """
     alone = ReadOnlySchemas(contract, address)
     if ledger_url is None:
         return alone
-    ledger = SchemaLedger(ledger_url, name_in_ledger(name, contract.wire.subject))
+    ledger = SchemaLedger(ledger_url, name_in_ledger(settings().registry_name, contract.wire.subject))
     try:
         opened = ledger.generations(contract.pipeline)
     except (LedgerAway, LedgerMissing, LedgerOutdated) as error:

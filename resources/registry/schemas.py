@@ -56,7 +56,9 @@ class RegistrySchemas:
             found |= self._remember(generation, self.ledger.known(generation, rest))
             missing = [key for key in rest if key not in found]
             if missing and generation == self._newest:  # a replaced registry cannot be asked
-                found |= self._asked(missing)
+                asked = self.lookup.ask(missing)
+                if asked and self._is_believed():
+                    found |= self._remember(generation, self.ledger.keep(generation, list(asked.values())))
             self.unknown.update((generation, key) for key in missing if key not in found)
         return {key: found.get(key) for key in keys}
 
@@ -112,13 +114,6 @@ class RegistrySchemas:
         address = self.lookup.address
         return address and Comparison(self.ledger, self._newest, address, self.lookup.subject, self.in_use)
 
-    def _asked(self, keys: Sequence[str]) -> Mapping[str, WriterSchema]:
-        """Return the registry's schemas for these, kept in the ledger; none if not trusted. Raises as Lookup.ask."""
-        found = self.lookup.ask(keys)
-        if not found or not self._is_believed():
-            return {}
-        return self._remember(self._newest, self.ledger.keep(self._newest, list(found.values())))
-
     def _is_believed(self) -> bool:
         """Return True if the registry's answers are consistent with its earlier ones; False if that is unknown, and
         messages without a schema become dead letters. Raises RegistryAway, SchemasNotGiven.
@@ -167,7 +162,6 @@ def schemas_of(
     contract: Contract,
     pipeline: str,
     ledger_url: str,
-    name: str,
     address: Registry | None,
     topic_id: str | None,
     *,
@@ -176,7 +170,7 @@ def schemas_of(
     """Return the schema lookup for messages of `contract`. `pipeline` is the one whose generations count: for a replay,
     the live one. `topic_id` is that of the log. Raises LedgerAway.
     """
-    ledger = SchemaLedger(ledger_url, name_in_ledger(name, contract.wire.subject))
+    ledger = SchemaLedger(ledger_url, name_in_ledger(settings().registry_name, contract.wire.subject))
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)

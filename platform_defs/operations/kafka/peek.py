@@ -22,7 +22,6 @@ from resources.kafka.admin.broker import offsets_at
 from resources.kafka.admin.descriptions import KafkaPartitions
 from resources.kafka.client.rights import Right
 from resources.kafka.data.source import READING, KafkaSource
-from resources.process.settings import settings
 
 POLL = 0.5  # seconds between two queries for new messages
 PARTITIONS_KNOWN = 30.0  # seconds after which a follower queries added partitions
@@ -213,8 +212,7 @@ def filter_of(
     from resources.registry.readonly import readonly_schemas  # the registry's client takes its time to load
 
     topic_id = KafkaPartitions(options).topic_ids([chosen.topic]).get(chosen.topic)
-    name = settings().registry_name
-    schemas = readonly_schemas(contract, name, registry_if_any(), ledger_if_any(), topic_id, note)
+    schemas = readonly_schemas(contract, registry_if_any(), ledger_if_any(), topic_id, note)
     return PeekFilter(chosen, BlockDecoder(contract, schemas), key, where)
 
 

@@ -72,6 +72,5 @@ def _schemas(pipeline: Pipeline, endpoints: Endpoints, ledger: Ledger) -> Schema
     live = pipeline.name.removesuffix(SUFFIX)
     at = ledger.positions(live)
     topic_id = at[0].topic_id if at else None
-    name, replays = settings().registry_name, live != pipeline.name
-    at_ledger = endpoints.postgres_url
-    return schemas_of(pipeline.contract, live, at_ledger, name, endpoints.registry, topic_id, replays=replays)
+    replays = live != pipeline.name
+    return schemas_of(pipeline.contract, live, endpoints.postgres_url, endpoints.registry, topic_id, replays=replays)

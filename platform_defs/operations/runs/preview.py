@@ -22,7 +22,6 @@ from platform_defs.offsets import OffsetRange
 from resources.endpoints import Endpoints
 from resources.kafka.admin.broker import KafkaBroker
 from resources.kafka.data.source import KafkaSource
-from resources.process.settings import settings
 
 
 @dataclass
@@ -94,5 +93,4 @@ def _schemas(contract: Contract, endpoints: Endpoints, topic_id: str) -> Schemas
         return None
     from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
 
-    name = settings().registry_name
-    return schemas_of(contract, contract.pipeline, endpoints.postgres_url, name, endpoints.registry, topic_id)
+    return schemas_of(contract, contract.pipeline, endpoints.postgres_url, endpoints.registry, topic_id)
