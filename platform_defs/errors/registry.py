@@ -37,21 +37,8 @@ class RegistryAway(Retryable):
             refused=refused,
         )
 
-    def of_batch(self) -> "RegistryAway":
-        """Return the same error, with the consequence for the batch that is being read."""
-        return self._with("Nothing was published and nothing became a dead letter; the batch will be read again")
-
-    def of_replay(self) -> "RegistryAway":
-        """Return the same error, with the consequence for the replay: a schema may have been registered since its
-        messages became dead letters, so a person decides whether to do without it.
-        """
-        return self._with(
-            "Nothing was changed. Replay again once the registry answers. To replay without a registry, unset "
-            "TIDEGATE_REGISTRY_URL and stop the embedded one: messages whose schema is not in the ledger then stay "
-            "dead letters"
-        )
-
-    def _with(self, rest: str) -> "RegistryAway":
+    def adding(self, rest: str) -> "RegistryAway":
+        """Return the same error, with what follows from it."""
         message = f"{self} {rest}"
         return RegistryAway(message, registry=self.registry, status=self.status, seen=self.seen, refused=self.refused)
 

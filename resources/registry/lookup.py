@@ -59,7 +59,7 @@ class Lookup:
         except RegistryAway as away:
             if not _away.has(str(self.address)):  # a minute after the first, the full wait applies again
                 _away.note(str(self.address))
-            raise (away.of_replay() if self.policy.replays else away.of_batch()) from None
+            raise self.of_messages(away) from None
         found = {key: schema for key, schema in answers.items() if schema}
         self.unknown += len(answers) - len(found)
         self._refuse_too_many()
@@ -76,6 +76,18 @@ class Lookup:
             )
         client = client_of(self.address)
         return client.hurried(self.address.pace.again) if _away.has(str(self.address)) or _is_another_try() else client
+
+    def of_messages(self, away: RegistryAway) -> RegistryAway:
+        """Return the same error, with the consequence for the messages that are being read."""
+        if not self.policy.replays:
+            rest = "Nothing was published and nothing became a dead letter; the batch will be read again"
+        else:  # a schema may have been registered since its messages became dead letters: a person decides
+            rest = (
+                "Nothing was changed. Replay again once the registry answers. To replay without a registry, unset "
+                "TIDEGATE_REGISTRY_URL and stop the embedded one: messages whose schema is not in the ledger then stay "
+                "dead letters"
+            )
+        return away.adding(rest)
 
     def _in_parts(self, client: RegistryClient, keys: Sequence[str]) -> dict[str, WriterSchema | None]:
         """Return the registry's answers for these, as many as there is time for."""

@@ -89,7 +89,7 @@ class RegistrySchemas:
             return client.has_versions(self.lookup.subject)
         except RegistryAway as away:
             if not client.is_there(self.lookup.subject):
-                raise away.of_batch() from None
+                raise self.lookup.of_messages(away) from None
             return False  # it refuses only the subject, and permanently
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
@@ -130,7 +130,8 @@ class RegistrySchemas:
             )
         if agrees is None and not client.is_there(self.lookup.subject):
             said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
-            raise RegistryAway.asked(address, "the schemas in use", seconds, said, None).of_batch()
+            away = RegistryAway.asked(address, "the schemas in use", seconds, said, None)
+            raise self.lookup.of_messages(away)
         if agrees is None and self.lookup.policy.doubtful is RAISE:
             raise SchemasNotGiven.of(
                 pipeline,

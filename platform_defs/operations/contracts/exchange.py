@@ -61,8 +61,7 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     except BadInput as error:
         raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
     except RegistryAway as error:
-        said = f"{error} {registration.stays()}"
-        raise RegistryAway(said, registry=error.registry, status=error.status) from error
+        raise error.adding(registration.stays()) from error
     return done
 
 
