@@ -28,7 +28,7 @@ from resources.dagster.run_session import RunSession
 from resources.endpoints import Endpoints, connection
 from resources.postgres.ledger.answers import UsedSchema
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.schema_ledger import SchemaLedger
+from resources.postgres.ledger.schema_ledger import kept_at
 
 if TYPE_CHECKING:
     from resources.registry.subjects import Subjects
@@ -194,11 +194,8 @@ class Look:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
         new = [place for place in places.values() if (by, place) not in self._memory.judgements]
-        for registry, generation in {(place[0], place[1]) for place in new}:
-            keys = [key for *group, key in new if tuple(group) == (registry, generation)]
-            kept = SchemaLedger(self._endpoints.postgres_url, registry).known(generation, keys)
-            for key, schema in kept.items():
-                self._judge(contract, by, (registry, generation, key), schema)
+        for place, schema in kept_at(self._endpoints.postgres_url, new).items():
+            self._judge(contract, by, place, schema)
         known = self._memory.judgements
         return {one: known[by, place] for one, place in places.items() if (by, place) in known}
 

@@ -23,7 +23,7 @@ from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.reporting.events import schema_name
 from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.schema_ledger import SchemaLedger
+from resources.postgres.ledger.schema_ledger import kept_at
 
 MAX_NEW = 20  # shown for a batch: messages may name any number
 REGISTRY_SECONDS = 3.0  # for one query of the places of a schema, which an observation can do without
@@ -39,12 +39,12 @@ def new_schemas(
     named = ledger.first_named(batch)[:MAX_NEW]
     if not named:
         return []
-    schemas = _schemas(endpoints.postgres_url, batch.registry, named)
+    kept = kept_at(endpoints.postgres_url, [(batch.registry, item.generation, item.key) for item in named])
     places = _places(contract, [item.key for item in named], endpoints)
     return [
         observation(contract, batch, item, schema, places.get(item.key, ()))
-        for item, schema in zip(named, schemas, strict=True)
-        if schema is not None
+        for item in named
+        if (schema := kept.get((batch.registry, item.generation, item.key)))
     ]
 
 
@@ -107,15 +107,6 @@ def _lines(contract: Contract, unknown: Sequence[WriterField]) -> dg.TableMetada
         records.append(dg.TableRecord({"field": excerpt(spell_path(item.path)), "line to add": line}))
     columns = [dg.TableColumn("field"), dg.TableColumn("line to add")]
     return dg.MetadataValue.table(records, dg.TableSchema(columns=columns))
-
-
-def _schemas(url: str, registry: str, named: Sequence[SchemaCount]) -> list[WriterSchema | None]:
-    """Return the schemas as the ledger keeps them."""
-    kept = SchemaLedger(url, registry)
-    by_generation = {
-        number: kept.known(number, [item.key for item in named]) for number in {n.generation for n in named}
-    }
-    return [by_generation[item.generation].get(item.key) for item in named]
 
 
 def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> dict[str, list[tuple[str, int]]]:

@@ -1,7 +1,7 @@
 """The schemas in the ledger, and the generation of a registry that a pipeline's messages name."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -98,6 +98,16 @@ class SchemaLedger:
             "encrypted": schema.encrypted,
             "sha256": schema_digest(schema),
         }
+
+
+def kept_at(url: str, places: Collection[tuple[str, int, str]]) -> dict[tuple[str, int, str], WriterSchema]:
+    """Return the schemas that the ledger has at these places: registry, generation and key. Raises LedgerAway."""
+    found = dict[tuple[str, int, str], WriterSchema]()
+    for registry, generation in {place[:2] for place in places}:
+        keys = [key for *group, key in places if group == [registry, generation]]
+        known = SchemaLedger(url, registry).known(generation, keys)
+        found |= {(registry, generation, key): schema for key, schema in known.items()}
+    return found
 
 
 def name_in_ledger(registry: str, subject: str) -> str:
