@@ -6,8 +6,9 @@ from http.server import BaseHTTPRequestHandler
 import pytest
 
 from platform_defs.errors import BadInput, RegistryAway
+from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Pace, Registry
-from resources.registry.subjects import ROUNDS, Subjects
+from resources.registry.subjects import ROUNDS, Subjects, Version
 from tests.unit.registry.registry_double import Answer, Answered, half, refuses, registry_double, says
 
 LATEST = "/subjects/s/versions/latest"
@@ -36,6 +37,13 @@ def test_a_subject_that_is_not_there_has_no_version_and_a_second_address_is_aske
         assert Subjects(registry).level("s") is None
         server.answers["/config/s"] = says({"compatibilityLevel": "FULL"})
         assert Subjects(registry).level("s") == "FULL"
+
+
+def test_a_subject_that_one_address_lacks_is_found_at_the_next() -> None:
+    with registry_double() as behind, registry_double() as server:
+        server.answers = {LATEST: says({"id": 7, "version": 3}), "/schemas/ids/7": says({"schema": '"int"'})}
+        found = Subjects(Registry({"url": f"{behind.url},{server.url}"})).version("s")
+        assert found == Version(3, "7", WriterSchema("7", "avro", '"int"'))
 
 
 def test_a_level_that_the_registry_has_no_place_for_is_not_set() -> None:
