@@ -1,7 +1,7 @@
 """Validation of a Protobuf message by its contract, in plain Python: the values of its fields, or the reason for none.
 
-Written for verify alone and deliberately not shared with the engine. The message's values are listed first, in order
-(protobuf_wire.py); then each field of the contract is built from those that count.
+Written for verify alone and deliberately not shared with the engine. The message's values are read first
+(protobuf_wire.py); then each field of the contract is converted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,9 +17,9 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf_json import default_of, document, enum_names, text, value_of
+from platform_defs.verification.formats.protobuf_json import WRAPPERS, default_of, document, enum_names, text
 from platform_defs.verification.formats.protobuf_schema import Places, message_types
-from platform_defs.verification.formats.protobuf_wire import Message, Wanted, WantedField, Wire
+from platform_defs.verification.formats.protobuf_wire import Message, Wanted, WantedField, read
 from platform_defs.verification.formats.values import items_of, reader
 
 Convert = Callable[[Any], Any]  # a value of the last field on the path, never None → a value of the column
@@ -28,7 +28,6 @@ _MAX_DECIMAL = 512  # bytes
 _EXACT = Context(prec=1_400)
 _NARROW = (F.TYPE_INT32, F.TYPE_UINT32, F.TYPE_SINT32, F.TYPE_FIXED32, F.TYPE_SFIXED32)
 _INTEGERS = (*_NARROW, F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
-_WRAPPERS = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 _KNOWN = {
     "google.protobuf.Timestamp": (F.TYPE_INT64, F.TYPE_INT32),
     "google.type.Date": (F.TYPE_INT32, F.TYPE_INT32, F.TYPE_INT32),
@@ -58,9 +57,7 @@ class ProtobufJudge:
 
     def values(self, payload: bytes) -> list[Any]:
         """Return a value for each of the contract's fields, None if missing. Raises NotTheType with the reason."""
-        wire = Wire(payload)
-        start = self._start(payload) if self._framed else 0
-        message = wire.message(self._wanted, start)
+        message = read(payload, self._wanted, self._start(payload) if self._framed else 0)
         return [field.value(message) for field in self._fields]
 
     def _start(self, payload: bytes) -> int:
@@ -116,23 +113,20 @@ class _JudgedField:
         last = self.path[-1]
         _refuse(last.is_repeated and item.type.kind not in _WHOLE)
         self._convert = _conversion(item.type, last)
-        self._empty_is_none = last.type == F.TYPE_STRING and item.type.kind in ("decimal", "date", "uuid", "time")
+        self._missing: Any = [] if last.is_repeated else None if last.has_presence else default_of(last)
+        from_text = last.type == F.TYPE_STRING and item.type.kind in ("decimal", "date", "uuid", "time")
+        self._empty_is_none = from_text and not last.has_presence
 
     def value(self, message: Message) -> Any:
         if not self.path:
             return None
-        for step in self.path[:-1]:
-            inner = value_of(message, step)
-            if inner is None:
+        *outer, last = self.path
+        for step in outer:
+            if step.number not in message:
                 return None
-            message = inner
-        last = self.path[-1]
-        found = value_of(message, last)
-        if not last.has_presence and not last.is_repeated:
-            found = default_of(last) if found is None else found
-            if self._empty_is_none and not found:
-                return None
-        return None if found is None else self._convert(found)
+            message = message[step.number]
+        found = message.get(last.number, self._missing)
+        return None if found is None or (self._empty_is_none and not found) else self._convert(found)
 
 
 def _refuse(wrong: bool) -> None:
@@ -165,7 +159,7 @@ def _message_type(item: F) -> Descriptor:
 
 
 def _is_wrapper(of: Descriptor) -> bool:
-    return of.full_name in {f"google.protobuf.{name}Value" for name in _WRAPPERS} and 1 in of.fields_by_number
+    return of.full_name in WRAPPERS and 1 in of.fields_by_number
 
 
 def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
@@ -173,14 +167,12 @@ def _wanted(paths: Sequence[Sequence[F]]) -> Wanted:
     fields: dict[int, WantedField] = {}
     for first in {path[0].number: path[0] for path in paths}.values():
         below = [path[1:] for path in paths if path[0].number == first.number]
-        ends = any(not rest for rest in below)
-        inner = None if first.message_type is None else first.message_type if ends else _wanted(below)
-        fields[first.number] = WantedField(first, inner)
-    for known in list(fields.values()):
-        oneof = known.field.containing_oneof
+        fields[first.number] = WantedField(first, _wanted(below) if all(below) else None)
+    for path in paths:
+        oneof = path[0].containing_oneof
         for rival in oneof.fields if oneof else ():
             fields.setdefault(rival.number, WantedField(rival, rival=True))
-    return Wanted(fields)
+    return fields
 
 
 def _conversion(of: ColumnType, item: F) -> Convert:
@@ -242,8 +234,7 @@ def _of_message(of: ColumnType, message: Descriptor) -> Convert:
     _refuse(kinds[: len(wanted)] != wanted)
 
     def part(value: Message, number: int) -> Any:
-        found = value_of(value, message.fields_by_number[number])
-        return default_of(message.fields_by_number[number]) if found is None else found
+        return value.get(number, default_of(message.fields_by_number[number]))
 
     match of.kind, message.full_name:
         case "timestamp", "google.protobuf.Timestamp":

@@ -15,34 +15,15 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from platform_defs.verification.formats.documents import Document, Long, NotTheType, Number, Pairs, check_text
 from platform_defs.verification.formats.protobuf_wire import Message
 
+_WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+WRAPPERS = {f"google.protobuf.{kind}Value" for kind in _WRAPPED}
 _WIDE = (F.TYPE_INT64, F.TYPE_UINT64, F.TYPE_SINT64, F.TYPE_FIXED64, F.TYPE_SFIXED64)
 
 
-def said_of(message: Message, item: F) -> list[Any]:
-    """Return the values of a field that count: in a oneof, those after its last other member."""
-    counted: list[Any] = []
-    for said in message:
-        if said.field.number == item.number:
-            counted.append(said.value)
-        elif item.containing_oneof is not None and said.field.containing_oneof == item.containing_oneof:
-            counted = []
-    return counted
-
-
-def value_of(message: Message, item: F) -> Any:
-    """Return the value of a field: the last one, all of a repeated one, messages merged; None if there is none."""
-    counted = said_of(message, item)
-    if item.is_repeated:
-        return counted
-    if not counted:
-        return None
-    return [said for part in counted for said in part] if item.message_type is not None else counted[-1]
-
-
 def default_of(item: F) -> Any:
-    """Return the default of a field without presence."""
-    if item.message_type is not None or item.is_repeated:
-        return []
+    """Return the default of a field that is not repeated."""
+    if item.message_type is not None:
+        return {}
     return {F.TYPE_STRING: b"", F.TYPE_BYTES: b"", F.TYPE_BOOL: False, F.TYPE_DOUBLE: 0.0, F.TYPE_FLOAT: 0.0}.get(
         item.type, 0
     )
@@ -60,7 +41,13 @@ def document(item: F, value: Any) -> Document:
 
 def message_document(of: Descriptor, message: Message) -> Pairs:
     """Return the JSON of a message that is not one of Protobuf's well-known types. Raises NotTheType."""
-    return Pairs(_fields(of, message))
+    found = Pairs()
+    for item in of.fields:
+        value = message.get(item.number)
+        if value is None or (not item.has_presence and not value):  # a default
+            continue
+        found.append((item.name, document(item, value)))
+    return found
 
 
 def text(raw: bytes) -> str:
@@ -78,15 +65,8 @@ def enum_names(item: F, number: int) -> list[str]:
     return [value.name for value in item.enum_type.values if value.number == number] if item.enum_type else []
 
 
-def seconds_and_nanos(message: Message, of: Descriptor) -> tuple[int, int]:
-    """Return the seconds and nanoseconds of a Timestamp or Duration."""
-    return _or_default(message, of, 1), _or_default(message, of, 2)
-
-
 def _or_default(message: Message, of: Descriptor, number: int) -> Any:
-    item = of.fields_by_number[number]
-    value = value_of(message, item)
-    return default_of(item) if value is None else value
+    return message.get(number, default_of(of.fields_by_number[number]))
 
 
 def _one(item: F, value: Any) -> Document:
@@ -133,31 +113,17 @@ def _message(of: Descriptor, message: Message) -> Document:
     name = of.full_name.removeprefix("google.protobuf.") if of.file.name.startswith("google/protobuf/") else ""
     match name:
         case "Timestamp":
-            return _timestamp(*seconds_and_nanos(message, of))
+            return _timestamp(_or_default(message, of, 1), _or_default(message, of, 2))
         case "Duration":
-            return _duration(*seconds_and_nanos(message, of))
-        case "Struct":
-            return document(of.fields_by_number[1], value_of(message, of.fields_by_number[1]))
-        case "ListValue":
-            return document(of.fields_by_number[1], value_of(message, of.fields_by_number[1]))
+            return _duration(_or_default(message, of, 1), _or_default(message, of, 2))
+        case "Struct" | "ListValue":
+            return document(of.fields_by_number[1], message.get(1, []))
         case "Value":
-            return next((_one(item, value_of(message, item)) for item in of.fields if said_of(message, item)), None)
-        case "DoubleValue" | "FloatValue" | "Int64Value" | "UInt64Value" | "Int32Value" | "UInt32Value":
-            return _one(of.fields_by_number[1], _or_default(message, of, 1))
-        case "BoolValue" | "StringValue" | "BytesValue":
+            return next((_one(item, message[item.number]) for item in of.fields if item.number in message), None)
+        case _ if name and of.full_name in WRAPPERS:
             return _one(of.fields_by_number[1], _or_default(message, of, 1))
         case _:
             return message_document(of, message)
-
-
-def _fields(of: Descriptor, message: Message) -> list[tuple[str, Document]]:
-    found: list[tuple[str, Document]] = []
-    for item in of.fields:
-        value = value_of(message, item)
-        if value is None or (not item.has_presence and not value):  # a default
-            continue
-        found.append((item.name, document(item, value)))
-    return found
 
 
 def _timestamp(seconds: int, nanos: int) -> str:

@@ -1,11 +1,12 @@
-"""A Protobuf message on the wire, as a list of its values, in order: nothing is merged or overwritten.
+"""A Protobuf message on the wire as the values of the fields that are read.
 
 Written for verify alone, from https://protobuf.dev/programming-guides/encoding/.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from google.protobuf.descriptor import Descriptor
@@ -31,130 +32,117 @@ _UNPACK = {
 _BITS = {F.TYPE_INT32: 32, F.TYPE_UINT32: 32, F.TYPE_SINT32: 32, F.TYPE_ENUM: 32}
 _SIGNED, _ZIGZAG = (F.TYPE_INT32, F.TYPE_INT64, F.TYPE_ENUM), (F.TYPE_SINT32, F.TYPE_SINT64)
 
-
-@dataclass(frozen=True)
-class Wanted:
-    """The fields of a message that are read, by number, with those of their messages."""
-
-    fields: Mapping[int, "WantedField"]
+Message: TypeAlias = dict[int, Any]  # field number → bytes, a number, a bool, a Message, or a list of them if repeated
+Wanted: TypeAlias = Mapping[int, "WantedField"]  # the fields of a message that are read, by number
 
 
-@dataclass(frozen=True)
 class WantedField:
-    """A field that is read. For a `rival`, which only shares a oneof with others, only its presence is recorded."""
+    """A field that is read. For a `rival`, which only shares a oneof with others, only its presence counts."""
 
-    field: F
-    inner: "Wanted | Descriptor | None" = None  # for a message: the fields read, or its type for all of them
-    rival: bool = False
+    def __init__(self, item: F, inner: Wanted | None = None, *, rival: bool = False) -> None:
+        """inner: of a message, the fields that are read; None for all."""
+        self.number, self.type, self.message_type = item.number, item.type, item.message_type
+        self.is_repeated, self.rival, self._inner = item.is_repeated, rival, inner
+        self.wire_type = _WIRE_TYPE.get(item.type, 0)
+        self.wire_types = {self.wire_type, 2} if item.is_repeated and self.wire_type != 3 else {self.wire_type}
+        oneof, enum = item.containing_oneof, item.enum_type
+        self.others = [other.number for other in oneof.fields if other.number != item.number] if oneof else []
+        self.named = enum.values_by_number if enum is not None and enum.is_closed else None
+
+    def inner(self) -> Wanted:
+        """Return the fields of the message that are read."""
+        return whole(self.message_type) if self._inner is None else self._inner
 
 
-@dataclass(frozen=True)
-class Said:
-    """A value of a field in a message (for a message: a list of values; for a rival: None)."""
-
-    field: F
-    value: Any
-
-
-Message: TypeAlias = list[Said]
-
-
+@lru_cache(1_000)
 def whole(of: Descriptor) -> Wanted:
     """Return all fields of a type."""
-    return Wanted({item.number: WantedField(item, item.message_type) for item in of.fields})
+    return {item.number: WantedField(item) for item in of.fields}
+
+
+def read(data: bytes, wanted: Wanted, start: int) -> Message:
+    """Return the values from `start` to the end: of each field the last, messages merged; of a oneof only the last
+    member. Raises NotTheType with the reason of a dead letter.
+    """
+    found: Message = {}
+    _Wire(data).message(found, wanted, start, len(data))
+    return found
 
 
 @dataclass
-class Wire:
-    """The bytes of one message. Methods raise NotTheType with the reason of a dead letter."""
+class _Wire:
+    """The bytes of one message. Methods raise NotTheType."""
 
     data: bytes
     items: int = 0
-    _wholes: dict[str, Wanted] = field(default_factory=dict[str, Wanted])
 
-    def message(self, wanted: Wanted | Descriptor, start: int) -> Message:
-        """Return all values from `start` to the end."""
-        said, _ = self._message(wanted, start, len(self.data), 0, 0)
-        return said
-
-    def _message(
-        self, wanted: Wanted | Descriptor | None, at: int, end: int, depth: int, group: int
-    ) -> tuple[Message, int]:
+    def message(self, found: Message, wanted: Wanted, at: int, end: int, depth: int = 0, group: int = 0) -> int:
+        """Add the values of a message, or of a group of that number, to `found`. Return its end."""
         if depth > DEEPEST:
             raise NotTheType("TooDeep")
-        fields = self._fields(wanted)
-        said: Message = []
         while at < end:
             tag, after = self._varint(at, end)
             number, kind = tag >> 3, tag & 7
             if after - at > 5 or tag > 0xFFFF_FFFF or not number or kind > 5 or (kind == 4 and number != group):
                 raise NotTheType("InvalidProtobuf")
             if kind == 4:
-                return said, after
-            known = fields.get(number)
-            if known is None or not _fits(known.field, kind):
+                return after
+            known = wanted.get(number)
+            if known is None or kind not in known.wire_types:
                 at = self._pass(number, kind, after, end, depth)
+            elif known.rival:
+                at = self._rival(found, known, kind, after, end, depth)
             else:
-                at = self._say(known, kind, after, end, depth, said)
+                at = self._value(found, known, kind, after, end, depth)
         if group:
             raise NotTheType("InvalidProtobuf")
-        return said, at
+        return at
 
-    def _fields(self, wanted: Wanted | Descriptor | None) -> Mapping[int, WantedField]:
-        if isinstance(wanted, Descriptor):
-            wanted = self._wholes.setdefault(wanted.full_name, self._wholes.get(wanted.full_name) or whole(wanted))
-        return wanted.fields if wanted else {}
-
-    def _say(self, known: WantedField, kind: int, at: int, end: int, depth: int, said: Message) -> int:
+    def _value(self, found: Message, known: WantedField, kind: int, at: int, end: int, depth: int) -> int:
         """Add the field's value. Return its end."""
-        item = known.field
-        if known.rival:
-            return self._say_rival(item, kind, at, end, depth, said)
-        if kind == 3:
-            self._count(item)
-            inner, at = self._message(known.inner, at, end, depth + 1, item.number)
-            said.append(Said(item, inner))
+        for other in known.others:
+            found.pop(other, None)
+        values: list[Any] = found.setdefault(known.number, []) if known.is_repeated else []
+        if kind == 2:
+            at, end = self._span(at, end)
+        if kind == 2 and known.wire_type != 2:  # packed
+            while at < end:
+                self._count(known)
+                value, at = self._number(known, at, end)
+                values.append(value)
             return at
-        if kind != 2:
-            self._count(item)
-            value, at = self._number(item, at, end)
-            said.append(Said(item, value))
-            return at
-        start, stop = self._span(at, end)
-        if item.message_type is not None:
-            self._count(item)
-            said.append(Said(item, self._message(known.inner, start, stop, depth + 1, 0)[0]))
-        elif item.type in (F.TYPE_STRING, F.TYPE_BYTES):
-            self._count(item)
-            said.append(Said(item, self.data[start:stop]))
+        self._count(known)
+        if known.message_type is not None:
+            value: Any = {} if known.is_repeated else found.get(known.number, {})
+            at = self.message(value, known.inner(), at, end, depth + 1, known.number if kind == 3 else 0)
+        elif kind == 2:
+            value, at = self.data[at:end], end
         else:
-            said += [Said(item, value) for value in self._packed(item, start, stop)]
-        return stop
+            value, at = self._number(known, at, end)
+        if known.is_repeated:
+            values.append(value)
+        else:
+            found[known.number] = value
+        return at
 
-    def _say_rival(self, item: F, kind: int, at: int, end: int, depth: int, said: Message) -> int:
-        after = self._pass(item.number, kind, at, end, depth)
-        enum = item.enum_type
-        if enum is None or not enum.is_closed or self._number(item, at, end)[0] in enum.values_by_number:
-            said.append(Said(item, None))
-        return after
+    def _rival(self, found: Message, known: WantedField, kind: int, at: int, end: int, depth: int) -> int:
+        """Remove the other members of the field's oneof. Return the end of its value."""
+        if known.named is None or self._number(known, at, end)[0] in known.named:
+            for other in known.others:
+                found.pop(other, None)
+        return self._pass(known.number, kind, at, end, depth)
 
-    def _packed(self, item: F, at: int, end: int) -> Iterator[Any]:
-        while at < end:
-            self._count(item)
-            value, at = self._number(item, at, end)
-            yield value
-
-    def _count(self, item: F) -> None:
-        self.items += item.is_repeated
+    def _count(self, known: WantedField) -> None:
+        self.items += known.is_repeated
         if self.items > MAX_ITEMS:
             raise NotTheType("TooManyItems")
 
-    def _number(self, item: F, at: int, end: int) -> tuple[Any, int]:
-        if item.type in _UNPACK:
-            stop = self._after(at, struct.calcsize(_UNPACK[item.type]), end)
-            return struct.unpack(_UNPACK[item.type], self.data[at:stop])[0], stop
+    def _number(self, known: WantedField, at: int, end: int) -> tuple[Any, int]:
+        if known.type in _UNPACK:
+            stop = self._after(at, struct.calcsize(_UNPACK[known.type]), end)
+            return struct.unpack_from(_UNPACK[known.type], self.data, at)[0], stop
         raw, after = self._varint(at, end)
-        return _as_number(item.type, raw), after
+        return _as_number(known.type, raw), after
 
     def _pass(self, number: int, kind: int, at: int, end: int, depth: int) -> int:
         """Return the end of a value that no column reads."""
@@ -164,7 +152,7 @@ class Wire:
             case 2:
                 return self._span(at, end)[1]
             case 3:
-                return self._message(None, at, end, depth + 1, number)[1]
+                return self.message({}, {}, at, end, depth + 1, number)
             case _:
                 return self._after(at, 8 if kind == 1 else 4, end)
 
@@ -180,17 +168,14 @@ class Wire:
         return at + length
 
     def _varint(self, at: int, end: int) -> tuple[int, int]:
-        written = self.data[at : min(at + 10, end)]
-        for size, byte in enumerate(written, 1):
+        if at < end and self.data[at] < 128:  # most are one byte
+            return self.data[at], at + 1
+        value = 0
+        for place, byte in enumerate(self.data[at : min(at + 10, end)]):
+            value |= (byte & 127) << 7 * place
             if byte < 128:
-                groups = (part & 127 for part in written[:size])
-                return sum(part << 7 * place for place, part in enumerate(groups)) % 2**64, at + size
-        raise NotTheType("InvalidVarint" if len(written) == 10 else "InvalidProtobuf")
-
-
-def _fits(item: F, kind: int) -> bool:
-    usual = _WIRE_TYPE.get(item.type, 0)
-    return kind == usual or (kind == 2 and item.is_repeated and usual in (0, 1, 5))
+                return value % 2**64, at + place + 1
+        raise NotTheType("InvalidVarint" if end - at >= 10 else "InvalidProtobuf")
 
 
 def _as_number(of: int, raw: int) -> int | bool:

@@ -25,7 +25,7 @@ from platform_defs.verification.formats.documents import (
 from platform_defs.verification.formats.protobuf import indexed_message
 from platform_defs.verification.formats.protobuf_json import message_document
 from platform_defs.verification.formats.protobuf_schema import message_types
-from platform_defs.verification.formats.protobuf_wire import Wire
+from platform_defs.verification.formats.protobuf_wire import read, whole
 from platform_defs.verification.judge.judge import NoRow, key_text
 from platform_defs.verification.judge.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
 
@@ -134,7 +134,7 @@ def _protobuf(types: Types, named: Named) -> Document:
     else:
         payload = (named.message or b"") + named.payload
         of, at = indexed_message(payload, types)
-    return message_document(of, Wire(payload).message(of, at))
+    return message_document(of, read(payload, whole(of), at))
 
 
 def _spelt(document: Document) -> str:
