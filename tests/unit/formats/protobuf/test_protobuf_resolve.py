@@ -176,6 +176,28 @@ def test_a_group_is_read_like_a_message() -> None:
     assert read(contract, text, b"\x0b\x08\x05\x0c\x10\x06") == [5, '{"x":"5"}', 6]
 
 
+def test_a_group_sent_with_a_length_is_another_field_that_is_not_read() -> None:
+    """upb refuses the message."""
+    text = 'syntax = "proto2"; message A { repeated group Box = 1 { optional int64 x = 1; } optional int64 y = 2; }'
+    assert read(contract_of({"box": "json", "y": "integer"}), text, b"\x0a\x02\x08\x05\x10\x06") == ["[]", 6]
+
+
+def test_of_a_oneof_the_last_member_counts_even_if_no_column_reads_it() -> None:
+    text = """syntax = "proto2"; enum E { ONE = 1; }
+    message A { oneof o { int64 a = 1; In in = 2; string s = 3; E e = 4; group G = 5 { } } }
+    message In { optional int64 x = 1; optional int64 y = 2; }"""
+    contract = contract_of({"a": "integer", "in.x": "integer", "in.y": "integer"})
+    for payload, wanted in (
+        (b"\x12\x02\x08\x05\x12\x02\x10\x06", [None, 5, 6]),
+        (b"\x12\x02\x08\x05\x08\x07\x12\x02\x10\x06", [None, None, 6]),
+        (b"\x08\x07\x1a\x00", [None, None, None]),
+        (b"\x08\x07\x2b\x2c", [None, None, None]),
+        (b"\x08\x07\x20\x01", [None, None, None]),
+        (b"\x08\x07\x20\x02", [7, None, None]),  # the enum has no name for 2
+    ):
+        assert read(contract, text, payload) == wanted, payload.hex()
+
+
 def test_editions_are_read_by_their_features() -> None:
     text = """edition = "2023"; option features.field_presence = IMPLICIT;
     message A { int64 a = 1; repeated int32 b = 2 [features.repeated_field_encoding = EXPANDED];
