@@ -6,10 +6,8 @@ fields are looked up in the result, in their order.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +15,9 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.verification.formats.avro_schema import WriterTypes
 from platform_defs.verification.formats.avro_types import Array, Record, Spelling, Tape, Type, Union, takes_no_byte
-from platform_defs.verification.formats.avro_values import EPOCH, LARGEST_SCALE, day, moment, text, unscaled
-from platform_defs.verification.formats.documents import NotTheType, check_jsonb, check_text, compact
-from platform_defs.verification.formats.values import items_of, time_text, uuid_text
+from platform_defs.verification.formats.avro_values import LARGEST_SCALE, day, moment, unscaled
+from platform_defs.verification.formats.documents import NotTheType, check_jsonb, compact, stored_text
+from platform_defs.verification.formats.values import after_1970, finite, items_of, time_text, uuid_text
 
 UNITS = {"timestamp-millis": 1_000, "timestamp-micros": 1}  # microseconds
 _EXACT = Context(prec=60)
@@ -158,13 +156,11 @@ def _json(of: Type, value: Any) -> str:
 
 
 def _string(_: Type, value: bytes) -> str:
-    found = text(value)
-    check_text(found)
-    return found
+    return stored_text(value)
 
 
 def _uuid(of: Type, value: bytes) -> str:
-    return str(UUID(bytes=value)) if of.kind == "fixed" else uuid_text(_string(of, value))
+    return str(UUID(bytes=value)) if of.kind == "fixed" else uuid_text(stored_text(value))
 
 
 def _bytes(_: Type, value: bytes | None) -> bytes:
@@ -180,18 +176,12 @@ def _same(_: Type, value: Any) -> Any:
 
 
 def _double(_: Type, value: float) -> float:
-    if not isfinite(value):
-        raise NotTheType("NotFinite")
-    return float(value)
+    return finite(value)
 
 
 def _timestamp(of: Type, value: int) -> Any:
     finer = of.logical == "timestamp-nanos"
-    micros = value // 1_000 if finer else value * UNITS[of.logical]
-    try:
-        found = EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        raise NotTheType("OutOfRange") from None
+    found = after_1970(microseconds=value // 1_000 if finer else value * UNITS[of.logical])
     if finer and value % 1_000:
         raise NotTheType("TooManyDecimals")
     return found

@@ -10,11 +10,19 @@ A type that takes no byte is not read: its value is None, however many of them t
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from math import isfinite
 from typing import Any, TypeVar
 
-from platform_defs.verification.formats.avro_values import moment, octets, text
-from platform_defs.verification.formats.documents import JSONB_BYTES, MAX_DEPTH, Integer, NotTheType, Number, Pairs
+from platform_defs.verification.formats.avro_values import moment, octets
+from platform_defs.verification.formats.documents import (
+    JSONB_BYTES,
+    MAX_DEPTH,
+    Integer,
+    NotTheType,
+    Number,
+    Pairs,
+    utf8,
+)
+from platform_defs.verification.formats.values import finite
 
 Spelt = TypeVar("Spelt", bound=str)
 EMPTY_VALUES = 1_000  # values without a byte in one JSON document
@@ -136,12 +144,10 @@ class Plain(Type):
         if self.kind == "boolean":
             return value
         if self.kind in ("float", "double"):
-            if not isfinite(value):
-                raise NotTheType("NotFinite")
-            return spelling.of(Number(repr(value)))
+            return spelling.of(Number(repr(finite(value))))
         if isinstance(value, int):
             return spelling.of(moment(value, self.logical) if self.logical else Integer(value))
-        return spelling.of(text(value) if self.kind == "string" else octets(value, self.logical, self.scale))
+        return spelling.of(utf8(value) if self.kind == "string" else octets(value, self.logical, self.scale))
 
     def parts(self) -> Sequence[Type] | None:
         return () if self.kind == "null" else None
@@ -226,7 +232,7 @@ class Map(Type):
         return pairs
 
     def json(self, value: Any, spelling: Spelling) -> Any:
-        return Pairs((spelling.of(text(key)), self.item.json(item, spelling)) for key, item in value)
+        return Pairs((spelling.of(utf8(key)), self.item.json(item, spelling)) for key, item in value)
 
 
 class Union(Type):

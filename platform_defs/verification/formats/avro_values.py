@@ -10,14 +10,6 @@ MAX_DECIMAL, LARGEST_SCALE = 400, 1_000  # bytes, digits
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def text(value: bytes) -> str:
-    """Return the bytes as text. Raises NotTheType if they are not UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise NotTheType("InvalidUtf8") from None
-
-
 def unscaled(value: bytes) -> int:
     """Return the unscaled integer of a decimal."""
     return int.from_bytes(value, "big", signed=True)

@@ -117,6 +117,21 @@ def _checked_size(document: Document) -> int:
             return len(_quoted(document))
 
 
+def utf8(value: bytes) -> str:
+    """Return the bytes as text. Raises NotTheType if they are not UTF-8."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise NotTheType("InvalidUtf8") from None
+
+
+def stored_text(value: bytes) -> str:
+    """Return the bytes as text. Raises NotTheType if they are not UTF-8 that Postgres can store."""
+    text = utf8(value)
+    check_text(text)
+    return text
+
+
 def check_text(text: str) -> None:
     """Raise NotTheType if Postgres' text cannot store `text`: a NUL, half of a surrogate pair."""
     if "\0" in text:

@@ -5,9 +5,9 @@ Written for verify alone and deliberately not shared with the engine. The messag
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Context, Decimal
-from math import isfinite
+from functools import partial
 from typing import Any
 
 from google.protobuf.descriptor import Descriptor
@@ -16,11 +16,11 @@ from google.protobuf.descriptor import FieldDescriptor as F
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.verification.formats.documents import NotTheType
-from platform_defs.verification.formats.protobuf_json import WRAPPERS, default_of, document, enum_names, text
+from platform_defs.verification.formats.documents import NotTheType, stored_text
+from platform_defs.verification.formats.protobuf_json import WRAPPERS, default_of, document, enum_name
 from platform_defs.verification.formats.protobuf_schema import Places, message_types
 from platform_defs.verification.formats.protobuf_wire import Message, Wanted, WantedField, read
-from platform_defs.verification.formats.values import items_of, reader
+from platform_defs.verification.formats.values import after_1970, finite, items_of, reader
 
 Convert = Callable[[Any], Any]  # a value of the last field on the path, never None → a value of the column
 
@@ -185,7 +185,7 @@ def _conversion(of: ColumnType, item: F) -> Convert:
     if message is not None:
         return _of_message(of, message)
     if item.enum_type is not None and of.name == "string":
-        return lambda value: _name(item, value)
+        return partial(enum_name, item)
     return _of_scalar(of, item.type)
 
 
@@ -206,11 +206,11 @@ def _json(item: F, as_column: Convert) -> Convert:
 def _of_scalar(of: ColumnType, kind: int) -> Convert:
     match of.kind:
         case "string" if kind == F.TYPE_STRING:
-            return text
+            return stored_text
         case "integer" if kind in _INTEGERS:
             return _integer
         case "double" if kind in (F.TYPE_DOUBLE, F.TYPE_FLOAT, *_NARROW):
-            return _double
+            return finite
         case "boolean" if kind == F.TYPE_BOOL:
             return bool
         case "decimal" if kind in _INTEGERS:
@@ -224,7 +224,7 @@ def _of_scalar(of: ColumnType, kind: int) -> Convert:
 
 
 def _read_text(as_column: Convert, empty: str = "") -> Convert:
-    return lambda value: as_column(text(value) or empty)
+    return lambda value: as_column(stored_text(value) or empty)
 
 
 def _of_message(of: ColumnType, message: Descriptor) -> Convert:
@@ -250,23 +250,10 @@ def _of_message(of: ColumnType, message: Descriptor) -> Convert:
             raise NotTheType("SchemaNotCompatible")
 
 
-def _name(item: F, number: int) -> str:
-    names = enum_names(item, number)
-    if not names:
-        raise NotTheType("InvalidEnum")
-    return names[0]
-
-
 def _integer(value: int) -> int:
     if value >= 2**63:
         raise NotTheType("OutOfRange")
     return value
-
-
-def _double(value: float) -> float:
-    if not isfinite(value):
-        raise NotTheType("NotFinite")
-    return float(value)
 
 
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal:
@@ -300,7 +287,4 @@ def _date(year: int, month: int, day: int) -> date:
 def _timestamp(seconds: int, nanos: int) -> datetime:
     if nanos not in range(0, 10**9, 1_000):
         raise NotTheType("InvalidTimestamp")
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=nanos // 1_000)
-    except OverflowError:
-        raise NotTheType("OutOfRange") from None
+    return after_1970(seconds=seconds, microseconds=nanos // 1_000)

@@ -5,15 +5,15 @@ NaN and Infinity are refused; Any and FieldMask are written as their fields.
 
 import base64
 from datetime import datetime, timedelta
-from math import isfinite
 from typing import Any
 
 import numpy as np
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.descriptor import FieldDescriptor as F
 
-from platform_defs.verification.formats.documents import Document, Long, NotTheType, Number, Pairs, check_text
+from platform_defs.verification.formats.documents import Document, Long, NotTheType, Number, Pairs, stored_text
 from platform_defs.verification.formats.protobuf_wire import Message
+from platform_defs.verification.formats.values import finite
 
 _WRAPPED = ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 WRAPPERS = {f"google.protobuf.{kind}Value" for kind in _WRAPPED}
@@ -50,19 +50,13 @@ def message_document(of: Descriptor, message: Message) -> Pairs:
     return found
 
 
-def text(raw: bytes) -> str:
-    """Return the text. Raises NotTheType if it is not UTF-8 that Postgres can store."""
-    try:
-        found = raw.decode()
-    except UnicodeDecodeError:
-        raise NotTheType("InvalidUtf8") from None
-    check_text(found)
-    return found
-
-
-def enum_names(item: F, number: int) -> list[str]:
-    """Return the names of a number in the field's enum, in the schema's order."""
-    return [value.name for value in item.enum_type.values if value.number == number] if item.enum_type else []
+def enum_name(item: F, number: int) -> str:
+    """Return the first name of a number in the field's enum. Raises NotTheType if it has none."""
+    values = item.enum_type.values if item.enum_type else ()
+    name = next((value.name for value in values if value.number == number), None)
+    if name is None:
+        raise NotTheType("InvalidEnum")
+    return name
 
 
 def _or_default(message: Message, of: Descriptor, number: int) -> Any:
@@ -75,7 +69,7 @@ def _one(item: F, value: Any) -> Document:
     if item.enum_type is not None:
         return _enum(item, value)
     if item.type == F.TYPE_STRING:
-        return text(value)
+        return stored_text(value)
     if item.type == F.TYPE_BYTES:
         return base64.standard_b64encode(value).decode()
     if item.type == F.TYPE_BOOL:
@@ -86,17 +80,13 @@ def _one(item: F, value: Any) -> Document:
 
 
 def _enum(item: F, number: int) -> Document:
-    names = enum_names(item, number)
-    if not names:
-        raise NotTheType("InvalidEnum")
+    name = enum_name(item, number)
     is_null = item.enum_type is not None and item.enum_type.full_name == "google.protobuf.NullValue"
-    return None if is_null else names[0]
+    return None if is_null else name
 
 
 def _real(value: float) -> Number:
-    if not isfinite(value):
-        raise NotTheType("NotFinite")
-    written = repr(value)
+    written = repr(finite(value))
     return Number(written[:-2] if written.endswith(".0") else written)
 
 
@@ -104,7 +94,7 @@ def _map(entry: Descriptor, entries: list[Message]) -> Pairs:
     found: dict[str, Any] = {}
     for message in entries:
         key = _or_default(message, entry, 1)
-        spelt = text(key) if isinstance(key, bytes) else str(key).lower()
+        spelt = stored_text(key) if isinstance(key, bytes) else str(key).lower()
         found[spelt] = _one(entry.fields_by_number[2], _or_default(message, entry, 2))
     return Pairs(found.items())
 

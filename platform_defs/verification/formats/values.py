@@ -20,7 +20,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
-from math import isinf
+from math import isfinite, isinf
 from string import hexdigits
 from typing import Any, cast
 
@@ -64,15 +64,27 @@ def since_1970(unit: str) -> Callable[[Any], datetime]:
         number = _integer(raw)
         microseconds = Decimal(number).scaleb(exponent + 6)
         whole = int(microseconds)
-        try:
-            found = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=whole)
-        except OverflowError:
-            raise NotTheType("OutOfRange") from None
+        found = after_1970(microseconds=whole)
         if microseconds != whole:
             raise NotTheType("TooManyDecimals")
         return found
 
     return read
+
+
+def after_1970(*, seconds: int = 0, microseconds: int) -> datetime:
+    """Return the time so long after 1970. Raises NotTheType if its year is not 1 to 9999."""
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=microseconds)
+    except OverflowError:
+        raise NotTheType("OutOfRange") from None
+
+
+def finite(value: float) -> float:
+    """Return the number as a double. Raises NotTheType for NaN and the infinities."""
+    if not isfinite(value):
+        raise NotTheType("NotFinite")
+    return float(value)
 
 
 def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
@@ -89,7 +101,9 @@ def _decimals(precision: int, scale: int) -> Callable[[Any], Decimal]:
         if not value.is_finite() or (value and value.adjusted() >= precision - scale):
             raise NotTheType("OutOfRange")
         if not value:
-            return Decimal(0) if _is_zero(raw) else _too_fine()
+            if re.search("[1-9]", re.split("[eE]", raw)[0]):  # only too small for Python's decimals
+                raise NotTheType("TooManyDecimals")
+            return Decimal(0)
         scaled = value.scaleb(scale, exact)
         if scaled.adjusted() < 0 or scaled != scaled.to_integral_value():
             raise NotTheType("TooManyDecimals")
@@ -119,15 +133,6 @@ def items_of(raw: Sequence[Any], read: Callable[[Any], Any]) -> list[Any]:
             raise NotTheType("NullItem")
         found.append(read(item))
     return found
-
-
-def _is_zero(raw: str) -> bool:
-    """Return True if the number is zero, and not just too small for Python's decimals."""
-    return not re.search("[1-9]", re.split("[eE]", raw)[0])
-
-
-def _too_fine() -> Decimal:
-    raise NotTheType("TooManyDecimals")
 
 
 def _string(raw: Any) -> str:
