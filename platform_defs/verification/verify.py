@@ -226,18 +226,6 @@ def topic_of(endpoints: "Endpoints", eras: Eras, pipeline: Pipeline) -> Topic:
 
 def refuse_unlike(snapshot: Snapshot) -> None:
     """Raise BadInput if the contract names another topic than was read, or a table is missing."""
-    _same_name(snapshot)
-    _same_tables(snapshot)
-
-
-def _same_tables(snapshot: Snapshot) -> None:
-    for table in snapshot.contract.tables:
-        if not snapshot.exists(table):
-            message = "the table does not exist, although according to the ledger batches were written to it"
-            raise BadInput(message, field=table.name)
-
-
-def _same_name(snapshot: Snapshot) -> None:
     was, contract = snapshot.topic, snapshot.contract
     if was != contract.topic:
         raise BadInput(
@@ -245,6 +233,10 @@ def _same_name(snapshot: Snapshot) -> None:
             f"compared. The next run will halt; `tidegate resolve {contract.pipeline}` then shows how to resolve it",
             field=contract.topic,
         )
+    for table in contract.tables:
+        if not snapshot.exists(table):
+            message = "the table does not exist, although according to the ledger batches were written to it"
+            raise BadInput(message, field=table.name)
 
 
 def same_topic(topic: Topic, snapshot: Snapshot) -> None:

@@ -102,7 +102,9 @@ class Accumulated:
                     "wrong", f"{self._place(group, findings)} has a row, but {self._row_table} has none for it"
                 )
             elif found != wanted:
-                findings.bad("wrong", f"{self._place(group, findings)}: {self._unlike(found, wanted, findings)}")
+                differ = findings.unlike(self.table.name, self._names, found, wanted)
+                what = f"{self._place(group, findings)}: {differ}, according to the rows of {self._row_table}"
+                findings.bad("wrong", what)
             else:
                 findings.count("keys")
         for group, wanted in due.items():
@@ -112,10 +114,6 @@ class Accumulated:
 
     def _place(self, group: Values, findings: Findings) -> str:
         return f"{self.table.name} ({self._spelt(self.table.group_by, group, findings)})"
-
-    def _unlike(self, found: Values, wanted: Values, findings: Findings) -> str:
-        differ = findings.unlike(self.table.name, self._names, found, wanted)
-        return f"{differ}, according to the rows of {self._row_table}"
 
     def _spelt(self, names: Sequence[str], values: Values, findings: Findings) -> str:
         pairs = zip(names, values, strict=True)

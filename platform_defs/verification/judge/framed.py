@@ -52,7 +52,11 @@ class FramedJudge(Judge):
 
     def _reader(self, schema: NamedSchema, *, indexed: bool) -> Values | NoRow:
         if (schema, indexed) not in self._readers:
-            self._readers[schema, indexed] = _values_of(self._contract, schema, indexed=indexed)
+            try:
+                found = _READERS[schema.format](self._contract, schema, indexed)
+            except NotTheType as wrong:
+                found = NoRow(str(wrong))
+            self._readers[schema, indexed] = found
         return self._readers[schema, indexed]
 
 
@@ -61,13 +65,6 @@ def judge_of(contract: Contract, schemas: Callable[[], KnownSchemas]) -> Judge:
     if contract.wire.framed:
         return FramedJudge(contract, schemas())
     return Judge(contract) if contract.format == "json" else FramedJudge(contract, KnownSchemas())
-
-
-def _values_of(contract: Contract, schema: NamedSchema, *, indexed: bool) -> Values | NoRow:
-    try:
-        return _READERS[schema.format](contract, schema, indexed)
-    except NotTheType as wrong:
-        return NoRow(str(wrong))
 
 
 _READERS: dict[str, Callable[[Contract, NamedSchema, bool], Values]] = {
