@@ -87,7 +87,7 @@ class Commands(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        if args and (new := RENAMED.get(args[0])):
+        if args and not ctx.resilient_parsing and (new := RENAMED.get(args[0])):
             raise typer.BadParameter(f"tidegate {args[0]} is now tidegate {new}")
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(name) if name is not None and found is not None else found, rest

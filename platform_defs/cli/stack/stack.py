@@ -74,9 +74,11 @@ def restart(
 
     JSON: as tidegate stack status.
     """
-    from resources.local import stack
+    from resources.local import stack, state
+    from resources.process.settings import settings
 
-    wanted = registry or needs_registry() or stack.status().registry.pid is not None
+    started_before = state.load(settings().home).registry.pid is not None  # also if it has crashed since
+    wanted = registry or needs_registry() or started_before
     with progress() as show:
         show("stopping")
         stack.down()
