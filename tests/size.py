@@ -16,6 +16,7 @@ from tests.docs.tables import table
 SHIPPED = ("platform_defs", "resources", "assets")
 FOLDERS = (*SHIPPED, "tests", "bench")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+GENERATED = re.compile(r"<!-- (?:generated: \w+|[^>]+: begin) -->.*?<!-- (?:end generated|[^>]+: end) -->", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,12 @@ class Checkout:
         documented = [node for node in nodes if isinstance(node, Function | ast.ClassDef | ast.Module)]
         return sum((ast.get_docstring(node) or "").split(" ")[0] in words for node in documented)
 
-    def words_of_docs(self) -> int:
-        pages = [self.root / "README.md", *(self.root / "docs").rglob("*.md")]
-        return sum(len(re.findall(r"\S+", page.read_text())) for page in pages)
+    def words_of_docs(self, *, written_by_hand: bool = False) -> int:
+        """Return the number of words; `written_by_hand`: without what is generated from code or by a benchmark."""
+        texts = [page.read_text() for page in (self.root / "README.md", *(self.root / "docs").rglob("*.md"))]
+        if written_by_hand:
+            texts = [GENERATED.sub("", text) for text in texts]
+        return sum(len(text.split()) for text in texts)
 
     def tests(self) -> int:
         """Return the number of test functions; a parametrized one counts once."""
@@ -112,6 +116,7 @@ FIGURES: Mapping[str, Callable[[Checkout], object]] = {
     "docstrings that begin with What": lambda tree: tree.docstrings_that_begin_with("What"),
     "docstrings that begin with Whether": lambda tree: tree.docstrings_that_begin_with("Whether"),
     "words of README and docs": Checkout.words_of_docs,
+    "of these, not generated from code or by a benchmark": lambda tree: tree.words_of_docs(written_by_hand=True),
     "test functions": Checkout.tests,
 }
 
