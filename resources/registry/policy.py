@@ -1,4 +1,4 @@
-"""What follows if the registry does not return a schema: one table, with a line for each use of the schemas."""
+"""The consequence if the registry does not return a schema: one table, with a line for each use of the schemas."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -8,7 +8,7 @@ from resources.registry.answers import BUSY
 
 
 class Then(Enum):
-    """What follows for one id."""
+    """The consequence for one id."""
 
     RAISE = "raise"  # RegistryAway, or SchemasNotGiven if the registry answers for other ids
     MISSING = "missing"  # as for an id that the registry does not have: its messages become dead letters
