@@ -64,7 +64,8 @@ class Case:
         return f"advertised.listeners of {self.broker} must give {self.listener} an address"
 
     @property
-    def error(self) -> str:
+    def quoted(self) -> str:
+        """The system's message in parentheses, after a space; empty if there is none."""
         return f" ({self.trouble.error})" if self.trouble.error else ""
 
 
@@ -81,7 +82,7 @@ Words = tuple[str, str]  # what was found, and what to do
 
 def _unknown_name(case: Case) -> Words:
     return (
-        f"This machine cannot resolve that name{case.error}.",
+        f"This machine cannot resolve that name{case.quoted}.",
         f"{case.setting} that this machine can resolve and reach; or add {case.address.host} to this machine's DNS "
         "or hosts file.",
     )
@@ -89,7 +90,7 @@ def _unknown_name(case: Case) -> Words:
 
 def _refused(case: Case) -> Words:
     return (
-        f"Nothing listens on that port{case.error}: {case.broker} is not running, its port is not mapped (in a "
+        f"Nothing listens on that port{case.quoted}: {case.broker} is not running, its port is not mapped (in a "
         "container or firewall), or it listens elsewhere.",
         f"Start {case.broker}, or map the port; `listeners` of {case.broker} must bind to an interface that is "
         f"reachable from here, and {case.setting} that leads to it.",
@@ -98,14 +99,14 @@ def _refused(case: Case) -> Words:
 
 def _unreachable(case: Case) -> Words:
     return (
-        f"There is no network route to it from here{case.error}.",
+        f"There is no network route to it from here{case.quoted}.",
         f"{case.setting} in a network that this machine is in; or set up access (route, VPN, firewall).",
     )
 
 
 def _no_connection(case: Case) -> Words:
     return (
-        f"Nothing answers there{case.error}: a firewall drops the packets, the machine is off, or the address "
+        f"Nothing answers there{case.quoted}: a firewall drops the packets, the machine is off, or the address "
         "belongs to another network.",
         f"Open the port in the firewall; or {case.setting} that is reachable from this machine.",
     )
@@ -113,7 +114,7 @@ def _no_connection(case: Case) -> Words:
 
 def _silent(case: Case) -> Words:
     return (
-        f"Something accepts connections there but does not respond{case.error}: {case.broker} hangs, or whatever is "
+        f"Something accepts connections there but does not respond{case.quoted}: {case.broker} hangs, or whatever is "
         "in front of it (a port mapping, a load balancer, a proxy) has no backend.",
         f"Check {case.broker} (its log, its process) and the port mapping, which must lead to an address in "
         f"`listeners` of {case.broker}.",
@@ -154,7 +155,7 @@ def _certificate_name(case: Case) -> Words:
 
 def _certificate(case: Case) -> Words:
     return (
-        f"The certificate there is not trusted{case.error}.",
+        f"The certificate there is not trusted{case.quoted}.",
         "Set TIDEGATE_KAFKA_SSL_CA_LOCATION to a file with the CA certificate that signed the certificate of "
         f"{case.broker} (its ssl.keystore.location).",
     )
@@ -162,7 +163,7 @@ def _certificate(case: Case) -> Words:
 
 def _tls(case: Case) -> Words:
     return (
-        f"TLS fails there{case.error}.",
+        f"TLS fails there{case.quoted}.",
         f"If {case.broker} requires a client certificate (ssl.client.auth=required), set "
         "TIDEGATE_KAFKA_SSL_CERTIFICATE_LOCATION and TIDEGATE_KAFKA_SSL_KEY_LOCATION. Otherwise, its log has the "
         f"reason, and ssl.enabled.protocols of {case.broker} lists the TLS versions that it accepts.",
@@ -171,14 +172,14 @@ def _tls(case: Case) -> Words:
 
 def _not_kafka(case: Case) -> Words:
     return (
-        f"The service that answers there is not Kafka{case.error}.",
+        f"The service that answers there is not Kafka{case.quoted}.",
         f"{case.setting} of Kafka; the port may belong to another service (Kafka's default is 9092).",
     )
 
 
 def _closed(case: Case) -> Words:
     return (
-        f"The connection was closed{case.error}: {case.broker} is starting or stopping, its connections are limited "
+        f"The connection was closed{case.quoted}: {case.broker} is starting or stopping, its connections are limited "
         "(max.connections.per.ip), or the port is a controller's.",
         f"Check the log of {case.broker}; {case.setting} of a broker, not of a listener in controller.listener.names.",
     )
@@ -206,7 +207,7 @@ def _no_login_there(case: Case) -> Words:
 def _mechanism(case: Case) -> Words:
     offered = ", ".join(case.trouble.more) or "none"
     return (
-        f"That listener does not accept this client's SASL mechanism{case.error}; it offers {offered}.",
+        f"That listener does not accept this client's SASL mechanism{case.quoted}; it offers {offered}.",
         "Set TIDEGATE_KAFKA_SASL_MECHANISM to one of these; or add the client's mechanism to "
         f"sasl.enabled.mechanisms of {case.broker}.",
     )
@@ -214,7 +215,7 @@ def _mechanism(case: Case) -> Words:
 
 def _login_refused(case: Case) -> Words:
     return (
-        f"The login was rejected there{case.error}.",
+        f"The login was rejected there{case.quoted}.",
         "Correct TIDEGATE_KAFKA_SASL_USERNAME and TIDEGATE_KAFKA_SASL_PASSWORD; or ask a Kafka administrator to "
         f"add the user for that mechanism, on {case.broker} as on the other brokers.",
     )
@@ -240,7 +241,7 @@ def _tls_untried(case: Case) -> Words:
 
 def _kafka_error(case: Case) -> Words:
     return (
-        f"Kafka rejects the request there{case.error}.",
+        f"Kafka rejects the request there{case.quoted}.",
         f"Check the log of {case.broker}; Tidegate requires Kafka 3.1 or later.",
     )
 

@@ -60,6 +60,7 @@ class _Detail:
 
     @classmethod
     def from_json(cls, stored: Json) -> Self:
+        """Return the detail that `to_json` stored: a missing key gets its default, an unknown key is ignored."""
         found: dict[str, Any] = {}
         for name in (one.name for one in fields(cls)):
             value: Any = stored.get(_KEYS.get(name, name))

@@ -7,7 +7,7 @@ from platform_defs.errors.retryable import Retryable
 class RegistryAway(Retryable):
     """The schema registry returned no usable answer: refused, too late, 401, 5xx, or HTML.
 
-    `registry` is its address, without a password; `status` the HTTP status of the last answer, if there was one; `seen`
+    `status` is the HTTP status of the last answer, if there was one; `seen`
     the request and its answer; `refused` is True if that answer was about the one schema, as 403 is, and not about the
     registry's own state, as 503 or silence is.
     """
@@ -16,31 +16,29 @@ class RegistryAway(Retryable):
         self,
         message: str,
         *,
-        registry: str | None = None,
         status: int | None = None,
         seen: str = "",
         refused: bool = False,
     ) -> None:
         super().__init__(message)
-        self.registry, self.status, self.seen, self.refused = registry, status, seen, refused
+        self.status, self.seen, self.refused = status, seen, refused
 
     @classmethod
     def asked(
         cls, registry: str, what: str, seconds: float, reason: str, status: int | None, *, refused: bool = False
     ) -> "RegistryAway":
         return cls(
-            f"the schema registry at {registry} did not answer for {seconds:.0f} s when asked for {what}: "
-            f"{reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user correct?",
-            registry=registry,
+            f"the schema registry at {registry} did not answer within {max(1, round(seconds))} s when asked for "
+            f"{what}: {reason}. Is it up (tidegate stack status), and are TIDEGATE_REGISTRY_URL and the user correct?",
             status=status,
             seen=f"the schema registry at {registry} does not answer when asked for {what}: {reason}",
             refused=refused,
         )
 
     def adding(self, rest: str) -> "RegistryAway":
-        """Return the same error, with what follows from it."""
+        """Return the same error, with its consequence."""
         message = f"{self} {rest}"
-        return RegistryAway(message, registry=self.registry, status=self.status, seen=self.seen, refused=self.refused)
+        return RegistryAway(message, status=self.status, seen=self.seen, refused=self.refused)
 
 
 class SchemasNotGiven(BadInput):
@@ -50,13 +48,10 @@ class SchemasNotGiven(BadInput):
 
     @classmethod
     def of(cls, pipeline: str, problem: str) -> "SchemasNotGiven":
-        """Return the error for this problem, with what follows for the pipeline and how to resolve it."""
-        live = pipeline.removesuffix("~replay")
-        rest = (
-            "Nothing was published and nothing became a dead letter. After ten tries the pipeline halts. You can "
-            f"then turn the messages whose schema is unavailable into dead letters: tidegate resolve {pipeline} "
-            "--batch dead-letters"
+        """Return the error for `problem`, with the consequence for the pipeline and the command that resolves it."""
+        return cls(
+            f"{problem}. Nothing was published and nothing became a dead letter. After ten tries the pipeline halts. "
+            "You can then turn the messages whose schema is unavailable into dead letters: tidegate resolve "
+            f"{pipeline} --batch dead-letters",
+            field=pipeline,
         )
-        if live != pipeline:
-            rest = f"The live tables have not changed. Correct this, then run tidegate replay {live} again"
-        return cls(f"{problem}. {rest}", field=live)

@@ -20,8 +20,8 @@ class Fenced(Retryable):
     @classmethod
     def taken_over(cls, pipeline: str) -> "Fenced":
         return cls(
-            f"{pipeline}: another run took over, or a command such as tidegate resolve or contract apply. This run "
-            "stops without further changes."
+            f"{pipeline}: another run or a command (such as tidegate resolve or tidegate contract apply) took over. "
+            "This run stops without further changes."
         )
 
 
@@ -93,6 +93,11 @@ class MessageMisplaced(Retryable):
 
 class StagingLost(Retryable):
     """The contents of staging differ from what the tasks reported (a restart of Postgres may empty unlogged tables)."""
+
+    @classmethod
+    def other_ranges(cls) -> "StagingLost":
+        """Return the error for staged ranges that are not the planned ones."""
+        return cls("the staged ranges differ from the planned ones; the batch will be read again")
 
 
 class NotReproduced(Retryable):

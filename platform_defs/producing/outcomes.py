@@ -5,9 +5,8 @@ is the code of the last try: if an earlier try got no answer, its message may be
 """
 
 from collections.abc import Mapping
-from typing import Literal
 
-Outcome = Literal["poison", "not_written", "unknown"]
+from platform_defs.errors.producing import Outcome
 
 CODES: Mapping[str, tuple[int, Outcome]] = {  # by the name of rdkafka.h, without RD_KAFKA_RESP_ERR_
     # No broker accepts this message, however often it is sent.

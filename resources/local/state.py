@@ -61,8 +61,8 @@ def load(home: Path) -> State:
         return State(_brokers(kept["kafka"]), _server(kept["postgres"]), _server(kept.get("registry", {})))
     except PermissionError as error:
         raise BadInput(
-            f"this user may not read {error.filename}. Run the command as the user to whom it belongs, or set "
-            "TIDEGATE_HOME to your own folder",
+            f"permission denied: {error.filename}. Run the command as the owner of that file, or set TIDEGATE_HOME to "
+            "a folder of your own",
             field="TIDEGATE_HOME",
         ) from error
     except (FileNotFoundError, json.JSONDecodeError, KeyError, TypeError):

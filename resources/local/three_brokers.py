@@ -72,7 +72,7 @@ class ThreeBrokers:
     def __enter__(self) -> Self:
         stop(self._home)
         try:
-            self._start_anew()
+            self._restart()
         except BaseException:
             self.__exit__()
             raise
@@ -125,7 +125,7 @@ class ThreeBrokers:
         for number in numbers:
             self.brokers[number].signal(signal.SIGCONT)
 
-    def _start_anew(self) -> None:
+    def _restart(self) -> None:
         ports = iter(free_ports(4 * len(NUMBERS)))
         servers = tuple(Server(next(ports), next(ports), next(ports)) for _ in NUMBERS)
         cluster = new_cluster(servers)

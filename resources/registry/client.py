@@ -89,7 +89,7 @@ class RegistryClient:
             try:
                 return [self._schema(key, subject, replace(asking, given_up=given_up, refused_after=final))]
             except RegistryAway as away:
-                if (then := policy.then(away)) is RAISE:
+                if (then := policy.consequence(away)) is RAISE:
                     raise
                 return [None] if then is MISSING else []
 
@@ -177,7 +177,7 @@ class RegistryClient:
             limit = max(0.1, min(asking.one_try, asking.until - time.monotonic()))
             try:
                 return server.ask(question, limit)
-            except BadInput:
+            except BadInput:  # the registry refuses, as Subjects raises it: an answer
                 raise
             except Exception as error:  # noqa: BLE001  # whatever the client makes of what is not an answer
                 if is_missing(error) or (of_guid and knows_no_guids(server, error, limit)):

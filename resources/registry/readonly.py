@@ -16,7 +16,7 @@ from resources.registry.schemas import generations_of
 
 @dataclass(frozen=True)
 class ReadOnlySchemas:
-    """See engine.schema_ports.SchemaFinder. Asks the ledger, if there is one, then the registry."""
+    """See engine.ports.schema_ports.SchemaFinder. Asks the ledger, if there is one, then the registry."""
 
     contract: Contract
     address: Registry | None  # None: there is no registry
@@ -25,12 +25,12 @@ class ReadOnlySchemas:
     topic_id: str | None = None
 
     def generations(self, partition: int) -> Sequence[tuple[int, int]]:
-        """See engine.schema_ports.SchemaFinder."""
+        """See engine.ports.schema_ports.SchemaFinder."""
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput if a schema is not in the
-        ledger and there is no registry.
+        """See engine.ports.schema_ports.SchemaFinder. Raises RegistryAway, LedgerAway, and BadInput if a schema is not
+        in the ledger and there is no registry.
         """
         found: dict[str, WriterSchema | None] = dict.fromkeys(keys)
         if self.ledger is not None:

@@ -30,7 +30,7 @@ _kept = SchemaCache[WriterSchema]()  # this process's cache
 
 @dataclass(frozen=True)
 class RegistrySchemas:
-    """See engine.schema_ports.Schemas. Picklable; each task gets its own."""
+    """See engine.ports.schema_ports.Schemas. Picklable; each task gets its own."""
 
     ledger: SchemaLedger
     opened: tuple[Generation, ...]  # the pipeline's, ascending
@@ -41,15 +41,15 @@ class RegistrySchemas:
 
     @property
     def registry(self) -> str:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         return self.ledger.registry
 
     def generations(self, partition: int) -> list[tuple[int, int]]:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         found = {key: schema for key in keys if (schema := _kept.get(self._place(generation, key)))}
         rest = [key for key in keys if key not in found and is_possible(key) and (generation, key) not in self.unknown]
         if rest:
@@ -63,21 +63,21 @@ class RegistrySchemas:
         return {key: found.get(key) for key in keys}
 
     def accepting(self) -> "RegistrySchemas":
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         return replace(self, lookup=self.lookup.accepting())
 
     def switched(self) -> RegistrySwitched | None:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         compares = not self.lookup.policy.replays and self._comparison
         return compares.of_those_in_use() if compares else None
 
     def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         compares = not self.lookup.policy.replays and self._comparison
         return compares.of_those_named(named) if compares else None
 
     def is_familiar(self) -> bool:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         if self.lookup.policy.replays:
             return True
         client = self.lookup.client()
@@ -93,7 +93,7 @@ class RegistrySchemas:
             return False  # it refuses only the subject, and permanently
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
-        """See engine.schema_ports.Schemas."""
+        """See engine.ports.schema_ports.Schemas."""
         if not self.lookup.policy.replays:
             return ()
         wanted, found = dict[int, set[str]](), {(one.generation, one.key) for one in named}
@@ -125,8 +125,7 @@ class RegistrySchemas:
         if agrees is False:
             raise RegistryAway(  # another registry's answers are not kept with these
                 f"the schema registry at {address} returns different schemas for ids that were in use when the run "
-                "began. Nothing was published. The next run checks again, and halts if they still differ",
-                registry=address,
+                "began. Nothing was published. The next run checks again, and halts if they still differ"
             )
         if agrees is None and not client.is_there(self.lookup.subject):
             said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
@@ -151,7 +150,7 @@ class RegistrySchemas:
 
 
 def generations_of(opened: Iterable[Generation], topic_id: str | None, partition: int) -> list[tuple[int, int]]:
-    """See engine.schema_ports.Schemas."""
+    """See engine.ports.schema_ports.Schemas."""
     starts = {0: 1}  # for generations that begin at the same offset, the newest
     for one in opened:
         here = one.topic_id is not None and one.topic_id == topic_id

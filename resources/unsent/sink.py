@@ -83,8 +83,8 @@ class UnsentSink:
 
     def abort(self, failure: BaseException) -> None:
         """Give each message its own error, or the transaction's."""
-        reported = isinstance(failure, NotDelivered | TransactionAborted)
-        cause = failure if reported else NotDelivered(str(failure), reason=type(failure).__name__)
+        known = isinstance(failure, NotDelivered | TransactionAborted)
+        cause = failure if known else NotDelivered(str(failure), reason=type(failure).__name__)
         outcome = "not_written" if cause.outcome == "poison" else cause.outcome
         whole = NotDelivered(str(failure), code=cause.code, reason=cause.reason, outcome=outcome)
         aborted = [(one, *self._reported.get(key, (whole, None))) for key, one in (self._open or {}).items()]

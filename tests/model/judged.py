@@ -16,7 +16,7 @@ class Judged:
     """The audit history of one pipeline."""
 
     before: list[tuple[int, int]] = field(default_factory=list)  # (messages, dead letters) by batch, newest last
-    tries: Counter[int] = field(default_factory=Counter)  # by batch: how often its gate was red
+    tries: Counter[int] = field(default_factory=Counter)  # by batch: how often it failed its checks
     aside: set[Place] = field(default_factory=set)  # messages of manually dead-lettered batches
 
     def verdict(self, log: Log, run: Run) -> str | None:

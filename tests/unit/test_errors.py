@@ -11,7 +11,7 @@ from platform_defs.contract.model.contract import CheckResult
 from platform_defs.errors import BadInput, Halt, TidegateError
 from platform_defs.errors.halts import DETAILS, HaltCode, HaltDetail, PartitionSpan, UnknownHalt, read_detail
 
-SAMPLE: dict[str, dict[str, Any]] = {  # as in ledgers since the first version
+SAMPLE: dict[str, dict[str, Any]] = {  # details as in ledgers since the first version, by today's halt code
     "topic_recreated": {"was": "id 1", "is": "id 2"},
     "cluster_switched": {"was": "here", "is": "there"},
     "topic_changed": {"was": "orders", "is": "orders.v2"},

@@ -97,12 +97,12 @@ def failed_checks(staged: Staged, checks: Sequence[CheckResult]) -> BlockingChec
     return BlockingCheckFailed(pending.batch_id, staged.messages, staged.rows, tuple(failed)) if failed else None
 
 
-def rejection(pipeline: str, gate: BlockingCheckFailed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
+def rejection(pipeline: str, failed: BlockingCheckFailed, checks: Sequence[CheckResult]) -> GateFailed | Halt:
     """Return the error to raise: GateFailed, to retry the batch after a back-off, or a Halt after GATE_TRIES tries."""
-    names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in gate.checks)
-    seen = f"batch {gate.batch_id} failed {names}. Nothing was published, and the offsets did not move."
-    if gate.tries >= GATE_TRIES:
-        return Halt(pipeline, gate, f"{seen} The batch was checked {gate.tries} times.")
+    names = ", ".join(f"{item['check']} on {item['table']} ({_brief(item['observed'])})" for item in failed.checks)
+    seen = f"batch {failed.batch_id} failed {names}. Nothing was published, and the offsets did not move."
+    if failed.tries >= GATE_TRIES:
+        return Halt(pipeline, failed, f"{seen} The batch was checked {failed.tries} times.")
     return GateFailed(
         f"{pipeline}: {seen} Correct the contract's rule or the producer of the messages; the next try checks the "
         "same offsets again. To publish the batch anyway, or turn its messages into dead letters: tidegate resolve "

@@ -97,7 +97,7 @@ def publish(
     view = describe(broker, contract.topic, read)
     still_there(contract.pipeline, read, view)
     if {item.range for item in staged.coverage} != set(staged.pending.ranges):
-        raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
+        raise StagingLost.other_ranges()
     with ledger.publication(staged) as transaction:
         for step in STEPS:  # 2. to 7.
             step.run(transaction, record)

@@ -75,10 +75,10 @@ def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFa
     said = unknown[0].samples[0]["message"]
     raise SchemasNotGiven.of(
         contract.pipeline,
-        f"{messages} of batch {staged.pending.batch_id} name schemas, and the registry has none of them ({said}). Is "
-        "this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it with tidegate "
-        f"schema fetch {contract.pipeline}, or register a schema under the contract's subject: these messages then "
-        "become dead letters",
+        f"the registry has none of the schemas that are named by {messages} of batch {staged.pending.batch_id} "
+        f"({said}). Is this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it "
+        f"with tidegate schema fetch {contract.pipeline}, or register a schema under the contract's subject: these "
+        "messages then become dead letters",
     )
 
 

@@ -78,7 +78,8 @@ class JobLimit:
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
         file = transform_file(pipeline) if pipeline.transform else None
-        hangs = f"{file}, or a service that it calls, may never return: set a timeout on every call. " if file else ""
+        hangs = f"The transform ({file}), or a service that it calls, may never return: set a timeout on every call. "
+        hangs = hangs if file else ""
         return BatchTooSlow(
             f"the Spark job of batch {pending.batch_id} of {pipeline.name} was still running after {self.seconds:g} "
             f"seconds and was cancelled; nothing was published. {hangs}If the batch is only slow, raise "

@@ -181,7 +181,7 @@ class PipelineLease(CountsFaults, Protocol):
         """Return True if another run, or a settlement, took the pipeline over. False while Postgres is away."""
         ...
 
-    def note_failed_checks(self, gate: BlockingCheckFailed) -> int:
+    def note_failed_checks(self, failed: BlockingCheckFailed) -> int:
         """Record the blocking checks that the pending batch failed. Return how often it has failed them, this time
         included.
 

@@ -143,7 +143,7 @@ class Stream(threading.Thread):
             self._give_up(error)
             self._client.begin_transaction()
         else:
-            self._begin_anew()
+            self._restart()
 
     def _reported(self, number: int, error: KafkaError | None, _message: object) -> None:
         now = time.monotonic_ns()
@@ -172,7 +172,7 @@ class Stream(threading.Thread):
                     continue
                 self._give_up(error)
             except SystemError:  # a fatal error in the midst of callbacks
-                self._begin_anew()
+                self._restart()
                 self.journal.failed(self._taken(), time.monotonic_ns())
             else:
                 self.journal.delivered(self._taken(), time.monotonic_ns())
@@ -186,10 +186,10 @@ class Stream(threading.Thread):
                 raise KafkaException(error)
             self._client.abort_transaction(60)
         except KafkaException:
-            self._begin_anew()
+            self._restart()
         self.journal.failed(self._taken(), time.monotonic_ns())
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Continue with a new producer, like a process that is restarted after a fatal error."""
         self._drop()
         self._client = Producer(self._options)

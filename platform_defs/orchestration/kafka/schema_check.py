@@ -36,10 +36,9 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 SENSOR, OP = "writer_schemas", "judge_writer_schemas"
 EVERY = 60  # seconds between two queries for the schemas that messages name, one for all pipelines
-AGAIN = 300.0  # seconds between two requests to the registry for the subjects of a topic
+SUBJECT_INTERVAL = 300.0  # seconds between two requests to the registry for the subjects of a topic
 BUDGET = 20.0  # seconds of a tick; the next one evaluates the rest
-AFRESH = 3600.0  # seconds after which versions are requested again: a registry may have been rebuilt
-REGISTRY_SECONDS = 3.0  # for one query, which a check can do without
+VERSION_LIFETIME = 3600.0  # seconds after which versions are requested again: a registry may have been rebuilt
 MAX_VERSIONS = 100  # of a subject, the newest
 MAX_KEPT = 10_000  # evaluations in a process
 
@@ -62,9 +61,9 @@ class Memory:
         """Return the registry's subjects; None if there is no registry. Raises BadInput for its options."""
         from resources.registry.subjects import Subjects  # the client takes its time to load
 
-        if time.monotonic() - self.asked_since > AFRESH or self.subjects is None:
+        if time.monotonic() - self.asked_since > VERSION_LIFETIME or self.subjects is None:
             registry = endpoints.registry
-            self.subjects = Subjects(registry.hurried(REGISTRY_SECONDS)) if registry else None
+            self.subjects = Subjects(registry.hurried(registry.pace.quickly)) if registry else None
             self.judgements = {place: found for place, found in self.judgements.items() if place[1][0]}
             self.asked_since = time.monotonic()
         return self.subjects
@@ -109,7 +108,7 @@ def _spec(topic: Topic) -> dg.AssetCheckSpec:
             "schema does not fit but no recent message uses it; a schema fits but some of its values may not; or "
             "keys use several schemas, so the same key may be in two partitions."
         ),
-        metadata={"evaluated": f"when messages use a new schema, and every {AGAIN / 60:.0f} minutes"},
+        metadata={"evaluated": f"when messages use a new schema, and every {SUBJECT_INTERVAL / 60:.0f} minutes"},
     )
 
 
@@ -148,14 +147,14 @@ class Look:
 
     def at(self, topics: Sequence[Topic]) -> list[dg.AssetCheckEvaluation]:
         """Return the checks of the topics that are due: those whose messages name other schemas than before, and those
-        that were evaluated AGAIN seconds ago. Raises LedgerAway.
+        that were evaluated SUBJECT_INTERVAL seconds ago. Raises LedgerAway.
         """
         used, began = self.used(topics), time.monotonic()
         found = list[dg.AssetCheckEvaluation]()
         for topic in sorted(topics, key=lambda one: self._memory.looked.get(one.name, (0.0, None))[0]):
             named = used.get(topic.name, frozenset())
             when, before = self._memory.looked.get(topic.name, (0.0, None))
-            if before != named or began - when >= AGAIN:
+            if before != named or began - when >= SUBJECT_INTERVAL:
                 found.append(self.evaluation(topic, named))
                 self._memory.looked[topic.name] = (time.monotonic(), named)
             if time.monotonic() - began > BUDGET:

@@ -26,7 +26,6 @@ from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.schema_ledger import kept_at
 
 MAX_NEW = 20  # shown for a batch: messages may name any number
-REGISTRY_SECONDS = 3.0  # for one query of the places of a schema, which an observation can do without
 
 
 def new_schemas(
@@ -116,7 +115,7 @@ def _places(contract: Contract, keys: Sequence[str], endpoints: Endpoints) -> di
     from resources.registry.subjects import Subjects  # the client takes its time to load; bare JSON needs none
 
     try:
-        found = Subjects(endpoints.registry.hurried(REGISTRY_SECONDS)).places(keys)
+        found = Subjects(endpoints.registry.hurried(endpoints.registry.pace.quickly)).places(keys)
     except BadInput:  # from the client's options; if a schema has to be looked up, the run reports it
         return {}
     own = contract.wire.subject

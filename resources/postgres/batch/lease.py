@@ -236,9 +236,9 @@ class PostgresLease:
             return False
         return row is None or row[0] != self.holder.owner
 
-    def note_failed_checks(self, gate: BlockingCheckFailed) -> int:
+    def note_failed_checks(self, failed: BlockingCheckFailed) -> int:
         """See PipelineLease."""
-        noted = {**self.holder.key, "gate": Jsonb(gate.to_json())}
+        noted = {**self.holder.key, "failed": Jsonb(failed.to_json())}
         with database_errors():
             (tries,) = self.connection.execute(queries()["note_failed_checks"], noted).fetchone() or (0,)
         return tries

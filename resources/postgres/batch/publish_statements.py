@@ -89,7 +89,7 @@ class PostgresPublication:
                     "read again"
                 )
         if sorted(item.range for item in self.staged.coverage) != sorted(self.staged.pending.ranges):
-            raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
+            raise StagingLost.other_ranges()
 
     def move_positions(self) -> None:
         """Move each position from the batch's planned start to its end, with the leader epoch of that end."""
@@ -271,7 +271,7 @@ class PostgresPublication:
             },
         )
         if written.rowcount != len(coverage):
-            raise StagingLost("the staged ranges differ from the planned ones; the batch will be read again")
+            raise StagingLost.other_ranges()
 
     def _record_schemas(self) -> None:
         named = [(item.range, count) for item in self.staged.coverage for count in item.schemas]

@@ -22,9 +22,7 @@ class PipelineStatus:
     state: PipelineState = "active"
     halt_code: str | None = None  # a HaltCode; one from another version of Tidegate may be unknown here
     halt_detail: Mapping[str, Any] | None = None
-    failed_checks: Mapping[str, Any] | None = (
-        None  # the blocking checks that the pending batch failed (halts.BlockingCheckFailed)
-    )
+    failed_checks: Mapping[str, Any] | None = None  # of the pending batch: halts.BlockingCheckFailed as JSON
     pending: PendingBatch | None = None  # the batch whose offsets are fixed
     held: bool = False  # by a live run: its database session is open
     backed_off: bool = False  # a run failed, and `retry_at` is not reached

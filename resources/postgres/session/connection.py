@@ -102,7 +102,8 @@ def psql_address(url: str, name: str) -> tuple[str, dict[str, str]]:
         if option.dispchar == b"*" and keyword in given:
             if option.envvar is None:
                 raise BadInput(
-                    f"psql accepts {keyword} of the database's URL only as an argument, which other users see"
+                    f"{keyword} in the database's URL can be passed to psql only as an argument, which other users can "
+                    "see. Remove it from the URL, or start psql yourself"
                 )
             secrets[option.envvar.decode()] = str(given.pop(keyword))
     return make_conninfo("", **given), secrets

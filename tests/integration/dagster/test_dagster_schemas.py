@@ -19,7 +19,14 @@ from platform_defs.contract.reader.written import contract_digest
 from platform_defs.definitions import compose
 from platform_defs.operations.runs.replay import Replay
 from platform_defs.orchestration.dagster_runs.keys import topic_key
-from platform_defs.orchestration.kafka.schema_check import AGAIN, Look, Memory, check_key, naming_topics, schemas_sensor
+from platform_defs.orchestration.kafka.schema_check import (
+    SUBJECT_INTERVAL,
+    Look,
+    Memory,
+    check_key,
+    naming_topics,
+    schemas_sensor,
+)
 from platform_defs.orchestration.kafka.topic_assets import by_topic
 from platform_defs.orchestration.reporting.halts import shows_otherwise
 from resources.endpoints import Endpoints, connection
@@ -127,9 +134,9 @@ def test_the_check_of_a_topic_tells_what_is_registered_from_what_is_used(
     assert execute(instance, pipeline).success
     (good,) = looks(registered, memory, pipeline)
     assert (good.passed, good.asset_check_key) == (True, check_key(*by_topic([pipeline.contract])))
-    assert looks(registered, memory, pipeline) == []  # nothing new, and not for AGAIN seconds
+    assert looks(registered, memory, pipeline) == []  # nothing new, and not for SUBJECT_INTERVAL seconds
     client(registered).register_schema(f"{topic}-value", Schema(json.dumps(amountless), "AVRO"))
-    memory.looked = {name: (when - AGAIN, used) for name, (when, used) in memory.looked.items()}
+    memory.looked = {name: (when - SUBJECT_INTERVAL, used) for name, (when, used) in memory.looked.items()}
     (unused,) = looks(registered, memory, pipeline)
     assert (unused.passed, unused.severity) == (False, dg.AssetCheckSeverity.WARN)
     assert f"version 2 of {topic}-value: amount is required by the contract" in (unused.description or "")

@@ -347,7 +347,7 @@ def test_waiting_without_an_answer_makes_impatient_for_a_minute_and_no_longer(
     for second, patience in ((0, 2), (45, 1), (63, 2)):  # the second one, in haste, does not restart the minute
         later[0] = second
         one = schemas(ledger, server, address=address)
-        with pytest.raises(RegistryAway, match=f"did not answer for {patience} s"):
+        with pytest.raises(RegistryAway, match=f"did not answer within {patience} s"):
             one.find(1, ["5"])
 
 

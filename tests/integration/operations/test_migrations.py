@@ -224,7 +224,7 @@ def test_the_application_of_older_batches_is_known_where_each_contract_came_once
     }
 
 
-def test_halts_and_dead_letters_of_an_older_version_get_new_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_halts_of_an_older_version_get_new_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _migrated_to(url, tuple(name for name in KNOWN if name < "029"), monkeypatch)
     checks = '{"batch_id": 1, "messages": 2, "rows": 2, "checks": [], "tries": 8}'
     execute(
@@ -233,11 +233,6 @@ def test_halts_and_dead_letters_of_an_older_version_get_new_names(url: str, monk
         f" VALUES ('bank_transfers', 'halted', 'gate_red', '{checks}', '{checks}')",
         "INSERT INTO tidegate.settlement (pipeline, halt_code, halt_detail, actions, epoch, reason, settled_by)"
         f" VALUES ('bank_transfers', 'gate_red', '{checks}', '{{}}', 1, '', '')",
-        "INSERT INTO tidegate.batch (batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields,"
-        " contract_version, timings) VALUES (1, 'bank_transfers', 1, gen_random_uuid(), 1, 0, 1, 0, '', '{}')",
-        "INSERT INTO tidegate.dead_letter"
-        ' (pipeline, batch_id, topic, topic_id, partition, "offset", stage, error_class, error_message)'
-        " VALUES ('bank_transfers', 1, 't', 'i', 0, 0, 'publish', 'SetAside', '')",
     )
     Ledger(url).migrate()
     status = Ledger(url).status("bank_transfers")
@@ -246,7 +241,6 @@ def test_halts_and_dead_letters_of_an_older_version_get_new_names(url: str, monk
     assert status.failed_checks == json.loads(checks)
     with psycopg.connect(url) as session:
         assert session.execute("SELECT halt_code FROM tidegate.settlement").fetchone() == ("blocking_check_failed",)
-        assert session.execute("SELECT error_class FROM tidegate.dead_letter").fetchone() == ("ManuallyDeadLettered",)
 
 
 def test_a_ledger_of_a_later_version_is_neither_read_nor_migrated(url: str) -> None:

@@ -115,9 +115,10 @@ def broker(number: int, host: str, port: int, rack: str | None = None) -> bytes:
     return struct.pack(">i", number) + _text(host) + struct.pack(">i", port) + (_text(rack) if rack else b"\xff\xff")
 
 
-def sending_to(found: bytes, *told: bytes) -> Change:
-    """Return a change that replaces the list of one broker, `found`, with the brokers `counts`."""
-    return lambda answer: answer.replace(struct.pack(">i", 1) + found, struct.pack(">i", len(told)) + b"".join(told))
+def sending_to(found: bytes, *brokers: bytes) -> Change:
+    """Return a change that replaces the list of one broker, `found`, with `brokers`."""
+    replaced = struct.pack(">i", len(brokers)) + b"".join(brokers)
+    return lambda answer: answer.replace(struct.pack(">i", 1) + found, replaced)
 
 
 def certificate(folder: Path, name: str) -> Path:

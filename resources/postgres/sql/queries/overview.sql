@@ -1,8 +1,8 @@
 -- status: these pipelines for the sensor, `tidegate lag` and `tidegate plan`. A live run has one leased for as long as
 -- its session is open. A back-off lasts an hour at most: a longer one comes from a clock that was set back, and does
 -- not count.
-SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.failed_checks, p.pending, p.retry_at, p.owner, p.run_id,
-       p.epoch, p.row_local, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
+SELECT p.name AS pipeline, p.state, p.halt_code, p.halt_detail, p.failed_checks, p.pending, p.retry_at, p.owner,
+       p.run_id, p.epoch, p.row_local, coalesce(p.retry_at > now() AND p.retry_at <= now() + interval '1 hour', false) AS backed_off,
        p.owner IS NOT NULL
          AND hashtextextended('tidegate/' || left(p.name, 20) || '/' || replace(p.owner::text, '-', ''), 0)
              IN (SELECT key FROM tidegate.alive) AS held,

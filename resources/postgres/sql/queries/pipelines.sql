@@ -99,7 +99,8 @@ SELECT nextval('tidegate.batch_id');
 
 -- store_pending: fixes every offset of the next batch.
 UPDATE tidegate.pipeline
-   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, failed_checks = NULL, updated_at = now()
+   SET pending = %(pending)s, failed_tries = 0, batch_failures = 0, retry_at = NULL, failed_checks = NULL,
+       updated_at = now()
  WHERE name = %(pipeline)s
 RETURNING recent_messages;
 
@@ -212,8 +213,8 @@ SELECT epoch, owner FROM tidegate.batch WHERE batch_id = %(batch_id)s;
 
 -- note_failed_checks: the blocking checks that the pending batch failed, and how often it has failed them.
 UPDATE tidegate.pipeline
-   SET failed_checks = %(gate)s::jsonb || jsonb_build_object('tries',
-         CASE WHEN failed_checks -> 'batch_id' = %(gate)s::jsonb -> 'batch_id' THEN (failed_checks ->> 'tries')::int ELSE 0 END + 1)
+   SET failed_checks = %(failed)s::jsonb || jsonb_build_object('tries',
+         CASE WHEN failed_checks -> 'batch_id' = %(failed)s::jsonb -> 'batch_id' THEN (failed_checks ->> 'tries')::int ELSE 0 END + 1)
  WHERE name = %(pipeline)s AND epoch = %(epoch)s AND owner = %(owner)s
 RETURNING (failed_checks ->> 'tries')::int;
 
