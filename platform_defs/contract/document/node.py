@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +15,7 @@ from platform_defs.contract.document.yaml_text import YamlText
 from platform_defs.errors import BadInput, SeveralMistakes
 
 T = TypeVar("T", covariant=True)
+R = TypeVar("R")
 Place = tuple[str | int, ...]  # such as ("schema", 0, "properties", 3, "required")
 
 
@@ -46,7 +47,7 @@ class Node(Generic[T]):
     """A cursor into a contract. `value` is the ODCS model's there, or plain YAML if ODCS leaves it open.
 
     Each function that reads a part of a contract takes the part's node, and raises `node.refused(...)` for a mistake.
-    Parts that do not depend on it are still read, so that all mistakes are reported at once (`keeping_mistakes`).
+    Parts that do not depend on it are still read, so that all mistakes are reported at once (`read`).
     """
 
     value: T
@@ -59,12 +60,26 @@ class Node(Generic[T]):
 
     def children(self, key: str) -> list[Node[Any]]:
         """Return the items of the list under `key`: none if nothing is written."""
-        under = self.child(key)
-        return [under.child(position) for position in range(len(under.value or ()))]
+        return self.child(key).items()
+
+    def items(self) -> list[Node[Any]]:
+        """Return the items of the list here: none if nothing is written, or no list."""
+        return [self.child(position) for position in range(len(as_list(self.value) or ()))]
 
     def refused(self, message: str) -> BadInput:
         """Return the error to raise for the value here, or for its absence."""
         return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+
+    def read(self, reader: Callable[[Node[T]], R], otherwise: R) -> R:
+        """Return what `reader` returns for this part; if it raises a mistake, keep that and return `otherwise`."""
+        with self.keeping_mistakes():
+            return reader(self)
+        return otherwise
+
+    def read_key(self, key: str, reader: Callable[[Node[Any]], R], otherwise: R) -> R:
+        """Do the same for the part under a key. A missing key is no mistake if it may be an unknown one, misspelled."""
+        node = self.child(key)
+        return otherwise if node.value is None and self.text.has_unknown_keys else node.read(reader, otherwise)
 
     @contextmanager
     def keeping_mistakes(self) -> Generator[None]:

@@ -4,9 +4,7 @@ contract/keys/keys.py lists the ODCS keys that are read, with meaning and defaul
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from open_data_contract_standard.model import SchemaObject
 
@@ -16,9 +14,9 @@ from platform_defs.contract.document.yaml_text import Beside
 from platform_defs.contract.keys.keys import CONTRACT
 from platform_defs.contract.keys.schema_keys import MESSAGE
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES
-from platform_defs.contract.model.contract import UNFRAMED, Contract, Field, Format
+from platform_defs.contract.model.contract import UNFRAMED, Contract, Limits
 from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
-from platform_defs.contract.model.topic import checked_topic, read_topic_keys
+from platform_defs.contract.model.topic import NO_KEYS, TopicKeys, checked_topic, read_topic_keys
 from platform_defs.contract.reader.fields import read_fields
 from platform_defs.contract.reader.limits import read_evolution, read_limits, read_publication, refuse_removed
 from platform_defs.contract.reader.names import checked_name, custom_values
@@ -28,6 +26,7 @@ from platform_defs.contract.reader.publication import refuse_undirect
 from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
 from platform_defs.contract.reader.wire import read_wire
 from platform_defs.errors import BadInput
+from platform_defs.producing.config import Producing
 
 
 def load(path: Path, content: str | None = None, beside: Beside | None = None, *, accepted: bool = False) -> Contract:
@@ -36,74 +35,47 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
     earlier version of Tidegate, so rules for new files do not apply.
     """
     document = read_document(path, content, beside)
-    contract: Contract | None = None
-    with document.keeping_mistakes():
-        contract = _read(document, path, accepted=accepted)
+    contract = document.read(lambda whole: _read(whole, path, accepted=accepted), None)
     document.raise_mistakes()
     assert contract is not None  # noqa: S101  # or there was a mistake
     return contract
 
 
 def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
-    unknown_keys = bool(document.text.mistakes)
-
-    def is_missing(key: str) -> bool:
-        """Return True for a key that may be one of the unknown ones, misspelled: no mistake of its own."""
-        return unknown_keys and document.child(key).value is None
-
-    with document.keeping_mistakes():
-        document.refuse_keys_outside(CONTRACT)
-    pipeline, domain, topic, wire = "", "", "", UNFRAMED
-    kind: Format = "json"
-    fields: tuple[Field, ...] = ()
-    of_topic: Mapping[str, Node[Any]] = {}
-    with document.keeping_mistakes():
-        if not is_missing("id"):
-            pipeline = _pipeline(document.child("id"))
-    with document.keeping_mistakes():
-        if not is_missing("domain"):
-            domain = checked_name(document.child("domain"))
-    with document.keeping_mistakes():
-        if not document.value.version and not is_missing("version"):
-            raise document.child("version").refused("version is missing")
-    with document.keeping_mistakes():
-        if not (document.value.apiVersion or "").startswith("v3.") and not is_missing("apiVersion"):
-            raise document.child("apiVersion").refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
+    document.read(lambda part: part.refuse_keys_outside(CONTRACT), None)
+    pipeline = document.read_key("id", _pipeline, "")
+    domain = document.read_key("domain", checked_name, "")
+    version = document.read_key("version", _version, "")
+    document.read_key("apiVersion", _check_standard, None)
     message, tables = _objects(document)
-    with document.keeping_mistakes():
-        message.refuse_keys_outside(MESSAGE)
-    with document.keeping_mistakes():
-        topic = checked_topic(message.child("physicalName"))
-    with document.keeping_mistakes():
-        if not is_missing("servers"):
-            kind, wire = read_wire(document, topic)
-            fields = read_fields(message, kind)
-    with document.keeping_mistakes():
-        of_topic = custom_values(message, TOPIC_PROPERTIES)
-        read_topic_keys(of_topic)
-        read_producing(of_topic)
+    message.read(lambda part: part.refuse_keys_outside(MESSAGE), None)
+    topic = message.child("physicalName").read(checked_topic, "")
+    kind, wire = document.read_key("servers", lambda servers: read_wire(servers, topic), (None, UNFRAMED))
+    fields = message.read(lambda part: read_fields(part, kind), ()) if kind else ()
+    topic_keys, producing = message.read(_topic_settings, (NO_KEYS, Producing()))
     written = read_tables(document.child("schema"), tables)
-    for read in (read_limits, read_evolution, read_publication, read_owners):
-        with document.keeping_mistakes():
-            read(document)
+    limits = document.read(read_limits, Limits())
+    evolution = document.read(read_evolution, "manual")
+    publication = document.read(read_publication, "staged")
     document.stop_at_mistakes()
+    assert kind is not None  # noqa: S101  # or there was a mistake
     description = document.value.description
     contract = Contract(
         pipeline=pipeline,
-        version=str(document.value.version),
+        version=version,
         domain=domain,
         description=(description and description.purpose) or "",
         topic=topic,
         format=kind,
         fields=tuple(item for item in fields if not item.source),
         tables=written,
-        limits=read_limits(document),
+        limits=limits,
         path=path,
-        evolution=read_evolution(document),
+        evolution=evolution,
         wire=wire,
-        publication=read_publication(document),
-        topic_keys=read_topic_keys(of_topic),
-        producing=read_producing(of_topic),
+        publication=publication,
+        topic_keys=topic_keys,
+        producing=producing,
         owners=read_owners(document),
         metadata_fields=tuple(item for item in fields if item.source),
     )
@@ -174,6 +146,22 @@ def _pipeline(node: Node[str]) -> str:
     if wrong := pipeline_mistake(name):
         raise node.refused(wrong)
     return name
+
+
+def _version(node: Node[str | None]) -> str:
+    if not node.value:
+        raise node.refused("version is missing")
+    return node.value
+
+
+def _check_standard(node: Node[str | None]) -> None:
+    if not (node.value or "").startswith("v3."):
+        raise node.refused("apiVersion is missing, or not v3: write apiVersion: v3.1.0")
+
+
+def _topic_settings(message: Node[SchemaObject]) -> tuple[TopicKeys, Producing]:
+    given = custom_values(message, TOPIC_PROPERTIES)
+    return read_topic_keys(given), read_producing(given)
 
 
 def _refuse_duplicates(contract: Contract, tables: list[Node[SchemaObject]]) -> None:

@@ -5,7 +5,6 @@ from typing import Any, cast, get_args
 
 from open_data_contract_standard.model import Server
 
-from platform_defs.contract.document.document import Document
 from platform_defs.contract.document.node import Node, one_of
 from platform_defs.contract.keys.wire_keys import SERVER, SERVER_PROPERTIES
 from platform_defs.contract.model.contract import (
@@ -30,9 +29,9 @@ _LONGEST = 4 << 20  # bytes of a schema file
 Properties = dict[str, Node[Any]]
 
 
-def read_wire(document: Document, topic: str) -> tuple[Format, WireFormat]:
+def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
     """Return the format of the messages and their framing. Raises BadInput for settings that exclude each other."""
-    server = _server(document)
+    server = _server(servers)
     written: Node[Any] = server.child("format")
     if written.value not in get_args(Format):
         raise written.refused(f"unknown format {written.value!r}; {one_of(get_args(Format), str(written.value))}")
@@ -80,13 +79,12 @@ def _subject(given: Properties, kind: Format, topic: str, record: str) -> str:
     return _text(given, "subject", subject_name(strategy, topic, record))
 
 
-def _server(document: Document) -> Node[Server]:
-    servers = document.children("servers")
-    if len(servers) != 1 or servers[0].value.type != "kafka":
+def _server(servers: Node[Any]) -> Node[Server]:
+    if len(servers.items()) != 1 or servers.child(0).value.type != "kafka":
         message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
-        raise document.child("servers").refused(message)
-    servers[0].refuse_keys_outside(SERVER)
-    return servers[0]
+        raise servers.refused(message)
+    servers.child(0).refuse_keys_outside(SERVER)
+    return servers.child(0)
 
 
 def _refuse_others(kind: Format, framing: Framing, given: Properties) -> None:
