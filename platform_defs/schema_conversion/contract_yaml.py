@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
+from platform_defs.contract.keys.wire_keys import RECORD
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Format
 from platform_defs.contract.model.message_path import MessagePath, spell_path
-from platform_defs.contract.reader.wire import RECORD
 from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.schema_conversion.column_names import column_names
 from platform_defs.schema_conversion.found import FoundField, FoundMessage

@@ -53,13 +53,17 @@ def contract_keys() -> str:
 
 def _section(section: Section) -> str:
     path = f"At {code(section.path)}. " if section.path else ""
-    rows = ((code(key.name), key.meaning, key.values, _default(key), code(key.example)) for key in section.keys)
+    rows = ((code(key.name), key.meaning, _values(key), _default(key), code(key.example)) for key in section.keys)
     text = f"## {section.title}\n\n{textwrap.fill(path + section.meaning, 120, break_on_hyphens=False)}\n\n"
     text += table(("key", "meaning", "values", "default", "example"), rows)
     if section.shown_only:
         names = ", ".join(map(code, sorted(section.shown_only)))
         text += f"\n{textwrap.fill(f'Also accepted, for readers of the file: {names}.', 120)}\n"
     return text
+
+
+def _values(key: Key) -> str:
+    return key.values if isinstance(key.values, str) else key.values.text
 
 
 def _default(key: Key) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar, cast
 
 from pydantic import BaseModel
 
-from platform_defs.contract.document.section import Section
 from platform_defs.contract.document.yaml_text import YamlText
 from platform_defs.errors import BadInput, SeveralMistakes
 
@@ -106,15 +105,6 @@ class Node(Generic[T]):
     def line(self) -> int:
         """Its line in the file, counted from 1."""
         return self.text.line(*self.place)
-
-    def refuse_keys_outside(self, section: Section) -> None:
-        """Raise BadInput for a key that Tidegate neither reads nor shows: accepting it would promise what nothing
-        enforces.
-        """
-        reported = {mistake.field for mistake in self.text.mistakes}
-        for key in self.written_keys():
-            if key not in section.known and self.child(key).name not in reported:
-                raise self.child(key).refused(f"{key} is not supported here: {section.instead(key)}")
 
     def written_keys(self) -> list[str]:
         """Return the keys of this mapping, as the file has them."""

@@ -1,12 +1,25 @@
 """A part of a contract and the keys that it may have, for the tables of contract/keys/keys.py."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
+
+from platform_defs.contract.document.node import Node
 
 REQUIRED = "required"
 ANY_PLACE = ("id", "tags", "authoritativeDefinitions")  # keys that ODCS has for readers, at most parts
 ELEMENT = (*ANY_PLACE, "businessName", "synonyms", "deprecated")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The values that a key takes."""
+
+    text: str  # describes them, in the reference and in a mistake
+    read: Callable[[Node[Any], str], Any]  # from the node and the key's name; raises BadInput for any other value
+    write: Callable[[Any], Any] = lambda value: value  # as YAML has it: the inverse of `read`
 
 
 @dataclass(frozen=True)
@@ -15,9 +28,20 @@ class Key:
 
     name: str
     meaning: str
-    values: str
+    values: str | Kind  # a text: the reader has a function for this key
     default: str = ""
     example: str = ""
+    named: str = ""  # in the model; empty: as here, in snake case
+
+    @cached_property
+    def attribute(self) -> str:
+        """The attribute of the model."""
+        return self.named or re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", self.name)
+
+    def read(self, node: Node[Any]) -> Any:
+        """Return the value at `node`. Raises BadInput, at its line, for one that the key does not take."""
+        assert isinstance(self.values, Kind)  # noqa: S101
+        return self.values.read(node, self.name)
 
 
 @dataclass(frozen=True)
@@ -35,14 +59,33 @@ class Section:
 
     @cached_property
     def known(self) -> frozenset[str]:
-        return frozenset({*(key.name for key in self.keys), *self.shown_only})
+        return frozenset({*self.names(), *self.shown_only})
 
-    def instead(self, key: str) -> str:
-        """Return what to write instead of a key that is not known here."""
-        return self.hints.get(key, "Tidegate does not enforce it")
+    def refuse_others(self, node: Node[Any]) -> None:
+        """Raise BadInput for a key at `node` that Tidegate neither reads nor shows: accepting it would promise what
+        nothing enforces.
+        """
+        reported = {mistake.field for mistake in node.text.mistakes}
+        for key in node.written_keys():
+            if key not in self.known and node.child(key).name not in reported:
+                hint = self.hints.get(key, "Tidegate does not enforce it")
+                raise node.child(key).refused(f"{key} is not supported here: {hint}")
 
     def __getitem__(self, name: str) -> Key:
         return next(key for key in self.keys if key.name == name)
 
     def names(self) -> list[str]:
         return [key.name for key in self.keys]
+
+
+def read_values(keys: Iterable[Key], given: Mapping[str, Node[Any]]) -> dict[str, Any]:
+    """Return the values of the keys that are given, by the model's attribute. Raises BadInput for the first mistake."""
+    return {key.attribute: key.read(given[key.name]) for key in keys if key.name in given}
+
+
+def written_values(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that are not the default, by key, as YAML has them: the inverse of `read_values`."""
+    found = {
+        key: value for key in keys if (value := of.get(key.attribute)) not in (None, "", defaults.get(key.attribute))
+    }
+    return {key.name: key.values.write(v) if isinstance(key.values, Kind) else v for key, v in found.items()}

@@ -8,8 +8,10 @@ of them takes. `Section.shown_only` are ODCS keys that are accepted, kept for re
 """
 
 from dataclasses import dataclass
+from typing import get_args
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
+from platform_defs.contract.keys.kinds import positive, whole, words
 from platform_defs.contract.keys.schema_keys import (
     BATCH_RULE,
     COLUMN,
@@ -24,6 +26,7 @@ from platform_defs.contract.keys.schema_keys import (
 )
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES, TOPICS_FILE
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
+from platform_defs.contract.model.contract import Contract, Evolution, Limits, Publishing
 
 CONTRACT = Section(
     "The contract",
@@ -84,6 +87,7 @@ SERVICE_LEVELS = Section(
             "a positive number and a unit",
             "1 hour",
             "{property: freshness, value: 1, unit: hours}",
+            "freshness_seconds",
         ),
         Key(
             "latency",
@@ -92,6 +96,7 @@ SERVICE_LEVELS = Section(
             "a positive number and a unit",
             "30 seconds",
             "{property: latency, value: 30, unit: seconds}",
+            "lag_seconds",
         ),
         Key(
             "retention",
@@ -100,6 +105,7 @@ SERVICE_LEVELS = Section(
             "a positive number and a unit",
             "30 days",
             "{property: retention, value: 90, unit: days}",
+            "retention_seconds",
         ),
     ),
 )
@@ -109,56 +115,56 @@ SERVICE_LEVEL_ENTRY = Section(
     "One service level.",
     (
         Key("property", "Which service level.", "freshness, latency, retention", REQUIRED, "freshness"),
-        Key("value", "The number of units.", "a positive number", REQUIRED, "1"),
+        Key("value", "The number of units.", positive("a number above 0, at most 1000000000", 1e9), REQUIRED, "1"),
         Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
     ),
     ("id", "description", "driver", "authoritativeDefinitions"),
 )
 
+_COUNT = whole("a whole number from 1 to 2^63 - 1", 2**63 - 1)
+LIMITS = (
+    Key("batchMessages", "The maximum number of offsets in a batch.", _COUNT, f"{Limits.batch_messages}", "50000"),
+    Key("lagMessages", "A run starts once this many messages are unread.", _COUNT, f"{Limits.lag_messages}", "100"),
+    Key(
+        "deadLetterShare",
+        "The pipeline halts when more than this share of a batch, or of the latest messages across batches, "
+        "are dead letters. The number of latest messages is deadLetterMinimum divided by this share.",
+        positive("a number above 0, at most 1", 1),
+        f"{Limits.dead_letter_share}",
+        "0.1",
+    ),
+    Key(
+        "deadLetterMinimum",
+        "Fewer dead letters than this never halt the pipeline.",
+        _COUNT,
+        f"{Limits.dead_letter_minimum}",
+        "10",
+    ),
+)
+SETTINGS = (
+    Key(
+        "publication",
+        "What commits together. staged: a whole batch, after its rules have passed. direct: each partition's "
+        "range by itself, written straight to the table by the task that reads it; only for an append table "
+        "without batch rules or a transform.",
+        words(get_args(Publishing)),
+        Contract.publication,
+        "direct",
+    ),
+    Key(
+        "evolution",
+        "How tables change when the contract changes. manual: with `tidegate contract apply`. additive: a run "
+        "applies changes of class free, such as a new optional column, before its first batch.",
+        words(get_args(Evolution)),
+        Contract.evolution,
+        "additive",
+    ),
+)
 PIPELINE_PROPERTIES = Section(
     "Custom properties",
     "customProperties[property]",
     "Each entry is {property, value}.",
-    (
-        Key(
-            "batchMessages", "The maximum number of offsets in a batch.", "a positive whole number", "1000000", "50000"
-        ),
-        Key(
-            "lagMessages", "A run starts once this many messages are unread.", "a positive whole number", "10000", "100"
-        ),
-        Key(
-            "deadLetterShare",
-            "The pipeline halts when more than this share of a batch, or of the latest messages across batches, "
-            "are dead letters. The number of latest messages is deadLetterMinimum divided by this share.",
-            "a number above 0, at most 1",
-            "0.5",
-            "0.1",
-        ),
-        Key(
-            "deadLetterMinimum",
-            "Fewer dead letters than this never halt the pipeline.",
-            "a positive whole number",
-            "1000",
-            "10",
-        ),
-        Key(
-            "publication",
-            "What commits together. staged: a whole batch, after its rules have passed. direct: each partition's "
-            "range by itself, written straight to the table by the task that reads it; only for an append table "
-            "without batch rules or a transform.",
-            "staged, direct",
-            "staged",
-            "direct",
-        ),
-        Key(
-            "evolution",
-            "How tables change when the contract changes. manual: with `tidegate contract apply`. additive: a run "
-            "applies changes of class free, such as a new optional column, before its first batch.",
-            "manual, additive",
-            "manual",
-            "additive",
-        ),
-    ),
+    (*LIMITS, *SETTINGS),
     removed={
         "delivery": "delivery was removed: every pipeline delivers exactly once. Remove this entry. See "
         "docs/explanation/delivery.md, and tidegate demo delivery"

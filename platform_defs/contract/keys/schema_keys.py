@@ -2,7 +2,11 @@
 contract/keys/keys.py.
 """
 
+from typing import get_args
+
 from platform_defs.contract.document.section import ANY_PLACE, ELEMENT, REQUIRED, Key, Section
+from platform_defs.contract.keys.kinds import PATH, words
+from platform_defs.contract.model.contract import Disposition, Severity
 
 PROPERTY = (*ELEMENT, "semanticType", "criticalDataElement")
 FLAT = (
@@ -60,7 +64,7 @@ FIELD = Section(
             "physicalName",
             "The key in the message: any JSON key, or the path of a key in nested objects. In a key, a dot is written "
             r"\. and a backslash \\; the empty key is \e.",
-            "keys with dots between them",
+            PATH,
             "the name",
             "user.homeAddress.city",
         ),
@@ -167,7 +171,7 @@ TABLE_PROPERTIES = Section(
             "disposition",
             "append: a row for each message, or several through a transform. upsert: the latest state of each message "
             "key; a message without a value deletes its row. accumulate: exact sums over the row table.",
-            "append, upsert, accumulate",
+            words(get_args(Disposition)),
             REQUIRED,
             "append",
         ),
@@ -236,7 +240,7 @@ BATCH_RULE = Section(
         Key(
             "severity",
             "blocking: a batch that fails is not published. warning: it is published, and the check is red.",
-            "blocking, warning",
+            words(get_args(Severity)),
             REQUIRED,
             "blocking",
         ),

@@ -1,6 +1,28 @@
 """The keys that decide how messages are read: the server's format and what goes with it. See contract/keys/keys.py."""
 
+from typing import get_args
+
 from platform_defs.contract.document.section import REQUIRED, Key, Section
+from platform_defs.contract.keys.kinds import PATH, several, text, whole, words
+from platform_defs.contract.model.contract import (
+    Format,
+    Framing,
+    KeyFormat,
+    OtherRecords,
+    SubjectNameStrategy,
+    Unit,
+    WireFormat,
+)
+
+LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
+RECORD = {"avro": "record", "protobuf": "message"}
+_LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
+
+
+def standard_wire(kind: Format, topic: str) -> WireFormat:
+    """Return the wire format of a contract that sets nothing else."""
+    return WireFormat("none" if kind == "json" else "prefix", f"{topic}-value", compatibility=LEVEL[kind])
+
 
 SERVER = Section(
     "Server",
@@ -11,7 +33,7 @@ SERVER = Section(
         Key("server", "A name for readers.", "text", "", "kafka"),
         Key("type", "The kind of server.", "kafka", REQUIRED, "kafka"),
         Key("host", "For readers.", "text", "", "kafka:9092"),
-        Key("format", "The format of a message's bytes.", "json, avro, protobuf", REQUIRED, "avro"),
+        Key("format", "The format of a message's bytes.", words(get_args(Format)), REQUIRED, "avro"),
         Key(
             "customProperties",
             "How messages identify the schema that they were written with; see Schemas of messages.",
@@ -33,66 +55,76 @@ SERVER_PROPERTIES = Section(
             "How a message identifies its schema: by a magic byte and the registry's id before the payload "
             "(prefix), by the header __value_schema_id (header), by either (both; the header takes precedence), or "
             "not at all (none).",
-            "prefix, header, both, none",
+            words(get_args(Framing)),
             "prefix; none for json",
             "header",
         ),
-        Key("subject", "The registry's subject.", "text", "the topic with the suffix -value", "bank.transfers-value"),
+        Key("subject", "The registry's subject.", text(), "the topic with the suffix -value", "bank.transfers-value"),
         Key(
             "subjectNameStrategy",
             "The strategy of the producers' serializers, in place of subject: TopicNameStrategy (`<topic>-value`), "
             "RecordNameStrategy (the record's full name) or TopicRecordNameStrategy (`<topic>-<record>`). The last two "
             "need record or message. The subject of keys is `<topic>-key`.",
-            "TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy",
+            words(get_args(SubjectNameStrategy)),
             "TopicNameStrategy",
             "RecordNameStrategy",
         ),
         Key(
             "record",
             "The full name of the Avro record to read, if the topic has several.",
-            "a name with dots between its parts",
+            text("a name with dots between its parts"),
             "every record",
             "bank.Transfer",
         ),
         Key(
             "message",
             "The full name of the Protobuf message to read, if the topic has several.",
-            "a name with dots between its parts",
+            text("a name with dots between its parts"),
             "every message",
             "bank.Transfer",
+            "record",
         ),
         Key(
             "otherRecords",
             "What happens to messages of other records: they become dead letters, or are only counted.",
-            "dead_letter, skip",
-            "dead_letter",
+            words(get_args(OtherRecords)),
+            WireFormat.other_records,
             "skip",
         ),
         Key(
             "keyFormat",
             "How the key of an upsert is read: as UTF-8 text, or framed like the value. The key of the row is the text "
             "of a scalar, or a record as JSON with its keys in order.",
-            "text, avro, protobuf, json",
-            "text",
+            words(get_args(KeyFormat)),
+            WireFormat.key_format,
             "avro",
         ),
         Key(
             "compatibility",
             "The compatibility level to set for the subject in the registry.",
-            "NONE, BACKWARD, FORWARD, FULL, or one of the last three with the suffix _TRANSITIVE",
+            words(
+                ("NONE", *_LEVELS),
+                "NONE, BACKWARD, FORWARD, FULL, or one of the last three with the suffix _TRANSITIVE",
+            ),
             "FULL_TRANSITIVE; BACKWARD_TRANSITIVE for protobuf; NONE for json",
             "FULL_TRANSITIVE",
         ),
         Key(
             "schemaFile",
             "The schema of messages that do not identify one: a file beside the contract (.avsc, .proto).",
-            "a path in the contract's folder",
+            text("a path in the contract's folder"),
             "",
             "transfer.avsc",
         ),
     ),
 )
 
+# https://protobuf.dev/programming-guides/proto3/#assigning
+_NUMBER = whole(
+    "a whole number from 1 to 536870911 (not 19000 to 19999, which Protobuf reserves)",
+    2**29 - 1,
+    reserved=range(19_000, 20_000),
+)
 FIELD_PROPERTIES = Section(
     "Custom properties of a field",
     "schema[physicalType: topic].properties[].customProperties[property]",
@@ -101,29 +133,30 @@ FIELD_PROPERTIES = Section(
         Key(
             "aliases",
             "Avro, Protobuf: other names of the field, tried in order if a writer's schema lacks physicalName.",
-            "a list of keys with dots between them",
+            several("a list of names, such as [customer.city]", PATH, 1),
             "",
             "[customer.city]",
         ),
         Key(
             "fieldNumber",
             "Protobuf: the field's number in its message. If set, the field is found by number instead of by name.",
-            "a whole number from 1 to 536870911, not from 19000 to 19999",
+            _NUMBER,
             "",
             "3",
+            "number",
         ),
         Key(
             "pathNumbers",
             "Protobuf, only for `tidegate contract export`: if physicalName is a path, the field numbers of the "
             "messages on the path, outermost first.",
-            "a list of numbers",
+            several("a list of numbers", _NUMBER),
             "",
             "[7]",
         ),
         Key(
             "source",
             "A source other than the message's value: see Message metadata.",
-            "key, timestamp, timestampType, topic, partition, offset, headers, header:NAME",
+            text("key, timestamp, timestampType, topic, partition, offset, headers, header:NAME"),
             "the message's value",
             "header:tenant",
         ),
@@ -131,7 +164,7 @@ FIELD_PROPERTIES = Section(
             "unit",
             "JSON timestamps: messages have an integer, the number of seconds (s), milliseconds (ms), microseconds "
             "(us) or nanoseconds (ns) since 1970-01-01 in UTC.",
-            "s, ms, us, ns",
+            words(get_args(Unit)),
             "a text, with a zone",
             "ms",
         ),

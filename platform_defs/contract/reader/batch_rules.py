@@ -1,7 +1,7 @@
 """The batch rules of the row table, written for Great Expectations."""
 
 from difflib import get_close_matches
-from typing import Any, cast, get_args
+from typing import Any
 
 from open_data_contract_standard.model import SchemaObject
 
@@ -35,14 +35,11 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
     written = entry.value
     if written.type != "custom" or written.engine != "greatExpectations":
         raise entry.refused("a batch rule must have type: custom and engine: greatExpectations")
-    entry.refuse_keys_outside(BATCH_RULE)
+    BATCH_RULE.refuse_others(entry)
     name = checked_name(entry.child("name"))
     if wrong := rule_mistake(name):
         raise entry.child("name").refused(wrong)
-    severity = entry.child("severity")
-    if severity.value not in get_args(Severity):
-        message = f"unknown severity {severity.value!r}; {one_of(get_args(Severity), severity.value)}"
-        raise severity.refused(message)
+    severity: Severity = BATCH_RULE["severity"].read(entry.child("severity"))
     expectation, arguments = _implementation(entry.child("implementation"))
     for key in _COLUMN_ARGUMENTS:
         _check_columns(arguments.child(key), table, columns)
@@ -51,7 +48,7 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
         table,
         expectation,
         arguments.value or {},
-        cast("Severity", severity.value),
+        severity,
         written.description or "",
     )
 

@@ -126,7 +126,7 @@ def _array_of(item: Node[SchemaProperty]) -> ColumnType:
         raise items.refused(
             f"a json column keeps any value whole; leave out items, or leave out physicalType: json: {FLAT}"
         )
-    items.refuse_keys_outside(ITEMS)
+    ITEMS.refuse_others(items)
     found = _array_type(items)
     if given.physicalType not in (None, "array", found.name):
         raise item.child("physicalType").refused(
@@ -149,7 +149,7 @@ def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:
     """
     found = dict[str, Node[Any]]()
     for item in owner.children("customProperties"):
-        item.refuse_keys_outside(CUSTOM_ENTRY)
+        CUSTOM_ENTRY.refuse_others(item)
         name: str = item.value.property or ""
         if name in section.removed:
             continue

@@ -10,20 +10,22 @@ from open_data_contract_standard.model import SchemaObject
 
 from platform_defs.contract.document.document import Document, read_document
 from platform_defs.contract.document.node import Node, one_of
+from platform_defs.contract.document.section import read_values
 from platform_defs.contract.document.yaml_text import Beside
-from platform_defs.contract.keys.keys import CONTRACT
+from platform_defs.contract.keys.keys import CONTRACT, PIPELINE_PROPERTIES, SETTINGS
 from platform_defs.contract.keys.schema_keys import MESSAGE
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES
 from platform_defs.contract.model.contract import UNFRAMED, Contract, Limits
 from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
-from platform_defs.contract.model.topic import NO_KEYS, TopicKeys, checked_topic, read_topic_keys
+from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.contract.reader.fields import read_fields
-from platform_defs.contract.reader.limits import read_evolution, read_limits, read_publication, refuse_removed
+from platform_defs.contract.reader.limits import read_limits, refuse_removed
 from platform_defs.contract.reader.names import checked_name, custom_values
 from platform_defs.contract.reader.owners import read_owners
 from platform_defs.contract.reader.producing import read_producing
 from platform_defs.contract.reader.publication import refuse_undirect
 from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
+from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
 from platform_defs.errors import BadInput
 from platform_defs.producing.config import Producing
@@ -42,21 +44,21 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
 
 
 def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
-    document.read(lambda part: part.refuse_keys_outside(CONTRACT), None)
+    document.read(CONTRACT.refuse_others, None)
     pipeline = document.read_key("id", _pipeline, "")
     domain = document.read_key("domain", checked_name, "")
     version = document.read_key("version", _version, "")
     document.read_key("apiVersion", _check_standard, None)
     message, tables = _objects(document)
-    message.read(lambda part: part.refuse_keys_outside(MESSAGE), None)
+    message.read(MESSAGE.refuse_others, None)
     topic = message.child("physicalName").read(checked_topic, "")
     kind, wire = document.read_key("servers", lambda servers: read_wire(servers, topic), (None, UNFRAMED))
     fields = message.read(lambda part: read_fields(part, kind), ()) if kind else ()
     topic_keys, producing = message.read(_topic_settings, (NO_KEYS, Producing()))
     written = read_tables(document.child("schema"), tables)
-    limits = document.read(read_limits, Limits())
-    evolution = document.read(read_evolution, "manual")
-    publication = document.read(read_publication, "staged")
+    custom = document.read(lambda whole: custom_values(whole, PIPELINE_PROPERTIES), {})
+    limits = document.read(lambda whole: read_limits(whole, custom), Limits())
+    settings = document.read(lambda _: read_values(SETTINGS, custom), {})
     document.stop_at_mistakes()
     assert kind is not None  # noqa: S101  # or there was a mistake
     description = document.value.description
@@ -71,13 +73,12 @@ def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
         tables=written,
         limits=limits,
         path=path,
-        evolution=evolution,
         wire=wire,
-        publication=publication,
         topic_keys=topic_keys,
         producing=producing,
         owners=read_owners(document),
         metadata_fields=tuple(item for item in fields if item.source),
+        **settings,
     )
     _refuse_duplicates(contract, tables)
     refuse_undirect(contract, tables)

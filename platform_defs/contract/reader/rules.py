@@ -61,7 +61,7 @@ def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
     written = entry.value
     if written.metric != "invalidValues":
         raise entry.child("metric").refused("the only metric supported on a field is invalidValues (an enum)")
-    entry.refuse_keys_outside(ENUM)
+    ENUM.refuse_others(entry)
     if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
         raise entry.refused("write an enum as arguments: {validValues: [...]} and mustBe: 0")
     if not _TYPES[of.kind].enum:

@@ -39,14 +39,12 @@ _VALUE_ONLY = ("aliases", "fieldNumber", "pathNumbers", "unit")
 _MAX_NAME = 1_000  # characters of a header's name
 
 
-def read_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, Node[Any]]) -> str:
-    """Return the source of a field from its custom properties, empty for a field of the message's value. Raises
-    BadInput for an unknown source, one that has no such type, and keys that are for fields of the value.
+def check_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, Node[Any]]) -> None:
+    """Raise BadInput for an unknown source, one that has no such type, and keys that are for fields of the message's
+    value.
     """
-    if "source" not in given:
-        return ""
-    node = given["source"]
-    source = str(node.value)
+    node: Node[str] = given["source"]
+    source = node.value
     known = SOURCES.get(ONE_HEADER if source.startswith(HEADER) else source)
     if known is None:
         raise node.refused(f"unknown source {node.value!r}; {one_of(SOURCES, source)}")
@@ -60,4 +58,3 @@ def read_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, 
     for key in _VALUE_ONLY:
         if key in given:
             raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")
-    return source

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
@@ -59,7 +59,7 @@ def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaOb
 
 
 def _table(item: Node[SchemaObject]) -> Table:
-    item.refuse_keys_outside(TABLE)
+    TABLE.refuse_others(item)
     disposition = _disposition(item)
     name = _table_name(item.child("physicalName"))
     if not item.value.properties:
@@ -99,13 +99,11 @@ def _disposition(item: Node[SchemaObject]) -> Disposition:
     if node is None:
         hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
         raise item.refused(hint)
-    if node.value not in get_args(Disposition):
-        raise node.refused(f"unknown disposition {node.value!r}; {one_of(get_args(Disposition), str(node.value))}")
-    return node.value
+    return TABLE_PROPERTIES["disposition"].read(node)
 
 
 def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
-    item.refuse_keys_outside(COLUMN)
+    COLUMN.refuse_others(item)
     name, written = column_name(item, taken), item.value
     if written.physicalName not in (None, name):
         hint = f"in a table, it can only repeat the name, {name}; in a message's field, it is the key in the message"

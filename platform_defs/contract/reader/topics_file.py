@@ -7,7 +7,8 @@ from pathlib import Path
 from platform_defs.contract.document.node import Node, as_list, as_mapping, one_of
 from platform_defs.contract.document.yaml_text import YamlText
 from platform_defs.contract.keys.topic_keys import TOPICS_FILE
-from platform_defs.contract.model.topic import TopicKeys, checked_topic, read_topic_keys
+from platform_defs.contract.model.topic import TopicKeys
+from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 
 NAME = "topics.yaml"
 

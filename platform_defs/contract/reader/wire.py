@@ -1,27 +1,17 @@
 """The wire format of messages: the server's `format`, and its customProperties about schemas."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from open_data_contract_standard.model import Server
 
-from platform_defs.contract.document.node import Node, one_of
-from platform_defs.contract.keys.wire_keys import SERVER, SERVER_PROPERTIES
-from platform_defs.contract.model.contract import (
-    UNFRAMED,
-    Format,
-    Framing,
-    KeyFormat,
-    OtherRecords,
-    SubjectNameStrategy,
-    WireFormat,
-    subject_name,
-)
+from platform_defs.contract.document.node import Node
+from platform_defs.contract.document.section import read_values
+from platform_defs.contract.keys.wire_keys import RECORD, SERVER, SERVER_PROPERTIES, standard_wire
+from platform_defs.contract.model.contract import UNFRAMED, Format, Framing, WireFormat, subject_name
 from platform_defs.contract.reader.names import custom_values
 
-LEVELS = tuple(f"{level}{behind}" for level in ("BACKWARD", "FORWARD", "FULL") for behind in ("", "_TRANSITIVE"))
-LEVEL: dict[Format, str] = {"avro": "FULL_TRANSITIVE", "protobuf": "BACKWARD_TRANSITIVE", "json": "NONE"}
-RECORD = {"avro": "record", "protobuf": "message"}
 _STRATEGY = "subjectNameStrategy"
 _OF_REGISTRY = ("subject", _STRATEGY, "compatibility", "keyFormat")
 _LONGEST = 4 << 20  # bytes of a schema file
@@ -32,58 +22,40 @@ Properties = dict[str, Node[Any]]
 def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
     """Return the format of the messages and their framing. Raises BadInput for settings that exclude each other."""
     server = _server(servers)
-    written: Node[Any] = server.child("format")
-    if written.value not in get_args(Format):
-        raise written.refused(f"unknown format {written.value!r}; {one_of(get_args(Format), str(written.value))}")
-    kind = cast("Format", written.value)
-    given = _properties(server, kind)
-    framing = cast("Framing", _one_of(given, "framing", get_args(Framing), "none" if kind == "json" else "prefix"))
-    _refuse_others(kind, framing, given)
-    if framing == "none" and kind == "json":
-        return kind, UNFRAMED
-    return kind, _wire(kind, framing, given, topic)
-
-
-def _properties(server: Node[Server], kind: Format) -> Properties:
-    """Return the properties about schemas. If a JSON contract has no framing, its properties are for readers only."""
+    kind: Format = SERVER["format"].read(server.child("format"))
+    # If a JSON contract has no framing, its properties are for readers only.
     framed = any(item.value.property == "framing" for item in server.children("customProperties"))
-    return custom_values(server, SERVER_PROPERTIES) if kind != "json" or framed else {}
-
-
-def _wire(kind: Format, framing: Framing, given: Properties, topic: str) -> WireFormat:
-    framed, record = framing != "none", _text(given, RECORD.get(kind, "record"), "")
-    file = _text(given, "schemaFile", "")
-    return WireFormat(
-        framing=framing,
-        subject=_subject(given, kind, topic, record) if framed else "",
-        record=record,
-        key_format=cast("KeyFormat", _one_of(given, "keyFormat", get_args(KeyFormat), "text")),
-        other_records=cast("OtherRecords", _one_of(given, "otherRecords", get_args(OtherRecords), "dead_letter")),
-        compatibility=_one_of(given, "compatibility", ("NONE", *LEVELS), LEVEL[kind]) if framed else "",
-        schema_file=file,
-        schema_text=_schema_text(given["schemaFile"], file) if file else "",
+    given = custom_values(server, SERVER_PROPERTIES) if kind != "json" or framed else {}
+    found = read_values(SERVER_PROPERTIES.keys, given)
+    standard = standard_wire(kind, topic)
+    framing = found.get("framing", standard.framing)
+    _refuse_others(kind, framing, given)
+    if framing == "none":
+        standard = UNFRAMED
+    if _STRATEGY in given:
+        found["subject"] = _subject(given, kind, found.pop("subject_name_strategy"), topic, found.get("record"))
         # Serializers of keys use TopicNameStrategy unless set otherwise, whatever the values use.
-        keys_subject=f"{topic}-key" if framed and _STRATEGY in given else "",
-    )
+        found["keys_subject"] = f"{topic}-key"
+    if "schemaFile" in given:
+        found["schema_text"] = _schema_text(given["schemaFile"], found["schema_file"])
+    return kind, replace(standard, **found)
 
 
-def _subject(given: Properties, kind: Format, topic: str, record: str) -> str:
-    """Return the subject as given, or by the strategy. Raises BadInput for both, or if the strategy needs a record."""
-    name = _one_of(given, _STRATEGY, get_args(SubjectNameStrategy), "TopicNameStrategy")
-    strategy = cast("SubjectNameStrategy", name)
+def _subject(given: Properties, kind: Format, strategy: Any, topic: str, record: str | None) -> str:
+    """Return the subject by the strategy. Raises BadInput if it needs a record, or for a subject beside it."""
     if strategy != "TopicNameStrategy" and not record:
         how = f"set {RECORD[kind]}" if kind in RECORD else "a JSON message has none, so use TopicNameStrategy"
         raise given[_STRATEGY].refused(f"{strategy} needs the record's full name: {how}")
-    if _STRATEGY in given and "subject" in given:
+    if "subject" in given:
         raise given["subject"].refused(f"subject and {_STRATEGY} are mutually exclusive. Remove one of them")
-    return _text(given, "subject", subject_name(strategy, topic, record))
+    return subject_name(strategy, topic, record or "")
 
 
 def _server(servers: Node[Any]) -> Node[Server]:
     if len(servers.items()) != 1 or servers.child(0).value.type != "kafka":
         message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
         raise servers.refused(message)
-    servers.child(0).refuse_keys_outside(SERVER)
+    SERVER.refuse_others(servers.child(0))
     return servers.child(0)
 
 
@@ -112,24 +84,6 @@ def _refuse(given: Properties, names: tuple[str, ...], why: str) -> None:
     for name in names:
         if name in given:
             raise given[name].refused(f"{name} has no effect here: {why}")
-
-
-def _one_of(given: Properties, name: str, known: tuple[str, ...], otherwise: str) -> str:
-    if name not in given:
-        return otherwise
-    node = given[name]
-    if node.value not in known:
-        raise node.refused(f"unknown {name} {node.value!r}; {one_of(known, str(node.value))}")
-    return node.value
-
-
-def _text(given: Properties, name: str, otherwise: str) -> str:
-    if name not in given:
-        return otherwise
-    value = given[name].value
-    if not isinstance(value, str) or not value.strip():
-        raise given[name].refused(f"{name} must be text, not {value!r}")
-    return value
 
 
 def _schema_text(node: Node[Any], name: str) -> str:

@@ -6,8 +6,8 @@ version of Tidegate, which knows more keys, computes the same digest for an unch
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from hashlib import sha256
@@ -16,11 +16,12 @@ from typing import Any
 import yaml
 
 from platform_defs.contract.document.node import as_list, as_mapping
+from platform_defs.contract.document.section import written_values
+from platform_defs.contract.keys.keys import LIMITS, SERVICE_LEVELS, SETTINGS
+from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table, WireFormat
+from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table
 from platform_defs.contract.model.message_path import spell_path
-from platform_defs.contract.reader.limits import LIMITS
-from platform_defs.contract.reader.wire import LEVEL, RECORD
 
 Document = dict[str, Any]  # of what YAML and JSON can hold
 
@@ -90,8 +91,8 @@ def document(contract: Contract) -> Document:
         domain=contract.domain,
         description=_given(purpose=contract.description),
         servers=[_server(contract)],
-        slaProperties=list(_service_levels(contract.limits)),
-        customProperties=list(_custom_properties(contract)),
+        slaProperties=_service_levels(contract.limits),
+        customProperties=_settings(contract),
         schema=[_message(contract), *(_table(table) for table in contract.tables)],
     )
 
@@ -130,42 +131,26 @@ def _given(**keys: Any) -> Document:
 
 def _server(contract: Contract) -> Document:
     kind, wire = contract.format, contract.wire
-    standard = WireFormat("none" if kind == "json" else "prefix", f"{contract.topic}-value", compatibility=LEVEL[kind])
-    written = {
-        "framing": wire.framing if wire.framing != standard.framing else "",
-        "subject": wire.subject if wire.subject != standard.subject and not wire.keys_subject else "",
-        "subjectNameStrategy": contract.subject_name_strategy if wire.keys_subject else "",
-        RECORD.get(kind, "record"): wire.record,
-        "otherRecords": wire.other_records if wire.other_records != standard.other_records else "",
-        "keyFormat": wire.key_format if wire.key_format != standard.key_format else "",
-        "compatibility": wire.compatibility if wire.compatibility != standard.compatibility else "",
-        "schemaFile": wire.schema_file,
-    }
-    properties = [{"property": name, "value": value} for name, value in written.items() if value]
-    return _given(server="kafka", type="kafka", format=kind, customProperties=properties)
+    named = {"subject": "", "subject_name_strategy": contract.subject_name_strategy} if wire.keys_subject else {}
+    written = written_values(SERVER_PROPERTIES.keys, vars(wire) | named, vars(standard_wire(kind, contract.topic)))
+    for name in RECORD.values():
+        if name != RECORD.get(kind):
+            written.pop(name, None)
+    return _given(server="kafka", type="kafka", format=kind, customProperties=_properties(written))
 
 
-def _service_levels(limits: Limits) -> Iterator[Document]:
-    for name, (key, default) in {
-        "freshness": ("freshness_seconds", Limits.freshness_seconds),
-        "latency": ("lag_seconds", Limits.lag_seconds),
-        "retention": ("retention_seconds", Limits.retention_seconds),
-    }.items():
-        if (value := getattr(limits, key)) != default:
-            yield {"property": name, "value": value, "unit": "seconds"}
+def _properties(written: Mapping[str, Any]) -> list[Document]:
+    return [{"property": name, "value": value} for name, value in written.items()]
 
 
-def _custom_properties(contract: Contract) -> Iterator[Document]:
-    standard = {item.name: item.default for item in fields(Limits)}
-    for name, (key, _) in LIMITS.items():
-        if (value := getattr(contract.limits, key)) != standard[key]:
-            yield {"property": name, "value": value}
-    for name, value, default in (
-        ("publication", contract.publication, "staged"),
-        ("evolution", contract.evolution, "manual"),
-    ):
-        if value != default:
-            yield {"property": name, "value": value}
+def _service_levels(limits: Limits) -> list[Document]:
+    written = written_values(SERVICE_LEVELS.keys, vars(limits), vars(Limits))
+    return [{"property": name, "value": value, "unit": "seconds"} for name, value in written.items()]
+
+
+def _settings(contract: Contract) -> list[Document]:
+    limits = written_values(LIMITS, vars(contract.limits), vars(Limits))
+    return _properties(limits | written_values(SETTINGS, vars(contract), vars(Contract)))
 
 
 def _message(contract: Contract) -> Document:
@@ -185,25 +170,12 @@ def _field(item: Field) -> Document:
         physicalName=spell_path(item.physical_path) if item.path != (item.name,) and not item.source else None,
         **_type(item.type),
         required=item.required,
-        customProperties=list(_names(item)),
+        customProperties=_properties(written_values(FIELD_PROPERTIES.keys, vars(item), vars(Field))),
         logicalTypeOptions={_OPTIONS[kind]: _plain(rule.argument) for kind, rule in rules.items() if kind in _OPTIONS},
         quality=[_enum(enum)] if enum else None,
         description=item.description,
         classification=item.classification,
     )
-
-
-def _names(item: Field) -> Iterator[Document]:
-    if item.aliases:
-        yield {"property": "aliases", "value": [spell_path(path) for path in item.aliases]}
-    if item.number is not None:
-        yield {"property": "fieldNumber", "value": item.number}
-    if item.path_numbers:
-        yield {"property": "pathNumbers", "value": list(item.path_numbers)}
-    if item.source:
-        yield {"property": "source", "value": item.source}
-    if item.unit:
-        yield {"property": "unit", "value": item.unit}
 
 
 def _enum(rule: RowRule) -> Document:

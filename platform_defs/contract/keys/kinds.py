@@ -1,0 +1,78 @@
+"""The kinds of values that keys take. Each function returns a kind, with its description."""
+
+from typing import Any
+
+from platform_defs.contract.document.node import Node, as_list, one_of, shown
+from platform_defs.contract.document.section import Kind
+from platform_defs.contract.model.message_path import MessagePath, parse_path, spell_path
+
+
+def text(described: str = "text") -> Kind:
+    """A text that is not empty."""
+
+    def read(node: Node[Any], name: str) -> str:
+        if not isinstance(node.value, str) or not node.value.strip():
+            raise node.refused(f"{name} must be text, not {node.value!r}")
+        return node.value
+
+    return Kind(described, read)
+
+
+def words(known: tuple[str, ...], described: str = "") -> Kind:
+    """One of several words."""
+
+    def read(node: Node[Any], name: str) -> str:
+        if node.value not in known:
+            raise node.refused(f"unknown {name} {node.value!r}; {one_of(known, str(node.value))}")
+        return node.value
+
+    return Kind(described or ", ".join(known), read)
+
+
+def whole(described: str, most: int, *, least: int = 1, reserved: range = range(0)) -> Kind:
+    """A whole number from `least` to `most`, outside of the reserved range."""
+
+    def read(node: Node[Any], name: str) -> int:
+        value = node.value
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not is_whole or not least <= value <= most or value in reserved:
+            raise node.refused(f"{name} must be {described}, not {shown(value)}")
+        return value
+
+    return Kind(described, read)
+
+
+def positive(described: str, most: float) -> Kind:
+    """A number above 0 and up to `most`."""
+
+    def read(node: Node[Any], name: str) -> float:
+        value = node.value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
+            raise node.refused(f"{name} must be {described}, not {shown(value)}")
+        return float(value)
+
+    return Kind(described, read)
+
+
+def several(described: str, item: Kind, least: int = 0) -> Kind:
+    """A list of values of one kind, `least` of them or more."""
+
+    def read(node: Node[Any], name: str) -> tuple[Any, ...]:
+        listed = as_list(node.value)
+        if listed is None or len(listed) < least:
+            raise node.refused(f"{name} must be {described}, not {shown(node.value)}")
+        return tuple(item.read(one, name) for one in node.items())
+
+    return Kind(described, read, lambda values: [item.write(value) for value in values])
+
+
+def _path(node: Node[Any], _: str) -> MessagePath:
+    if not isinstance(node.value, str):
+        raise node.refused(f"{node.value!r} is not text")
+    try:
+        return parse_path(node.value)
+    except ValueError as wrong:
+        raise node.refused(str(wrong)) from None
+
+
+PATH = Kind("keys with dots between them", _path, spell_path)  # of a value in a message
