@@ -3,11 +3,8 @@
 from collections.abc import Iterator
 
 from platform_defs.contract.model.contract import Field, RowRule
-from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.row_rules import loosens, wanted
 from platform_defs.evolution.changes import Change, ChangeClass
-
-_LOWER = ("minimum", "min_length")  # a lower one lets more through
-_UPPER = ("maximum", "max_length")
 
 
 def rule_changes(old: Field, new: Field) -> Iterator[Change]:
@@ -22,15 +19,7 @@ def rule_changes(old: Field, new: Field) -> Iterator[Change]:
             yield _tighter(f"{rule.name}: {wanted(rule)}", "+", rule)
         elif was.argument != rule.argument:
             what = f"{rule.name}: {wanted(was)} -> {wanted(rule)}"
-            yield _looser(what, "~", was) if _lets_more_through(was, rule) else _tighter(what, "~", rule)
-
-
-def _lets_more_through(old: RowRule, new: RowRule) -> bool:
-    if old.kind == "enum":
-        return set(old.argument) <= set(new.argument)
-    if old.kind in _LOWER:
-        return new.argument < old.argument
-    return old.kind in _UPPER and new.argument > old.argument
+            yield _looser(what, "~", was) if loosens(was, rule) else _tighter(what, "~", rule)
 
 
 def _looser(what: str, sign: str, rule: RowRule) -> Change:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from platform_defs.contract.keys.schema_keys import OPTIONS
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.schema_conversion.tree import Member, record_name, tree_of
@@ -21,7 +22,6 @@ _TYPES: Mapping[str, Mapping[str, Any]] = {
     "uuid": {"type": "string", "format": "uuid"},
     "bytes": {"type": "string", "contentEncoding": "base64"},
 }
-_LIMITS = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
 
 
 def json_schema(contract: Contract) -> str:
@@ -67,11 +67,12 @@ def _value(item: Field | None) -> dict[str, Any]:
 def _rules(item: Field) -> dict[str, Any]:
     """Return the rules of a number or a text; JSON Schema has no limits of dates."""
     found = {rule.kind: rule.argument for rule in item.rules if rule.kind != "required"}
-    written = {key: found[kind] for kind, key in _LIMITS.items() if kind in found}
+    pattern = found.pop("pattern", None)
+    written = {key.name: found[key.attribute] for key in OPTIONS.keys if key.attribute in found}
     if item.type.kind not in ("string", "integer", "double"):
         return {}
     if "enum" in found:
         written["enum"] = list(found["enum"])
-    if "pattern" in found:
-        written["pattern"] = f"^(?:{found['pattern']})$"
+    if pattern:
+        written["pattern"] = f"^(?:{pattern})$"
     return written

@@ -5,6 +5,7 @@ from typing import Any
 from platform_defs.contract.document.node import Node, as_list, one_of, shown
 from platform_defs.contract.document.section import Kind
 from platform_defs.contract.model.message_path import MessagePath, parse_path, spell_path
+from platform_defs.contract.model.row_rules import pattern_mistake
 
 
 def text(described: str = "text") -> Kind:
@@ -75,4 +76,14 @@ def _path(node: Node[Any], _: str) -> MessagePath:
         raise node.refused(str(wrong)) from None
 
 
+def _pattern(node: Node[Any], _: str) -> str:
+    if not isinstance(node.value, str):
+        raise node.refused("a pattern must be a string; put it in quotes")
+    if reason := pattern_mistake(node.value):
+        hint = "is not an RE2 regular expression (which has no lookarounds or backreferences)"
+        raise node.refused(f"{node.value!r} {hint}: {reason}")
+    return node.value
+
+
 PATH = Kind("keys with dots between them", _path, spell_path)  # of a value in a message
+RE2 = Kind("string", _pattern)

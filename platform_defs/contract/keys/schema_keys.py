@@ -5,7 +5,7 @@ contract/keys/keys.py.
 from typing import get_args
 
 from platform_defs.contract.document.section import ANY_PLACE, ELEMENT, REQUIRED, Key, Section
-from platform_defs.contract.keys.kinds import PATH, words
+from platform_defs.contract.keys.kinds import PATH, RE2, whole, words
 from platform_defs.contract.model.contract import Disposition, Severity
 
 PROPERTY = (*ELEMENT, "semanticType", "criticalDataElement")
@@ -119,16 +119,17 @@ ITEMS = Section(
     },
 )
 
+_LENGTH = whole("a whole number of characters", 2**31 - 1, least=0)
 OPTIONS = Section(
     "Options",
     "schema[physicalType: topic].properties[].logicalTypeOptions",
     "Row rules. A message that breaks one is a dead letter under the rule's name, <field>_<option> in snake case.",
     (
-        Key("pattern", "RE2 matches the whole value: no look-arounds or back references.", "string", "", '"A[0-9]{5}"'),
+        Key("pattern", "RE2 matches the whole value: no look-arounds or back references.", RE2, "", '"A[0-9]{5}"'),
         Key("minimum", "The value is at least this.", "a value of the field's type", "", "0.01"),
         Key("maximum", "The value is at most this.", "a value of the field's type", "", "1000000"),
-        Key("minLength", "The minimum number of characters (Unicode code points).", "a whole number", "", "1"),
-        Key("maxLength", "The maximum number of characters.", "a whole number", "", "140"),
+        Key("minLength", "The minimum number of characters (Unicode code points).", _LENGTH, "", "1"),
+        Key("maxLength", "The maximum number of characters.", _LENGTH, "", "140"),
     ),
 )
 

@@ -2,15 +2,17 @@
 
 import json
 import math
+import re
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any, cast
 
 from platform_defs.contract.document.node import as_list
 from platform_defs.contract.model.column_types import ColumnType
-from platform_defs.contract.model.one_value import fits
 from platform_defs.contract.model.spellings import plain_bytes, plain_time, plain_uuid
 
+_LARGEST_INTEGER = 2**63  # int64, and Postgres' bigint
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 Scalar = str | bytes | int | float | bool | date | datetime | Decimal
 Value = Scalar | tuple[Scalar, ...]
 
@@ -23,6 +25,24 @@ def contract_value(written: Any, of: ColumnType) -> Value:
     if of.item:
         return _array(written, of.item)
     return _scalar(written, of)
+
+
+def fits(value: Scalar, of: ColumnType) -> bool:
+    """Return True if a column of the type can store the value, which has the type's Python class.
+
+    In plain Python, as for row rules: tests/unit/contract/test_one_value.py compares it with Arrow.
+    """
+    if isinstance(value, str):
+        return not _LONE_SURROGATE.search(value)
+    if isinstance(value, int):
+        return isinstance(value, bool) or -_LARGEST_INTEGER <= value < _LARGEST_INTEGER
+    if not isinstance(value, Decimal):
+        return True
+    if value.adjusted() >= of.precision:
+        return False
+    with localcontext(prec=len(value.as_tuple().digits) + of.precision):
+        scaled = value.scaleb(of.scale)
+        return scaled == scaled.to_integral_value() and abs(scaled) < 10**of.precision
 
 
 def _array(written: Any, of: ColumnType) -> tuple[Scalar, ...]:

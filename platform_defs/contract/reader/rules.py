@@ -1,7 +1,8 @@
 """The row rules of one field of the message, and the proof that its examples keep them."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 from open_data_contract_standard.model import DataQuality, SchemaProperty
 
@@ -10,18 +11,9 @@ from platform_defs.contract.keys.keys import TYPES
 from platform_defs.contract.keys.schema_keys import ENUM, OPTIONS
 from platform_defs.contract.model.column_types import ColumnType, kind_of
 from platform_defs.contract.model.contract import RowRule, RuleKind
-from platform_defs.contract.model.one_value import breaks, pattern_mistake
-from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.row_rules import breaks, wanted
 from platform_defs.contract.model.values import Value, contract_value
 
-_OPTIONS: dict[str, RuleKind] = {  # ODCS' logicalTypeOptions, in the order in which rules run
-    "pattern": "pattern",
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "minLength": "min_length",
-    "maxLength": "max_length",
-}
-_LENGTHS = ("minLength", "maxLength")
 _TYPES = {kind_of(entry.name): entry for entry in TYPES}
 
 
@@ -50,7 +42,7 @@ def examples_of(item: Node[SchemaProperty], of: ColumnType, rules: Sequence[RowR
 
 def _rule(field: str, kind: RuleKind, argument: Any, description: str | None = None) -> RowRule:
     rule = RowRule(f"{field}_{kind}", field, kind, argument, description or "")
-    return rule if description else RowRule(rule.name, field, kind, argument, f"{field}: {wanted(rule)}")
+    return rule if description else replace(rule, description=f"{field}: {wanted(rule)}")
 
 
 def _valid_values(entry: Node[DataQuality]) -> Node[Any]:
@@ -82,31 +74,13 @@ def _options(item: Node[SchemaProperty], of: ColumnType) -> list[RowRule]:
         if key not in fitting:
             hint = one_of(fitting, key) if fitting else "leave it out"
             raise node.child(key).refused(f"{of.name} has no option {key!r} that Tidegate checks; {hint}")
-    return [
-        _rule(item.value.name or "", _OPTIONS[key], _argument(key, node.child(key), of))
-        for key in OPTIONS.names()
-        if key in options
-    ]
-
-
-def _argument(key: str, node: Node[Any], of: ColumnType) -> Value:
-    written = node.value
-    if key == "pattern":
-        return _pattern(node)
-    if key not in _LENGTHS:
-        return _value(node, of)
-    if isinstance(written, bool) or not isinstance(written, int) or not 0 <= written <= 2**31 - 1:
-        raise node.refused(f"{key} must be a whole number of characters, not {shown(written)}")
-    return written
-
-
-def _pattern(node: Node[Any]) -> str:
-    if not isinstance(node.value, str):
-        raise node.refused("a pattern must be a string; put it in quotes")
-    if reason := pattern_mistake(node.value):
-        hint = "is not an RE2 regular expression (which has no lookarounds or backreferences)"
-        raise node.refused(f"{node.value!r} {hint}: {reason}")
-    return node.value
+    rules = list[RowRule]()
+    for key in OPTIONS.keys:
+        if key.name in options:
+            child = node.child(key.name)
+            argument = _value(child, of) if isinstance(key.values, str) else key.read(child)
+            rules.append(_rule(item.value.name or "", cast("RuleKind", key.attribute), argument))
+    return rules
 
 
 def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None:
@@ -119,8 +93,7 @@ def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None
 
 def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
     """Return the listed values, each of the type and keeping every rule."""
-    nodes = [listed.child(position) for position in range(len(listed.value or ()))]
-    return tuple(_value_that_keeps(node, of, rules) for node in nodes)
+    return tuple(_value_that_keeps(node, of, rules) for node in listed.items())
 
 
 def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> Value:

@@ -18,20 +18,13 @@ import yaml
 from platform_defs.contract.document.node import as_list, as_mapping
 from platform_defs.contract.document.section import written_values
 from platform_defs.contract.keys.keys import LIMITS, SERVICE_LEVELS, SETTINGS
+from platform_defs.contract.keys.schema_keys import OPTIONS
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table
 from platform_defs.contract.model.message_path import spell_path
 
 Document = dict[str, Any]  # of what YAML and JSON can hold
-
-_OPTIONS = {
-    "pattern": "pattern",
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "min_length": "minLength",
-    "max_length": "maxLength",
-}
 
 
 def contract_digest(contract: Contract) -> str:
@@ -163,7 +156,7 @@ def _message(contract: Contract) -> Document:
 
 
 def _field(item: Field) -> Document:
-    rules = {rule.kind: rule for rule in item.rules}
+    rules: dict[str, RowRule] = {rule.kind: rule for rule in item.rules}
     enum = rules.get("enum")
     return _given(
         name=item.name,
@@ -171,7 +164,9 @@ def _field(item: Field) -> Document:
         **_type(item.type),
         required=item.required,
         customProperties=_properties(written_values(FIELD_PROPERTIES.keys, vars(item), vars(Field))),
-        logicalTypeOptions={_OPTIONS[kind]: _plain(rule.argument) for kind, rule in rules.items() if kind in _OPTIONS},
+        logicalTypeOptions={
+            key.name: _plain(rules[key.attribute].argument) for key in OPTIONS.keys if key.attribute in rules
+        },
         quality=[_enum(enum)] if enum else None,
         description=item.description,
         classification=item.classification,

@@ -10,7 +10,7 @@ from typing import Any
 
 from platform_defs.contract.model.classified import HIDDEN, NOT_SHOWN, Classified, classified, names_any
 from platform_defs.contract.model.contract import Contract, Fault, Field
-from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.row_rules import wanted
 from platform_defs.errors import InternalError, TidegateError
 from platform_defs.errors.halts import (
     AccumulateRefused,

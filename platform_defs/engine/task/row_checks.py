@@ -12,8 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Fault, Field, RowRule
-from platform_defs.contract.model.predicates import broken
-from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.row_rules import broken, wanted
 from platform_defs.formats.blocks.arrow import columns_of, integers, places
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.decoded import Decoded

@@ -21,7 +21,7 @@ from platform_defs.contract.model.contract import (
     Table,
     WireFormat,
 )
-from platform_defs.contract.model.rule_words import wanted
+from platform_defs.contract.model.row_rules import wanted
 from platform_defs.contract.reader.odcs import load
 from platform_defs.contract.reader.written import contract_digest, text
 from tests.unit.contract.contract_mistakes import GOOD

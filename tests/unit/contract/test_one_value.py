@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import RowRule, RuleKind
-from platform_defs.contract.model.one_value import breaks, fits, pattern_mistake
-from platform_defs.contract.model.predicates import broken
+from platform_defs.contract.model.row_rules import breaks, broken, pattern_mistake
+from platform_defs.contract.model.values import fits
 
 DECIMALS = st.decimals(allow_nan=False, allow_infinity=False).filter(
     lambda value: -38 <= int(value.as_tuple().exponent) <= 38  # Arrow rounds what is beyond: 5.99E-39 fits decimal(1,0)
