@@ -3,14 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from platform_defs.contract.model.contract import Format
+from platform_defs.contract.keys.wire_keys import standard_wire
+from platform_defs.contract.model.column_types import column_type
+from platform_defs.contract.model.contract import Column, Contract, Field, Format, Table
 from platform_defs.contract.model.message_path import spell_path
 from platform_defs.contract.model.topic import TOPIC
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.schema_conversion.column_names import pipeline_name, plain_name, table_name
-from platform_defs.schema_conversion.contract_yaml import Draft, contract_yaml
-from platform_defs.schema_conversion.found import FoundMessage
+from platform_defs.schema_conversion.column_names import column_names, pipeline_name, plain_name, table_name
+from platform_defs.schema_conversion.contract_yaml import contract_yaml
+from platform_defs.schema_conversion.found import FoundField, FoundMessage
 
 VALUE = "-value"  # behind the topic, in the subject of its values
 SUFFIXES: Mapping[str, Format] = {".avsc": "avro", ".proto": "protobuf", ".json": "json"}
@@ -51,26 +53,48 @@ def import_schema(writer: WriterSchema, wanted: Wanted) -> Imported:
     first, _, rest = topic.partition(".")
     domain = plain_name(wanted.domain or first, "imported")
     name = plain_name(rest.replace(".", "_") or first, "messages")
-    draft = Draft(
+    names = column_names(item.path for item in message.fields)
+    fields = tuple(_field(item, names[item.path]) for item in message.fields)
+    columns = tuple(Column(item.name, item.type, item.required) for item in fields)
+    contract = Contract(
         pipeline=pipeline_name(domain, name),
+        version="1.0.0",
         domain=domain,
+        description="",
         topic=topic,
-        table=table_name(domain, name),
         format=writer.format,
-        wire=_wire(writer, wanted, topic),
-        notes=(),
+        fields=fields,
+        tables=(Table(table_name(domain, name), "append", columns),),
+        wire=replace(
+            standard_wire(writer.format, topic),
+            framing="prefix",
+            subject=wanted.subject or f"{topic}{VALUE}",
+            record=message.record,
+            compatibility="NONE",
+        ),
     )
-    notes = tuple(_notes(draft, message, wanted))
-    text = contract_yaml(replace(draft, notes=notes), message)
+    notes = tuple(_notes(contract, message, wanted))
     return Imported(
-        pipeline=draft.pipeline,
+        pipeline=contract.pipeline,
         domain=domain,
         name=name,
         topic=topic,
-        table=draft.table,
-        fields=len(message.fields),
+        table=contract.row_table.name,
+        fields=len(fields),
         notes=notes,
-        text=text,
+        text=contract_yaml(contract, notes, {names[item.path]: item.note for item in message.fields}),
+    )
+
+
+def _field(item: FoundField, name: str) -> Field:
+    return Field(
+        name,
+        column_type(item.type),
+        item.required,
+        rules=(),
+        physical_path=item.path,
+        number=item.numbers[-1] if item.numbers else None,
+        path_numbers=item.numbers[:-1],
     )
 
 
@@ -85,26 +109,17 @@ def _topic(subject: str) -> str:
     return own.removesuffix(VALUE)
 
 
-def _wire(writer: WriterSchema, wanted: Wanted, topic: str) -> dict[str, str]:
-    written = {"framing": "prefix"} if writer.format == "json" else {}
-    if wanted.subject and wanted.subject != f"{topic}{VALUE}":
-        written["subject"] = wanted.subject
-    if writer.format != "json":
-        written["compatibility"] = "NONE"
-    return written
-
-
-def _notes(draft: Draft, message: FoundMessage, wanted: Wanted) -> list[str]:
+def _notes(contract: Contract, message: FoundMessage, wanted: Wanted) -> list[str]:
     named = "the name of the file" if wanted.stem else f"the subject without {VALUE}"
     found = [f"the schema: {wanted.source}"] if wanted.source else []
     found += [
-        f"topic {draft.topic}: {'as given' if wanted.topic else named}",
-        f"table {draft.table}: named after the topic; every message becomes a row (disposition append). If each "
-        "key has one row, which newer messages replace, use disposition upsert, and keyFormat if keys are written "
-        "with a schema",
+        f"topic {contract.topic}: {'as given' if wanted.topic else named}",
+        f"table {contract.row_table.name}: named after the topic; every message becomes a row (disposition append). If "
+        "each key has one row, which newer messages replace, use disposition upsert, and keyFormat if keys are "
+        "written with a schema",
         "framing: each message begins with a byte 0 and the id of its schema, as the registry's serializers write it",
     ]
-    if draft.wire.get("compatibility"):
+    if contract.format != "json":
         found.append("compatibility NONE: producers own the schema, and the registry's level is not changed")
     found += [f"{spell_path(item.path)}: {item.note}" for item in message.fields if item.note]
     return [*found, *message.notes]
