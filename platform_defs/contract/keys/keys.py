@@ -115,13 +115,13 @@ SERVICE_LEVEL_ENTRY = Section(
     "One service level.",
     (
         Key("property", "Which service level.", "freshness, latency, retention", REQUIRED, "freshness"),
-        Key("value", "The number of units.", positive("a number above 0, at most 1000000000", 1e9), REQUIRED, "1"),
+        Key("value", "The number of units.", positive("a positive number, at most 1000000000", 1e9), REQUIRED, "1"),
         Key("unit", "The unit of value.", "seconds, minutes, hours, days (or s, m, h, d)", REQUIRED, "hours"),
     ),
     ("id", "description", "driver", "authoritativeDefinitions"),
 )
 
-_COUNT = whole("a whole number from 1 to 2^63 - 1", 2**63 - 1)
+_COUNT = whole("a positive whole number, at most 2^63 - 1", 2**63 - 1)
 LIMITS = (
     Key("batchMessages", "The maximum number of offsets in a batch.", _COUNT, f"{Limits.batch_messages}", "50000"),
     Key("lagMessages", "A run starts once this many messages are unread.", _COUNT, f"{Limits.lag_messages}", "100"),
@@ -129,7 +129,7 @@ LIMITS = (
         "deadLetterShare",
         "The pipeline halts when more than this share of a batch, or of the latest messages across batches, "
         "are dead letters. The number of latest messages is deadLetterMinimum divided by this share.",
-        positive("a number above 0, at most 1", 1),
+        positive("a share between 0 and 1, and not 0", 1),
         f"{Limits.dead_letter_share}",
         "0.1",
     ),
