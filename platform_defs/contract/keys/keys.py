@@ -26,6 +26,7 @@ from platform_defs.contract.keys.schema_keys import (
 )
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES, TOPICS_FILE
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
+from platform_defs.contract.model.column_types import FIXED, kind_of, logical_types
 from platform_defs.contract.model.contract import Contract, Evolution, Limits, Publishing
 
 CONTRACT = Section(
@@ -190,58 +191,45 @@ SECTIONS = (
 
 @dataclass(frozen=True)
 class TypeEntry:
-    """One type: how it is written in a contract, in a message and in Postgres, and the row rules it takes."""
+    """One type: how it is written in a contract and in a message, and the row rules it takes."""
 
     name: str  # the physicalType
-    logical: tuple[str, ...]  # the logicalTypes that it goes with
     message: str  # the JSON that it is read from
-    postgres: str
-    options: tuple[str, ...]  # of OPTIONS
-    enum: bool  # True if it may have one
+    options: tuple[str, ...] = ()  # of OPTIONS
+    enum: bool = False  # True if it may have one
+
+    @property
+    def logical(self) -> tuple[str, ...]:
+        """The logicalTypes that it goes with."""
+        return logical_types(kind_of(self.name))
 
     @property
     def physical_needed(self) -> bool:
         """True if logicalType alone does not decide the type."""
         return self.name not in self.logical
 
+    @property
+    def postgres(self) -> str:
+        """The column's type."""
+        parameters = {"decimal(precision,scale)": "numeric(precision,scale)", "array<type>": "type[]"}
+        return parameters.get(self.name) or FIXED[self.name].postgres
+
 
 _LIMITS = ("minimum", "maximum")
+_DECIMAL = '12.34 or "12.34", never rounded: more digits than the scale are rejected'
+_TIMESTAMP = '"2026-11-01T10:00:00.123Z", with a zone; or a number, with the unit of the field'
+_ARRAY = 'a list of values of that type, none of them null: ["a", "b"]; type is any of the above but json'
 TYPES = (
-    TypeEntry("string", ("string",), '"text"', "text", ("pattern", "minLength", "maxLength"), True),
-    TypeEntry("integer", ("integer",), "12, within 64 bits", "bigint", _LIMITS, True),
-    TypeEntry("double", ("number",), "1.5", "double precision", _LIMITS, False),
-    TypeEntry(
-        "decimal(precision,scale)",
-        ("number",),
-        '12.34 or "12.34", never rounded: more digits than the scale are rejected',
-        "numeric(precision,scale)",
-        _LIMITS,
-        False,
-    ),
-    TypeEntry("boolean", ("boolean",), "true, false", "boolean", (), False),
-    TypeEntry("date", ("date",), '"2026-11-01"', "date", _LIMITS, False),
-    TypeEntry(
-        "timestamp",
-        ("timestamp",),
-        '"2026-11-01T10:00:00.123Z", with a zone; or a number, with the unit of the field',
-        "timestamp with time zone",
-        _LIMITS,
-        False,
-    ),
-    TypeEntry(
-        "time", ("time",), '"10:00:00.123456", without a zone or with Z', "time without time zone", _LIMITS, False
-    ),
-    TypeEntry("uuid", ("string",), '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"', "uuid", (), False),
-    TypeEntry("bytes", ("string",), "a string: base64, padded", "bytea", (), False),
-    TypeEntry(
-        "json", ("object", "array"), "any value; logicalType is informational and is not checked", "jsonb", (), False
-    ),
-    TypeEntry(
-        "array<type>",
-        ("array",),
-        'a list of values of that type, none of them null: ["a", "b"]; type is any of the above but json',
-        "type[]",
-        (),
-        False,
-    ),
+    TypeEntry("string", '"text"', ("pattern", "minLength", "maxLength"), enum=True),
+    TypeEntry("integer", "12, within 64 bits", _LIMITS, enum=True),
+    TypeEntry("double", "1.5", _LIMITS),
+    TypeEntry("decimal(precision,scale)", _DECIMAL, _LIMITS),
+    TypeEntry("boolean", "true, false"),
+    TypeEntry("date", '"2026-11-01"', _LIMITS),
+    TypeEntry("timestamp", _TIMESTAMP, _LIMITS),
+    TypeEntry("time", '"10:00:00.123456", without a zone or with Z', _LIMITS),
+    TypeEntry("uuid", '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"'),
+    TypeEntry("bytes", "a string: base64, padded"),
+    TypeEntry("json", "any value; logicalType is informational and is not checked"),
+    TypeEntry("array<type>", _ARRAY),
 )

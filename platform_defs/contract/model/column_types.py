@@ -58,7 +58,7 @@ class ColumnType:
     @property
     def logical_types(self) -> tuple[str, ...]:
         """The ODCS logicalTypes that a property of this type may have."""
-        return _LOGICAL.get(self.kind, (self.name,))
+        return logical_types(self.kind)
 
     @property
     def digits(self) -> tuple[int, int] | None:
@@ -98,6 +98,11 @@ ATTEMPT = ColumnType("attempt", "binary", "uuid")
 def kind_of(name: str) -> str:
     """Return the name of a type without what is in brackets: decimal, array."""
     return re.split("[(<]", name, maxsplit=1)[0]
+
+
+def logical_types(kind: str) -> tuple[str, ...]:
+    """Return the ODCS logicalTypes that go with a kind of type."""
+    return _LOGICAL.get(kind, (kind,))
 
 
 def column_type(name: str) -> ColumnType:

@@ -6,7 +6,7 @@ version of Tidegate, which knows more keys, computes the same digest for an unch
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 from platform_defs.contract.document.node import as_list, as_mapping
-from platform_defs.contract.document.section import written_values
+from platform_defs.contract.document.section import Key, written_values
 from platform_defs.contract.keys.keys import LIMITS, SERVICE_LEVELS, SETTINGS
-from platform_defs.contract.keys.schema_keys import OPTIONS
+from platform_defs.contract.keys.schema_keys import COLUMN_PROPERTIES, OPTIONS, TABLE_PROPERTIES
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Limits, RowRule, Table
@@ -44,19 +44,41 @@ def same_words(one: Contract, other: Contract) -> bool:
 
 def without_words(contract: Contract) -> Contract:
     """Return the contract without what does not affect rows: descriptions, limits, evolution."""
+    wire = replace(
+        contract.wire, subject=context_of(contract.wire.subject), keys_subject="", compatibility="", schema_file=""
+    )
     return replace(
         contract,
         domain="",
         description="",
-        fields=tuple(_wordless_field(item) for item in contract.fields),
-        metadata_fields=tuple(_wordless_field(item) for item in contract.metadata_fields),
-        tables=tuple(_wordless_table(table) for table in contract.tables),
+        fields=_fields_without_words(contract.fields),
+        metadata_fields=_fields_without_words(contract.metadata_fields),
+        tables=tuple(
+            replace(
+                table,
+                description="",
+                columns=tuple(replace(c, description="", classification="", renamed_from="") for c in table.columns),
+                batch_rules=tuple(replace(rule, description="") for rule in table.batch_rules),
+            )
+            for table in contract.tables
+        ),
         limits=Limits(),
         path=None,
         evolution="manual",
-        wire=replace(
-            contract.wire, subject=context_of(contract.wire.subject), keys_subject="", compatibility="", schema_file=""
-        ),
+        wire=wire,
+    )
+
+
+def _fields_without_words(fields: Iterable[Field]) -> tuple[Field, ...]:
+    return tuple(
+        replace(
+            item,
+            description="",
+            classification="",
+            rules=tuple(replace(rule, description="") for rule in item.rules),
+            path_numbers=(),
+        )
+        for item in fields
     )
 
 
@@ -76,6 +98,14 @@ def text(contract: Contract) -> str:
 
 def document(contract: Contract) -> Document:
     """Return the contract as ODCS has it."""
+    message = {
+        "name": "message",
+        "physicalType": "topic",
+        "physicalName": contract.topic,
+        "properties": [_field(item) for item in contract.message_fields],
+    }
+    levels = _properties(SERVICE_LEVELS.keys, vars(contract.limits), vars(Limits))
+    limits = _properties(LIMITS, vars(contract.limits), vars(Limits))
     return _given(
         apiVersion="v3.1.0",
         kind="DataContract",
@@ -83,10 +113,10 @@ def document(contract: Contract) -> Document:
         version=contract.version,
         domain=contract.domain,
         description=_given(purpose=contract.description),
-        servers=[_server(contract)],
-        slaProperties=_service_levels(contract.limits),
-        customProperties=_settings(contract),
-        schema=[_message(contract), *(_table(table) for table in contract.tables)],
+        servers=[_given(server="kafka", type="kafka", format=contract.format, customProperties=_wire(contract))],
+        slaProperties=[{**level, "unit": "seconds"} for level in levels],
+        customProperties=limits + _properties(SETTINGS, vars(contract), vars(Contract)),
+        schema=[message, *(_table(table) for table in contract.tables)],
     )
 
 
@@ -122,51 +152,30 @@ def _given(**keys: Any) -> Document:
     return {key: value for key, value in keys.items() if value not in (None, "", [], {}, False)}
 
 
-def _server(contract: Contract) -> Document:
-    kind, wire = contract.format, contract.wire
-    named = {"subject": "", "subject_name_strategy": contract.subject_name_strategy} if wire.keys_subject else {}
-    written = written_values(SERVER_PROPERTIES.keys, vars(wire) | named, vars(standard_wire(kind, contract.topic)))
-    for name in RECORD.values():
-        if name != RECORD.get(kind):
-            written.pop(name, None)
-    return _given(server="kafka", type="kafka", format=kind, customProperties=_properties(written))
+def _properties(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[Document]:
+    return [{"property": name, "value": value} for name, value in written_values(keys, of, defaults).items()]
 
 
-def _properties(written: Mapping[str, Any]) -> list[Document]:
-    return [{"property": name, "value": value} for name, value in written.items()]
-
-
-def _service_levels(limits: Limits) -> list[Document]:
-    written = written_values(SERVICE_LEVELS.keys, vars(limits), vars(Limits))
-    return [{"property": name, "value": value, "unit": "seconds"} for name, value in written.items()]
-
-
-def _settings(contract: Contract) -> list[Document]:
-    limits = written_values(LIMITS, vars(contract.limits), vars(Limits))
-    return _properties(limits | written_values(SETTINGS, vars(contract), vars(Contract)))
-
-
-def _message(contract: Contract) -> Document:
-    return {
-        "name": "message",
-        "physicalType": "topic",
-        "physicalName": contract.topic,
-        "properties": [_field(item) for item in contract.message_fields],
-    }
+def _wire(contract: Contract) -> list[Document]:
+    kind, written = contract.format, dict(vars(contract.wire))
+    if contract.wire.keys_subject:  # a strategy names the subject
+        written |= {"subject": "", "subject_name_strategy": contract.subject_name_strategy}
+    unused = {*RECORD.values()} - {RECORD.get(kind)}
+    keys = [key for key in SERVER_PROPERTIES.keys if key.name not in unused]
+    return _properties(keys, written, vars(standard_wire(kind, contract.topic)))
 
 
 def _field(item: Field) -> Document:
     rules: dict[str, RowRule] = {rule.kind: rule for rule in item.rules}
+    options = {key.name: _plain(rules[key.attribute].argument) for key in OPTIONS.keys if key.attribute in rules}
     enum = rules.get("enum")
     return _given(
         name=item.name,
         physicalName=spell_path(item.physical_path) if item.path != (item.name,) and not item.source else None,
         **_type(item.type),
         required=item.required,
-        customProperties=_properties(written_values(FIELD_PROPERTIES.keys, vars(item), vars(Field))),
-        logicalTypeOptions={
-            key.name: _plain(rules[key.attribute].argument) for key in OPTIONS.keys if key.attribute in rules
-        },
+        customProperties=_properties(FIELD_PROPERTIES.keys, vars(item), vars(Field)),
+        logicalTypeOptions=options,
         quality=[_enum(enum)] if enum else None,
         description=item.description,
         classification=item.classification,
@@ -175,8 +184,7 @@ def _field(item: Field) -> Document:
 
 def _enum(rule: RowRule) -> Document:
     arguments = {"validValues": [_plain(value) for value in rule.argument]}
-    written = {"metric": "invalidValues", "arguments": arguments, "mustBe": 0}
-    return {**written, **_given(description=rule.description)}
+    return {"metric": "invalidValues", "arguments": arguments, "mustBe": 0, **_given(description=rule.description)}
 
 
 def _table(table: Table) -> Document:
@@ -185,7 +193,7 @@ def _table(table: Table) -> Document:
         physicalType="table",
         physicalName=table.name,
         description=table.description,
-        customProperties=[{"property": "disposition", "value": table.disposition}],
+        customProperties=_properties(TABLE_PROPERTIES.keys, vars(table), {}),
         properties=[_column(column, table) for column in table.columns],
         quality=[_batch_rule(rule) for rule in table.batch_rules],
     )
@@ -193,7 +201,6 @@ def _table(table: Table) -> Document:
 
 def _column(column: Column, table: Table) -> Document:
     made = next((item for item in table.aggregates if item.column == column.name), None)
-    renamed = [{"property": "renamedFrom", "value": column.renamed_from}] if column.renamed_from else None
     return _given(
         name=column.name,
         **_type(column.type),
@@ -202,7 +209,7 @@ def _column(column: Column, table: Table) -> Document:
         transformLogic=f"{made.function}({made.source or '*'})" if made else None,
         description=column.description,
         classification=column.classification,
-        customProperties=renamed,
+        customProperties=_properties(COLUMN_PROPERTIES.keys, vars(column), {}),
     )
 
 
@@ -226,14 +233,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     return value.isoformat() if isinstance(value, date) else value
-
-
-def _wordless_field(item: Field) -> Field:
-    rules = tuple(replace(rule, description="") for rule in item.rules)
-    return replace(item, description="", classification="", rules=rules, path_numbers=())
-
-
-def _wordless_table(table: Table) -> Table:
-    columns = tuple(replace(c, description="", classification="", renamed_from="") for c in table.columns)
-    rules = tuple(replace(rule, description="") for rule in table.batch_rules)
-    return replace(table, description="", columns=columns, batch_rules=rules)
