@@ -19,11 +19,11 @@ from platform_defs import errors
 from platform_defs.cli import main as tidegate
 from platform_defs.cli.main import COMMANDS
 from platform_defs.contract.keys.keys import REQUIRED, SECTIONS, TYPES, Key, Section
+from platform_defs.contract.keys.sources import SOURCES
 from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.expectations import EXPECTATIONS
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.reader.sources import SOURCES
 from platform_defs.errors import BadInput, TidegateError
 from platform_defs.producing.java_names import JAVA, JavaOption
 from platform_defs.producing.options import OPTIONS

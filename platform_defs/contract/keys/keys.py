@@ -130,7 +130,7 @@ LIMITS = (
         "deadLetterShare",
         "The pipeline halts when more than this share of a batch, or of the latest messages across batches, "
         "are dead letters. The number of latest messages is deadLetterMinimum divided by this share.",
-        positive("a share between 0 and 1, and not 0", 1),
+        positive("a share between 0 (excluded) and 1", 1),
         f"{Limits.dead_letter_share}",
         "0.1",
     ),

@@ -4,6 +4,7 @@ from typing import get_args
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
 from platform_defs.contract.keys.kinds import PATH, several, text, whole, words
+from platform_defs.contract.keys.sources import SOURCE
 from platform_defs.contract.model.contract import (
     Format,
     Framing,
@@ -156,7 +157,7 @@ FIELD_PROPERTIES = Section(
         Key(
             "source",
             "A source other than the message's value: see Message metadata.",
-            text("key, timestamp, timestampType, topic, partition, offset, headers, header:NAME"),
+            SOURCE,
             "the message's value",
             "header:tenant",
         ),

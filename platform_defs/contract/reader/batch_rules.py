@@ -36,9 +36,7 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
     if written.type != "custom" or written.engine != "greatExpectations":
         raise entry.refused("a batch rule must have type: custom and engine: greatExpectations")
     BATCH_RULE.refuse_others(entry)
-    name = checked_name(entry.child("name"))
-    if wrong := rule_mistake(name):
-        raise entry.child("name").refused(wrong)
+    name = checked_name(entry.child("name"), rule_mistake)
     severity: Severity = BATCH_RULE["severity"].read(entry.child("severity"))
     expectation, arguments = _implementation(entry.child("implementation"))
     for key in _COLUMN_ARGUMENTS:

@@ -85,11 +85,15 @@ class Catalogue:
 def read_contracts(folder: Path = ASSETS) -> Contracts:
     """Return the contracts of every domain. If two claim the same pipeline or table, neither is good."""
     read, broken = list[Contract](), list[BrokenContract]()
-    for path in _files(folder):
+    # Every file that was meant as a contract, in any folder: one that nothing reads would go unnoticed.
+    for path in sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}")):
         try:
             read.append(_contract(path, folder))
+        except BadInput as error:
+            broken.append(BrokenContract(path, error))
         except Exception as error:  # noqa: BLE001  # nothing in one file may keep the others from being read
-            broken.append(BrokenContract(path, _as_bad_input(error, path)))
+            unforeseen = BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
+            broken.append(BrokenContract(path, unforeseen))
     clashes = _clashes(read)
     broken += [BrokenContract(_path(contract), error, contract) for contract, error in clashes]
     lost = {contract.path for contract, _ in clashes}
@@ -123,7 +127,11 @@ def find_contract(name: str, folder: Path = ASSETS) -> Contract:
     for item in found.broken:
         if item.is_called(name):
             raise item.error
-    raise _unknown(name, found)
+    names = ", ".join(contract.pipeline for contract in found.good) or "none"
+    message = f"there is no pipeline {name!r}; the pipelines are: {names}"
+    if found.broken:
+        message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in found.broken)}"
+    raise BadInput(message)
 
 
 def find_pipeline(name: str, folder: Path = ASSETS) -> Pipeline:
@@ -168,11 +176,6 @@ def with_transform(contract: Contract) -> Pipeline:
     return Pipeline(contract, transform, sources)
 
 
-def _files(folder: Path) -> list[Path]:
-    """Return every file that was meant as a contract, in any folder: one that nothing reads would go unnoticed."""
-    return sorted(path for ending in ("yaml", "yml") for path in folder.rglob(f"*.odcs.{ending}"))
-
-
 def _contract(path: Path, folder: Path) -> Contract:
     if path.parent.parent != folder or not stem(path) or not path.name.endswith(SUFFIX):
         raise BadInput(
@@ -183,13 +186,6 @@ def _contract(path: Path, folder: Path) -> Contract:
         message = f"domain is {contract.domain!r}, but the file is in the folder {path.parent.name!r}; use one name"
         raise refused(contract, message, "domain")
     return contract
-
-
-def _as_bad_input(error: Exception, path: Path) -> BadInput:
-    """Return an unexpected error as one that names the file."""
-    if isinstance(error, BadInput):
-        return error
-    return BadInput(f"cannot be read: {type(error).__name__}: {error}", file=str(path))
 
 
 def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
@@ -207,14 +203,6 @@ def _clashes(contracts: Iterable[Contract]) -> list[tuple[Contract, BadInput]]:
             place = ("id", None) if kind == "pipeline" else ("physicalName", name)
             found.setdefault(_path(contract), (contract, refused(contract, message, *place)))
     return list(found.values())
-
-
-def _unknown(name: str, found: Contracts) -> BadInput:
-    names = ", ".join(contract.pipeline for contract in found.good) or "none"
-    message = f"there is no pipeline {name!r}; the pipelines are: {names}"
-    if found.broken:
-        message += f". These contracts cannot be used: {'; '.join(str(item.error) for item in found.broken)}"
-    return BadInput(message)
 
 
 def _path(contract: Contract) -> Path:

@@ -1,17 +1,21 @@
 """The message's fields: each a column, the path of its key in the message, a type, rules and examples."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from open_data_contract_standard.model import SchemaObject, SchemaProperty
 
 from platform_defs.contract.document.node import Node
 from platform_defs.contract.document.section import read_values
 from platform_defs.contract.keys.schema_keys import FIELD
+from platform_defs.contract.keys.sources import source_of
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES
+from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Field, Format
 from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.contract.reader.field_clashes import refuse_clash
 from platform_defs.contract.reader.names import column_name, column_type_of, custom_values, snake_case
 from platform_defs.contract.reader.rules import examples_of, rules_of
-from platform_defs.contract.reader.sources import check_source
 
 _ONLY_FOR = {  # custom properties that other formats do not have, and why
     "aliases": (("avro", "protobuf"), "in JSON messages, the field has its own key"),
@@ -55,8 +59,8 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     of = column_type_of(item)
     given = custom_values(item, FIELD_PROPERTIES)
     found = read_values(FIELD_PROPERTIES.keys, given)
-    if "source" in given:
-        check_source(item, of, given)
+    if source := found.get("source"):
+        _check_source(item, of, source, given)
     if "unit" in given and of.kind != "timestamp":
         raise given["unit"].refused(f"unit is for a field of type timestamp; this field is {of.name}")
     for key, node in given.items():
@@ -80,3 +84,14 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         physical_path=path,
         **found,
     )
+
+
+def _check_source(item: Node[SchemaProperty], of: ColumnType, source: str, given: Mapping[str, Node[Any]]) -> None:
+    """Raise BadInput for a source that has no such type, and for keys that are for fields of the message's value."""
+    kinds = source_of(source).kinds
+    if of.kind not in kinds:
+        raise given["source"].refused(f"source {source} requires type {', '.join(kinds)}; this field is {of.name}")
+    if item.value.physicalName is not None:
+        raise item.child("physicalName").refused("physicalName does not apply to a field with a source. Remove it")
+    for key in (key for key in _ONLY_FOR if key in given):
+        raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")

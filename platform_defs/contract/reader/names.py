@@ -1,7 +1,7 @@
 """The parts that every named thing of a contract has: a name that Postgres accepts, a type, custom properties."""
 
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 from open_data_contract_standard.model import SchemaProperty
@@ -46,8 +46,12 @@ _MEANT = {  # types of Postgres that a column cannot have, and what to write
 }
 
 
-def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
-    """Return the name if Postgres accepts it unquoted and whole; else raise BadInput. `qualified`: schema.table."""
+def checked_name(
+    name: Node[str | None], mistake: Callable[[str], str | None] = lambda _: None, *, qualified: bool = False
+) -> str:
+    """Return the name if Postgres accepts it unquoted and whole, and `mistake` returns no reason why not; else raise
+    BadInput. `qualified`: schema.table.
+    """
     shape = rf"{_NAME}\.{_NAME}" if qualified else _NAME
     if not name.value:
         raise name.refused(f"{name.place[-1]} is missing")
@@ -55,15 +59,15 @@ def checked_name(name: Node[str | None], *, qualified: bool = False) -> str:
         raise name.refused(f"{name.value!r} {_QUALIFIED if qualified else _PLAIN}")
     if any(len(part) > _LONGEST for part in name.value.split(".")):
         raise name.refused(f"a name can have at most {_LONGEST} bytes (a Postgres limit): {name.value}")
+    if wrong := mistake(name.value):
+        raise name.refused(wrong)
     return name.value
 
 
 def column_name(item: Node[SchemaProperty], taken: Container[str]) -> str:
     """Return the property's name, checked, not reserved, not yet taken."""
     node = item.child("name")
-    name = checked_name(node)
-    if wrong := column_mistake(name):
-        raise node.refused(wrong)
+    name = checked_name(node, column_mistake)
     if name in taken:
         raise node.refused(f"{name!r} is defined twice")
     return name
@@ -87,9 +91,12 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
         raise node.refused(f"logicalType {node.value} {hint}")
     try:
-        found = column_type(_own_name(node.value))
+        # A contract may name a type as Postgres does.
+        found = column_type(_POSTGRES_NAMES.get(node.value) or re.sub(r"^numeric\(", "decimal(", node.value))
     except BadInput as wrong:
-        raise node.refused(_meant(node.value) or _with_guess(str(wrong), node.value)) from None
+        guess = one_of(_TYPES, node.value)
+        unknown = f"{wrong}; {guess}" if guess.startswith("did") else str(wrong)
+        raise node.refused(_meant(node.value) or unknown) from None
     logical = item.value.logicalType
     if logical is not None and logical not in found.logical_types:
         right = " or ".join(found.logical_types)
@@ -99,22 +106,12 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
     return found
 
 
-def _own_name(written: str) -> str:
-    """Return the contract's name of a type that is written as Postgres names it."""
-    return _POSTGRES_NAMES.get(written) or re.sub(r"^numeric\(", "decimal(", written)
-
-
 def _meant(written: str) -> str | None:
     """Return the error for a type of Postgres, with the contract's type to write; None for any other type."""
     name, _, argument = written.lower().removesuffix(")").partition("(")
     if name not in _MEANT or (argument and name in ("decimal", "numeric")):
         return None
     return f"type {written!r} is not supported; write {_MEANT[name].format(argument or 'N')}"
-
-
-def _with_guess(wrong: str, written: str) -> str:
-    close = one_of(_TYPES, written)
-    return f"{wrong}; {close}" if close.startswith("did") else wrong
 
 
 def _array_of(item: Node[SchemaProperty]) -> ColumnType:
@@ -127,20 +124,16 @@ def _array_of(item: Node[SchemaProperty]) -> ColumnType:
             f"a json column keeps any value whole; leave out items, or leave out physicalType: json: {FLAT}"
         )
     ITEMS.refuse_others(items)
-    found = _array_type(items)
+    of = column_type_of(items)
+    try:
+        found = column_type(f"array<{of.name}>")
+    except BadInput as wrong:
+        raise items.refused(str(wrong)) from None
     if given.physicalType not in (None, "array", found.name):
         raise item.child("physicalType").refused(
             f"physicalType {given.physicalType} does not match items, which say {found.name}"
         )
     return found
-
-
-def _array_type(items: Node[SchemaProperty]) -> ColumnType:
-    of = column_type_of(items)
-    try:
-        return column_type(f"array<{of.name}>")
-    except BadInput as wrong:
-        raise items.refused(str(wrong)) from None
 
 
 def custom_values(owner: Node[Any], section: Section) -> dict[str, Node[Any]]:

@@ -45,7 +45,7 @@ def load(path: Path, content: str | None = None, beside: Beside | None = None, *
 
 def _read(document: Document, path: Path, *, accepted: bool) -> Contract:
     document.read(CONTRACT.refuse_others, None)
-    pipeline = document.read_key("id", _pipeline, "")
+    pipeline = document.read_key("id", lambda node: checked_name(node, pipeline_mistake), "")
     domain = document.read_key("domain", checked_name, "")
     version = document.read_key("version", _version, "")
     document.read_key("apiVersion", _check_standard, None)
@@ -140,13 +140,6 @@ def _objects(document: Document) -> tuple[Node[SchemaObject], list[Node[SchemaOb
         message = f"a contract needs exactly one object with physicalType: topic; found {len(found['topic'])}"
         raise document.child("schema").refused(message)
     return found["topic"][0], found["table"]
-
-
-def _pipeline(node: Node[str]) -> str:
-    name = checked_name(node)
-    if wrong := pipeline_mistake(name):
-        raise node.refused(wrong)
-    return name
 
 
 def _version(node: Node[str | None]) -> str:

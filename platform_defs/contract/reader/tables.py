@@ -61,7 +61,7 @@ def refuse_empty_groups(tables: Sequence[Table], objects: Sequence[Node[SchemaOb
 def _table(item: Node[SchemaObject]) -> Table:
     TABLE.refuse_others(item)
     disposition = _disposition(item)
-    name = _table_name(item.child("physicalName"))
+    name = checked_name(item.child("physicalName"), table_mistake, qualified=True)
     if not item.value.properties:
         raise item.refused("a table must have at least one column under properties")
     columns, aggregates = dict[str, Column](), dict[str, Aggregate]()
@@ -87,13 +87,6 @@ def _table(item: Node[SchemaObject]) -> Table:
     )
 
 
-def _table_name(node: Node[str | None]) -> str:
-    name = checked_name(node, qualified=True)
-    if wrong := table_mistake(name):
-        raise node.refused(wrong)
-    return name
-
-
 def _disposition(item: Node[SchemaObject]) -> Disposition:
     node = custom_values(item, TABLE_PROPERTIES).get("disposition")
     if node is None:
@@ -109,24 +102,19 @@ def _column(item: Node[SchemaProperty], taken: Mapping[str, Column]) -> Column:
         hint = f"in a table, it can only repeat the name, {name}; in a message's field, it is the key in the message"
         raise item.child("physicalName").refused(f"physicalName {written.physicalName!r} is not supported: {hint}")
     of = column_type_of(item)
+    renamed = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
+    if renamed and checked_name(renamed) == name:
+        raise renamed.refused(
+            f"renamedFrom must be the column's name before it was {name}, so it cannot be {name} itself"
+        )
     return Column(
-        name,
-        of,
-        bool(written.required),
-        written.description or "",
-        written.classification or "",
-        _former_name(item, name),
+        name=name,
+        type=of,
+        required=bool(written.required),
+        description=written.description or "",
+        classification=written.classification or "",
+        renamed_from=renamed.value if renamed else "",
     )
-
-
-def _former_name(item: Node[SchemaProperty], name: str) -> str:
-    """Return the column's former name; empty if nothing is written."""
-    node = custom_values(item, COLUMN_PROPERTIES).get("renamedFrom")
-    if node is None:
-        return ""
-    if checked_name(node) == name:
-        raise node.refused(f"renamedFrom must be the column's name before it was {name}, so it cannot be {name} itself")
-    return node.value
 
 
 def _refuse_circle(table: Node[SchemaObject], columns: Mapping[str, Column]) -> None:
@@ -232,13 +220,10 @@ def _result_mistake(aggregate: Aggregate, column: Column, source: Column | None)
         return _sum_mistake(result, source)
     if source.type == BOOLEAN:
         return f"booleans have no {aggregate.function}"
-    return None if result == source.type else _other_type(aggregate.function, column, source)
-
-
-def _other_type(function: str, column: Column, source: Column) -> str:
-    right = source.type.name
-    of = f"{column.name} is {column.type.name}, but the {function} of {source.name} is {right}"
-    return f"{of}; declare {column.name} as {right}"
+    if result == source.type:
+        return None
+    right, wrong = source.type.name, f"{column.name} is {result.name}"
+    return f"{wrong}, but the {aggregate.function} of {source.name} is {right}; declare {column.name} as {right}"
 
 
 def _sum_mistake(result: ColumnType, source: Column) -> str | None:

@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from open_data_contract_standard.model import SchemaProperty
-
 from platform_defs.contract.document.node import Node, one_of
-from platform_defs.contract.model.column_types import ColumnType
+from platform_defs.contract.document.section import Kind
 from platform_defs.contract.model.contract import HEADER
 
 
@@ -35,26 +33,24 @@ SOURCES: Mapping[str, Source] = {
         "the value of the header NAME",
     ),
 }
-_VALUE_ONLY = ("aliases", "fieldNumber", "pathNumbers", "unit")
 _MAX_NAME = 1_000  # characters of a header's name
 
 
-def check_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, Node[Any]]) -> None:
-    """Raise BadInput for an unknown source, one that has no such type, and keys that are for fields of the message's
-    value.
-    """
-    node: Node[str] = given["source"]
-    source = node.value
-    known = SOURCES.get(ONE_HEADER if source.startswith(HEADER) else source)
-    if known is None:
-        raise node.refused(f"unknown source {node.value!r}; {one_of(SOURCES, source)}")
+def source_of(name: str) -> Source:
+    """Return the source of this name, which may be header:tenant. Raises KeyError."""
+    return SOURCES[ONE_HEADER if name.startswith(HEADER) else name]
+
+
+def _source(node: Node[Any], _: str) -> str:
+    source = str(node.value)
+    try:
+        source_of(source)
+    except KeyError:
+        raise node.refused(f"unknown source {node.value!r}; {one_of(SOURCES, source)}") from None
     name = source.removeprefix(HEADER)
     if not name.isprintable() or not 1 <= len(name) <= _MAX_NAME:
         raise node.refused(f"a header name has 1 to {_MAX_NAME:,} printable characters; {name!r} does not")
-    if of.kind not in known.kinds:
-        raise node.refused(f"source {source} requires type {', '.join(known.kinds)}; this field is {of.name}")
-    if item.value.physicalName is not None:
-        raise item.child("physicalName").refused("physicalName does not apply to a field with a source. Remove it")
-    for key in _VALUE_ONLY:
-        if key in given:
-            raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")
+    return source
+
+
+SOURCE = Kind(", ".join(SOURCES), _source)
