@@ -1,6 +1,6 @@
 """From a schema to a contract: infers the pipeline, topic and table, and notes what was inferred."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from platform_defs.contract.keys.wire_keys import standard_wire
@@ -100,7 +100,21 @@ def _field(item: FoundField, name: str) -> Field:
 
 def read_message(writer: WriterSchema, record: str) -> FoundMessage:
     """Return the fields of a schema's record, or of its only one. Raises BadInput."""
-    return _READERS[writer.format](writer, record)
+    match writer.format:  # a language's reader is imported when it is needed
+        case "avro":
+            from platform_defs.schema_conversion.from_avro import from_avro
+
+            return from_avro(writer, record)
+        case "protobuf":
+            from platform_defs.schema_conversion.from_protobuf import from_protobuf
+
+            return from_protobuf(writer, record)
+        case "json":
+            from platform_defs.schema_conversion.from_json_schema import from_json_schema
+
+            if record:
+                raise BadInput("a JSON Schema has no records: leave out --record")
+            return from_json_schema(writer)
 
 
 def _topic(subject: str) -> str:
@@ -123,30 +137,3 @@ def _notes(contract: Contract, message: FoundMessage, wanted: Wanted) -> list[st
         found.append("compatibility NONE: producers own the schema, and the registry's level is not changed")
     found += [f"{spell_path(item.path)}: {item.note}" for item in message.fields if item.note]
     return [*found, *message.notes]
-
-
-def _json(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.schema_conversion.from_json_schema import from_json_schema
-
-    if record:
-        raise BadInput("a JSON Schema has no records: leave out --record")
-    return from_json_schema(writer)
-
-
-def _avro(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.schema_conversion.from_avro import from_avro
-
-    return from_avro(writer, record)
-
-
-def _protobuf(writer: WriterSchema, record: str) -> FoundMessage:
-    from platform_defs.schema_conversion.from_protobuf import from_protobuf
-
-    return from_protobuf(writer, record)
-
-
-_READERS: Mapping[str, Callable[[WriterSchema, str], FoundMessage]] = {
-    "json": _json,
-    "avro": _avro,
-    "protobuf": _protobuf,
-}

@@ -1,22 +1,12 @@
 """The kinds of values that keys take. Each function returns a kind, with its description."""
 
+from collections.abc import Callable
 from typing import Any
 
 from platform_defs.contract.document.node import Node, as_list, one_of, shown
 from platform_defs.contract.document.section import Kind
 from platform_defs.contract.model.message_path import MessagePath, parse_path, spell_path
 from platform_defs.contract.model.row_rules import pattern_mistake
-
-
-def text(described: str = "text") -> Kind:
-    """A text that is not empty."""
-
-    def read(node: Node[Any], name: str) -> str:
-        if not isinstance(node.value, str) or not node.value.strip():
-            raise node.refused(f"{name} must be text, not {node.value!r}")
-        return node.value
-
-    return Kind(described, read)
 
 
 def words(known: tuple[str, ...], described: str = "") -> Kind:
@@ -30,27 +20,30 @@ def words(known: tuple[str, ...], described: str = "") -> Kind:
     return Kind(described or ", ".join(known), read)
 
 
+def text(described: str = "text") -> Kind:
+    """A text that is not empty."""
+    return _checked(described, lambda value: isinstance(value, str) and value.strip())
+
+
 def whole(described: str, most: int, *, least: int = 1, reserved: range = range(0)) -> Kind:
     """A whole number from `least` to `most`, outside of the reserved range."""
-
-    def read(node: Node[Any], name: str) -> int:
-        value = node.value
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if not is_whole or not least <= value <= most or value in reserved:
-            raise node.refused(f"{name} must be {described}, not {shown(value)}")
-        return value
-
-    return Kind(described, read)
+    return _checked(
+        described, lambda value: isinstance(value, int) and least <= value <= most and value not in reserved
+    )
 
 
 def positive(described: str, most: float) -> Kind:
     """A number above 0 and up to `most`."""
+    return _checked(described, lambda value: isinstance(value, int | float) and 0 < value <= most, float)
 
-    def read(node: Node[Any], name: str) -> float:
-        value = node.value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-            raise node.refused(f"{name} must be {described}, not {shown(value)}")
-        return float(value)
+
+def _checked(described: str, fits: Callable[[Any], object], made: Callable[[Any], Any] = lambda value: value) -> Kind:
+    """Values of YAML that fit; true and false, which Python takes for numbers, never do."""
+
+    def read(node: Node[Any], name: str) -> Any:
+        if isinstance(node.value, bool) or not fits(node.value):
+            raise node.refused(f"{name} must be {described}, not {shown(node.value)}")
+        return made(node.value)
 
     return Kind(described, read)
 

@@ -58,15 +58,15 @@ def _refuse_key_as_name(item: Node[SchemaProperty]) -> None:
 def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     of = column_type_of(item)
     given = custom_values(item, FIELD_PROPERTIES)
-    found = read_values(FIELD_PROPERTIES.keys, given)
-    if source := found.get("source"):
-        _check_source(item, of, source, given)
+    if "source" in given:
+        _check_source(item, of, given)
     if "unit" in given and of.kind != "timestamp":
         raise given["unit"].refused(f"unit is for a field of type timestamp; this field is {of.name}")
     for key, node in given.items():
         formats, why = _ONLY_FOR.get(key, ((kind,), ""))
         if kind not in formats:
             raise node.refused(f"{key} is only for {' and '.join(formats)}, but the format is {kind}: {why}")
+    found = read_values(FIELD_PROPERTIES.keys, given)
     path = () if item.value.physicalName is None else FIELD["physicalName"].read(item.child("physicalName"))
     if "pathNumbers" in given and len(found["path_numbers"]) != (above := max(0, len(path) - 1)):
         raise given["pathNumbers"].refused(
@@ -86,8 +86,9 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     )
 
 
-def _check_source(item: Node[SchemaProperty], of: ColumnType, source: str, given: Mapping[str, Node[Any]]) -> None:
+def _check_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str, Node[Any]]) -> None:
     """Raise BadInput for a source that has no such type, and for keys that are for fields of the message's value."""
+    source: str = FIELD_PROPERTIES["source"].read(given["source"])
     kinds = source_of(source).kinds
     if of.kind not in kinds:
         raise given["source"].refused(f"source {source} requires type {', '.join(kinds)}; this field is {of.name}")

@@ -47,7 +47,7 @@ _MEANT = {  # types of Postgres that a column cannot have, and what to write
 
 
 def checked_name(
-    name: Node[str | None], mistake: Callable[[str], str | None] = lambda _: None, *, qualified: bool = False
+    name: Node[Any], mistake: Callable[[str], str | None] = lambda _: None, *, qualified: bool = False
 ) -> str:
     """Return the name if Postgres accepts it unquoted and whole, and `mistake` returns no reason why not; else raise
     BadInput. `qualified`: schema.table.
@@ -55,7 +55,7 @@ def checked_name(
     shape = rf"{_NAME}\.{_NAME}" if qualified else _NAME
     if not name.value:
         raise name.refused(f"{name.place[-1]} is missing")
-    if not re.fullmatch(shape, name.value):
+    if not isinstance(name.value, str) or not re.fullmatch(shape, name.value):
         raise name.refused(f"{name.value!r} {_QUALIFIED if qualified else _PLAIN}")
     if any(len(part) > _LONGEST for part in name.value.split(".")):
         raise name.refused(f"a name can have at most {_LONGEST} bytes (a Postgres limit): {name.value}")

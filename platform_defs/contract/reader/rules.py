@@ -93,17 +93,15 @@ def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None
 
 def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
     """Return the listed values, each of the type and keeping every rule."""
-    return tuple(_value_that_keeps(node, of, rules) for node in listed.items())
-
-
-def _value_that_keeps(node: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> Value:
-    value = _value(node, of)
-    for rule in rules:
-        if breaks(rule, value):
+    values = list[Value]()
+    for node in listed.items():
+        value = _value(node, of)
+        if broken := next((rule for rule in rules if breaks(rule, value)), None):
             raise node.refused(
-                f"{shown(node.value)} breaks the field's own rule {rule.name}, which requires {wanted(rule)}"
+                f"{shown(node.value)} breaks the field's own rule {broken.name}, which requires {wanted(broken)}"
             )
-    return value
+        values.append(value)
+    return tuple(values)
 
 
 def _value(node: Node[Any], of: ColumnType) -> Value:

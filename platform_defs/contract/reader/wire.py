@@ -26,10 +26,10 @@ def read_wire(servers: Node[Any], topic: str) -> tuple[Format, WireFormat]:
     # If a JSON contract has no framing, its properties are for readers only.
     framed = any(item.value.property == "framing" for item in server.children("customProperties"))
     given = custom_values(server, SERVER_PROPERTIES) if kind != "json" or framed else {}
-    found = read_values(SERVER_PROPERTIES.keys, given)
     standard = standard_wire(kind, topic)
-    framing = found.get("framing", standard.framing)
+    framing = SERVER_PROPERTIES["framing"].read(given["framing"]) if "framing" in given else standard.framing
     _refuse_others(kind, framing, given)
+    found = read_values(SERVER_PROPERTIES.keys, given)
     if framing == "none":
         standard = UNFRAMED
     if _STRATEGY in given:

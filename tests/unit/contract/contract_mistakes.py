@@ -285,6 +285,12 @@ MISTAKES = [
     ),
     (
         "name: weight, physicalType: double}",
+        "name: weight, physicalType: double, customProperties: [{property: renamedFrom, value: 7}]}",
+        "weight.renamedFrom",
+        "7 must consist of",
+    ),
+    (
+        "name: weight, physicalType: double}",
         "name: weight, physicalType: double, examples: [1]}",
         "weight.examples",
         "message",
