@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any, cast
@@ -62,16 +63,26 @@ def _scalar(written: Any, of: ColumnType) -> Scalar:
     return value
 
 
-def _string(written: Any) -> str:
-    if not isinstance(written, str):
-        raise ValueError(f"{written!r} is not a string; put it in quotes")
-    return str(written)
+def _instance(of: type, wanted: str) -> Callable[[Any], Any]:
+    """Return a reader of YAML's own values; true and false are no integers."""
+
+    def read(written: Any) -> Any:
+        if not isinstance(written, of) or isinstance(written, bool) != (of is bool):
+            raise ValueError(f"{written!r} is not {wanted}")
+        return written
+
+    return read
 
 
-def _integer(written: Any) -> int:
-    if isinstance(written, bool) or not isinstance(written, int):
-        raise ValueError(f"{written!r} is not a whole number")
-    return int(written)
+def _text(plain: Callable[[str], Any], wanted: str) -> Callable[[Any], Any]:
+    """Return a reader of texts with one form for each value; `plain` returns None for an invalid text."""
+
+    def read(written: Any) -> Any:
+        if not isinstance(written, str) or (found := plain(written)) is None:
+            raise ValueError(f"{written!r} is not {wanted}")
+        return found
+
+    return read
 
 
 def _double(written: Any) -> float:
@@ -96,12 +107,6 @@ def _decimal(written: Any) -> Decimal:
     return value
 
 
-def _boolean(written: Any) -> bool:
-    if not isinstance(written, bool):
-        raise ValueError(f"{written!r} is not true or false")
-    return written
-
-
 def _date(written: Any) -> date:
     try:
         return date.fromisoformat(cast("str", written))
@@ -119,25 +124,6 @@ def _timestamp(written: Any) -> datetime:
     return value.astimezone(UTC)
 
 
-def _time(written: Any) -> str:
-    if not isinstance(written, str) or not (found := plain_time(written)):
-        raise ValueError(f"{written!r} is not a time such as '10:00:00.5', in quotes")
-    return found
-
-
-def _uuid(written: Any) -> str:
-    if not isinstance(written, str) or not (found := plain_uuid(written)):
-        raise ValueError(f"{written!r} is not a uuid, such as 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60")
-    return found
-
-
-def _bytes(written: Any) -> bytes:
-    found = plain_bytes(written) if isinstance(written, str) else None
-    if found is None:
-        raise ValueError(f"{written!r} is not base64, such as 'AAH/'")
-    return found
-
-
 def _json(written: Any) -> str:
     """Return the text of any JSON value: mappings, lists, strings, numbers, booleans, null."""
     try:
@@ -147,15 +133,15 @@ def _json(written: Any) -> str:
 
 
 _READERS = {
-    "string": _string,
-    "integer": _integer,
+    "string": _instance(str, "a string; put it in quotes"),
+    "integer": _instance(int, "a whole number"),
     "double": _double,
     "decimal": _decimal,
-    "boolean": _boolean,
+    "boolean": _instance(bool, "true or false"),
     "date": _date,
     "timestamp": _timestamp,
     "json": _json,
-    "time": _time,
-    "uuid": _uuid,
-    "bytes": _bytes,
+    "time": _text(plain_time, "a time such as '10:00:00.5', in quotes"),
+    "uuid": _text(plain_uuid, "a uuid, such as 6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"),
+    "bytes": _text(plain_bytes, "base64, such as 'AAH/'"),
 }

@@ -104,28 +104,20 @@ def check_fits_without_transform(contract: Contract) -> None:
             wrong = "is required in the table, so it must be required in the message"
         else:
             continue
-        raise _column_refused(contract, column.name, f"{column.name} {wrong} (or write a transform)")
+        raise refused(contract, f"{column.name} {wrong} (or write a transform)", column.name, contract.row_table.name)
 
 
 def refused(contract: Contract, message: str, key: str, table: str | None = None) -> BadInput:
-    """Return the error for a key of the contract, or of one of its tables: for mistakes that show only beside other
-    files.
+    """Return the error for a key of the contract, or for a key or a column of one of its tables: for mistakes that show
+    only beside other files.
     """
     if contract.path is None:
         return BadInput(message, field=f"{table}.{key}" if table else key)
     document = read_document(contract.path)
     found = (item for item in document.children("schema") if table and item.value.physicalName == table)
-    return next(found, document).child(key).refused(message)
-
-
-def _column_refused(contract: Contract, column: str, message: str) -> BadInput:
-    """Return the error for a column of the row table, at its line of the file if there is one."""
-    table = contract.row_table.name
-    for item in read_document(contract.path).children("schema") if contract.path else ():
-        for one in item.children("properties") if item.value.physicalName == table else ():
-            if one.value.name == column:
-                return one.refused(message)
-    return BadInput(message, field=f"{table}.{column}")
+    place = next(found, document)
+    columns = (one for one in place.children("properties") if table and one.value.name == key)
+    return next(columns, place.child(key)).refused(message)
 
 
 def _objects(document: Document) -> tuple[Node[SchemaObject], list[Node[SchemaObject]]]:
