@@ -19,11 +19,9 @@ from platform_defs.contract.model.contract import UNFRAMED, Contract, Limits
 from platform_defs.contract.model.reserved import output_clash, pipeline_mistake
 from platform_defs.contract.model.topic import NO_KEYS, TopicKeys
 from platform_defs.contract.reader.fields import read_fields
-from platform_defs.contract.reader.limits import read_limits, refuse_removed
 from platform_defs.contract.reader.names import checked_name, custom_values
-from platform_defs.contract.reader.owners import read_owners
 from platform_defs.contract.reader.producing import read_producing
-from platform_defs.contract.reader.publication import refuse_undirect
+from platform_defs.contract.reader.settings import read_limits, read_owners, refuse_removed, refuse_undirect
 from platform_defs.contract.reader.tables import read_tables, refuse_empty_groups
 from platform_defs.contract.reader.topic import checked_topic, read_topic_keys
 from platform_defs.contract.reader.wire import read_wire
