@@ -85,7 +85,9 @@ def read_values(keys: Iterable[Key], given: Mapping[str, Node[Any]]) -> dict[str
 
 def written_values(keys: Iterable[Key], of: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that are not the default, by key, as YAML has them: the inverse of `read_values`."""
-    found = {
-        key: value for key in keys if (value := of.get(key.attribute)) not in (None, "", defaults.get(key.attribute))
-    }
-    return {key.name: key.values.write(v) if isinstance(key.values, Kind) else v for key, v in found.items()}
+    found = dict[str, Any]()
+    for key in keys:
+        value = of.get(key.attribute)
+        if value not in (None, "", defaults.get(key.attribute)):
+            found[key.name] = key.values.write(value) if isinstance(key.values, Kind) else value
+    return found

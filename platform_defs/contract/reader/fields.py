@@ -94,5 +94,6 @@ def _check_source(item: Node[SchemaProperty], of: ColumnType, given: Mapping[str
         raise given["source"].refused(f"source {source} requires type {', '.join(kinds)}; this field is {of.name}")
     if item.value.physicalName is not None:
         raise item.child("physicalName").refused("physicalName does not apply to a field with a source. Remove it")
-    for key in (key for key in _ONLY_FOR if key in given):
-        raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")
+    for key in _ONLY_FOR:
+        if key in given:
+            raise given[key].refused(f"{key} does not apply to a field with a source. Remove it")
