@@ -1,10 +1,10 @@
 """Every key of a contract: its meaning, its values and its default.
 
-The reader and docs/reference/contract.md share these tables. The reader refuses each key that its section does not
-list (`Node.refuse_keys_outside`), takes the names and defaults of service levels, custom properties, options and
-types from here, and so cannot accept a key that the reference lacks. To print the reference, walk `SECTIONS` for the
-keys (`Key.name`, `.meaning`, `.values`, `.default`, `.example`), then `TYPES` for the types and the rules that each
-of them takes. `Section.shown_only` are ODCS keys that are accepted, kept for readers and read by nothing.
+The reader, the writer and docs/reference/contract.md share these tables. The reader refuses each key that its section
+does not list (`Section.refuse_others`), and so cannot accept a key that the reference lacks. A key whose values are a
+`Kind` is read and written by it; ODCS' own model types the others. To print the reference, walk `SECTIONS` for the
+keys, then `TYPES` for the types and the rules that each of them takes. `Section.shown_only` are ODCS keys that are
+accepted, kept for readers and read by nothing.
 """
 
 from dataclasses import dataclass
