@@ -8,9 +8,10 @@ from platform_defs.errors import error_policy
 from platform_defs.errors.error_policy import Verdict
 from resources.registry.server import Server, Unreadable
 
-# No such subject, version, schema, compatibility level of a subject:
+# No such subject, version, schema; no compatibility level of the subject's own:
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html#errors
-MISSING = (40401, 40402, 40403, 40408)
+MISSING = (40401, 40402, 40403)
+NO_LEVEL = 40408
 BUSY = (408, 425, 429, 503)  # about the server, for any query
 OF_A_GATEWAY = (502, 504)  # about the registry behind it, or about one schema that takes too long
 _OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in a registry's form

@@ -202,8 +202,10 @@ class RegistryClient:
                 continue
             try:
                 return server.ask(question, min(limit, self.pace.again))
+            except BadInput:  # as above
+                raise
             except Exception as error:  # noqa: BLE001  # as above
-                if not isinstance(error, (SchemaRegistryError, Unreadable, BadInput)):
+                if not isinstance(error, (SchemaRegistryError, Unreadable)):
                     self._silent.note(server)
         return None
 

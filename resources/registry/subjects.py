@@ -12,6 +12,7 @@ from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.excerpt import printable
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from resources.registry.address import Registry
+from resources.registry.answers import NO_LEVEL
 from resources.registry.client import RegistryClient, at_once
 from resources.registry.server import request
 
@@ -81,13 +82,13 @@ class Subjects(RegistryClient):
     def places(self, keys: Iterable[str]) -> dict[str, list[tuple[str, int]]]:
         """Return, by id, subject and version of each place of its schema; none for a GUID.
 
-        A registry that is away is waited for once: the ids not asked by then are missing.
+        A registry that is away or refuses is asked once: the ids not asked by then are missing.
         """
         found = dict[str, list[tuple[str, int]]]()
         for key in filter(str.isdecimal, keys):
             try:
                 found[key] = self._request(f"schema {key}", f"schemas/ids/{int(key)}/versions", _places) or []
-            except RegistryAway:
+            except (RegistryAway, BadInput):
                 break
         return found
 
@@ -136,10 +137,12 @@ class Subjects(RegistryClient):
         with the registry's message if it refuses.
         """
 
-        def question(client: SchemaRegistryClient) -> Answer:
+        def question(client: SchemaRegistryClient) -> Answer | None:
             try:
                 return shape(request(client, path, *body, method=method))
             except SchemaRegistryError as error:
+                if error.error_code == NO_LEVEL:  # final: another address may still have a level that was removed
+                    return None
                 if error.http_status_code not in _REFUSED:
                     raise
                 said = _words(self._without_secrets(str(error.error_message)))

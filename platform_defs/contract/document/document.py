@@ -41,7 +41,7 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
             f"ODCS does not define a key {key!r} here; {one_of(known, key)}"
         )
         text.mistakes.append(unknown)
-        text.has_unknown_keys = True
+        text.unknown_keys.setdefault(tuple(place), []).append(key)
         _remove(tree, (*place, key))
     try:
         return Node(OpenDataContractStandard.model_validate(tree), text)

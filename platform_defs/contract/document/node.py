@@ -76,9 +76,10 @@ class Node(Generic[T]):
         return otherwise
 
     def read_key(self, key: str, reader: Callable[[Node[Any]], R], otherwise: R) -> R:
-        """Do the same for the part under a key. A missing key is no mistake if it may be an unknown one, misspelled."""
+        """Do the same for the part under a key. A missing key is no mistake if an unknown one may be it, misspelled."""
         node = self.child(key)
-        return otherwise if node.value is None and self.text.has_unknown_keys else node.read(reader, otherwise)
+        misspelled = node.value is None and get_close_matches(key, self.text.unknown_keys.get(self.place, ()), 1)
+        return otherwise if misspelled else node.read(reader, otherwise)
 
     @contextmanager
     def keeping_mistakes(self) -> Generator[None]:

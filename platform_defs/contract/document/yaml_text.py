@@ -69,7 +69,7 @@ class YamlText:
     def __init__(self, path: Path, text: str | None = None, beside: Beside | None = None) -> None:
         self.path, self.beside = path, beside
         self.mistakes: list[BadInput] = []  # found so far (`Node.read`)
-        self.has_unknown_keys = False  # among the mistakes
+        self.unknown_keys: dict[tuple[str | int, ...], list[str]] = {}  # of each mapping, among the mistakes
         self._nodes = 0
         try:
             text = path.read_text(encoding="utf-8") if text is None else text

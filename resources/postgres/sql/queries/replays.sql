@@ -120,8 +120,10 @@ SELECT 1 FROM tidegate.pipeline
    AND NOT EXISTS (SELECT 1 FROM tidegate.staging WHERE pipeline = %(beside)s) FOR UPDATE;
 
 -- dead_letter_differences: the number of dead letters for the replayed offsets, live and built, and how many only in
--- one.
-WITH live AS (SELECT partition, "offset", stage, error_class FROM tidegate.dead_letter AS d
+-- one. Older versions recorded ManuallyDeadLettered as SetAside.
+WITH live AS (SELECT partition, "offset", stage,
+                     CASE error_class WHEN 'SetAside' THEN 'ManuallyDeadLettered' ELSE error_class END AS error_class
+                FROM tidegate.dead_letter AS d
                WHERE pipeline = %(pipeline)s AND batch_id >= %(from_batch)s
                  AND NOT EXISTS (SELECT 1 FROM tidegate.batch_range AS r JOIN tidegate.batch AS b USING (batch_id)
                                   WHERE b.pipeline = %(beside)s AND r.partition = d.partition
