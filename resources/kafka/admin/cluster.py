@@ -244,7 +244,8 @@ def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any]
         return answer.result(timeout=seconds)
     except TimeoutError as error:
         for client in clients:
-            client._net.stop(timeout_ms=0)  # wakes the thread, which then closes the client
+            with suppress(RuntimeError):  # the client has not started its own thread yet
+                client._net.stop(timeout_ms=0)  # wakes the thread, which then closes the client
         raise errors.KafkaTimeoutError(f"no answer within {seconds:.1f} s") from error
 
 
