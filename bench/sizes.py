@@ -122,14 +122,14 @@ def result(say: Callable[[str], None], messages: int) -> Result:
     # A separate session: a terminal's Ctrl-C would come on top of the signal below, and cut short how it stops.
     process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
     try:
-        said, _ = process.communicate()
+        text, _ = process.communicate()
     finally:
         process.terminate()  # if this process was interrupted, it is still running, and stops its stack now
         with undisturbed():
             process.wait()
     if process.returncode:
         raise RuntimeError(f"python -m bench.sizes ended with {process.returncode}")
-    seen = Sizes.from_json(said.decode().splitlines()[-1])
+    seen = Sizes.from_json(text.decode().splitlines()[-1])
     return Result(seen.tables, seen.figures)
 
 

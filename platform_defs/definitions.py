@@ -123,8 +123,8 @@ def composable(
 
 def _refused(pipeline: Pipeline, error: Exception) -> BrokenContract:
     path = pipeline.contract.path or Path(pipeline.name)
-    said = str(error).partition("\n")[0]
-    return BrokenContract(path, BadInput(f"Dagster cannot load it: {said}", file=str(path)), pipeline.contract)
+    message = str(error).partition("\n")[0]
+    return BrokenContract(path, BadInput(f"Dagster cannot load it: {message}", file=str(path)), pipeline.contract)
 
 
 defs = load()

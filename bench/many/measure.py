@@ -187,15 +187,15 @@ def _first_round(planned: tuple[Planned, ...], watch: Watch, say: Progress) -> f
 def _let_it_run(planned: tuple[Planned, ...], endpoints: Endpoints, watch: Watch, until: float, say: Progress) -> None:
     """Wait until then; when the pipeline that is to halt has read something, create its topic again."""
     halting, recreated = next(item for item in planned if item.kind == "halted"), False
-    said = 0.0
+    message = 0.0
     while (now := time.time()) < until:
         if not recreated and halting.topic in watch.moved:
             recreate_topic(endpoints.kafka_options(), halting.topic)
             recreated = True
-        if now - said >= 10 and watch.looks:
+        if now - message >= 10 and watch.looks:
             ages = [watch.looks[-1].ages[item.topic] for item in planned if item.judged]
             say(f"{until - now:.0f} s to go; {len(watch.moved)} topics read; the oldest unread: {max(ages):.0f} s")
-            said = now
+            message = now
         time.sleep(0.5)
 
 

@@ -36,8 +36,8 @@ def _run(command: Sequence[str]) -> None:
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     except (OSError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
-        raise BadInput(f"{' '.join(command)} failed: {said[-1] if said else error}") from error
+        messages = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise BadInput(f"{' '.join(command)} failed: {messages[-1] if messages else error}") from error
 
 
 class Asked:

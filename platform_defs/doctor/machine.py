@@ -41,8 +41,8 @@ def spark(look: SparkLook) -> Finding:
             "Start the master, correct TIDEGATE_SPARK_MASTER, or unset it: Spark then runs inside each run's own "
             "process.",
         )
-    said = "accepts connections" if look.tried else "was not checked: only spark:// addresses are"
-    return well("spark", look.master, f"Spark {look.version}; the master {look.master} {said}.")
+    message = "accepts connections" if look.tried else "was not checked: only spark:// addresses are"
+    return well("spark", look.master, f"Spark {look.version}; the master {look.master} {message}.")
 
 
 def disk(folder: str, free: int) -> Finding:

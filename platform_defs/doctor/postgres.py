@@ -100,11 +100,14 @@ def _sessions(vitals: Vitals) -> Finding:
         left = vitals.role_limit - vitals.role_sessions
         whose = f"the limit of the role {vitals.role}"
         remedy = f"Raise it: ALTER ROLE {vitals.role} CONNECTION LIMIT ..."
-    said = f"{plural(max(0, left), 'more connection')} can be opened ({whose})"
+    message = f"{plural(max(0, left), 'more connection')} can be opened ({whose})"
     if left >= ENOUGH:
-        return well("postgres", "connections", f"{said}.")
+        return well("postgres", "connections", f"{message}.")
     return warning(
-        "postgres", "connections", f"{said}; a run, its Spark tasks and Dagster together need about {ENOUGH}.", remedy
+        "postgres",
+        "connections",
+        f"{message}; a run, its Spark tasks and Dagster together need about {ENOUGH}.",
+        remedy,
     )
 
 

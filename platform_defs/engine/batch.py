@@ -303,8 +303,8 @@ def _poison(
     if isinstance(why, RowRefused):
         refusal = Refusal(stage, why.error_class, f"Postgres cannot store the row of this message: {why}")
     else:
-        said = f"the transform fails on this message: {why}"
-        refusal = Refusal(stage, "TransformFailed", said, certain=certain(why))
+        message = f"the transform fails on this message: {why}"
+        refusal = Refusal(stage, "TransformFailed", message, certain=certain(why))
     return Excluded({(poison.partition, poison.from_offset): refusal})
 
 

@@ -35,8 +35,8 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
     verdict = error_policy.of_error(error)
     tries = _back_off(ledger, error, verdict)
     if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
-        said = printable(str(error))  # it may quote a message, and Postgres stores no NUL
-        halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, said), _keeps_failing(tries, said))
+        message = printable(str(error))  # it may quote a message, and Postgres stores no NUL
+        halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, message), _keeps_failing(tries, message))
         ledger.halt(halt.detail)
         raise halt from error
 

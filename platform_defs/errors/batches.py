@@ -63,9 +63,9 @@ class InternalError(TidegateError):
     @classmethod
     def of(cls, place: str, reason: object) -> "InternalError":
         """Return the error for a bug in a batch, in `place`."""
-        said = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
+        message = f"{type(reason).__name__}: {reason}" if isinstance(reason, BaseException) else str(reason)
         return cls(
-            f"this is a bug in Tidegate, not a mistake of yours. In {place}: {said}. Nothing was lost: the batch "
+            f"this is a bug in Tidegate, not a mistake of yours. In {place}: {message}. Nothing was lost: the batch "
             "was not published and will be retried. Please report it with this message and the output of `tidegate "
             "--version`"
         )

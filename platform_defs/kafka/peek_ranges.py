@@ -56,10 +56,10 @@ def _range(number: int, view: PartitionView) -> str:
 def no_leader(topic: str, without: Sequence[int], there: Sequence[int]) -> str:
     """Return a sentence that names the partitions that cannot be read now, and the options that read the others."""
     named = ", ".join(map(str, without[:MAX_NAMED])) + (" and others" if len(without) > MAX_NAMED else "")
-    said = f"{noun_for(len(without), 'partition')} {named} of {topic} cannot be read, because no leader answers"
+    message = f"{noun_for(len(without), 'partition')} {named} of {topic} cannot be read, because no leader answers"
     others = [number for number in there if number not in without]
     options = " ".join(f"--partition {number}" for number in others[:MAX_NAMED])
-    return f"{said}. To read others: {options}" if others else said
+    return f"{message}. To read others: {options}" if others else message
 
 
 def turns(ranges: Sequence[OffsetRange], first: int | None) -> Iterator[list[OffsetRange]]:

@@ -214,8 +214,8 @@ def _both(first: dg.SensorResult, second: dg.SensorResult | None) -> dg.SensorRe
     requests = [*(first.run_requests or []), *(second.run_requests or [])]
     if requests:
         return dg.SensorResult(run_requests=requests)
-    said = [item.skip_reason.skip_message or "" for item in (first, second) if item.skip_reason]
-    return dg.SensorResult(skip_reason="; ".join(filter(None, said)))
+    message = [item.skip_reason.skip_message or "" for item in (first, second) if item.skip_reason]
+    return dg.SensorResult(skip_reason="; ".join(filter(None, message)))
 
 
 def start(seen: Sequence[Seen], waits: Waits, working: Working, most: int, now: float) -> dg.SensorResult:

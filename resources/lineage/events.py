@@ -144,19 +144,19 @@ def _send(
 
 
 def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
-    said = _without_secrets(str(error))[:1000]
+    message = _without_secrets(str(error))[:1000]
     if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
         pause = receiver.failed()
-        waiting.put_off(item.sequence, said, pause)
-        return f"lineage events will be sent again in {pause:.0f} s: {said}"
+        waiting.put_off(item.sequence, message, pause)
+        return f"lineage events will be sent again in {pause:.0f} s: {message}"
     receiver.failures = 0
     what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
-    return f"{what} for good: {said}" if waiting.refused(item.sequence, said) else f"{what}: {said}"
+    return f"{what} for good: {message}" if waiting.refused(item.sequence, message) else f"{what}: {message}"
 
 
-def _without_secrets(said: str) -> str:
+def _without_secrets(message: str) -> str:
     """Return a client's message without the user, password and parameters of an address: the ledger keeps it."""
-    return _PARAMETERS.sub("?***", _LOGIN.sub("***@", said))
+    return _PARAMETERS.sub("?***", _LOGIN.sub("***@", message))
 
 
 class _Stored(dict[str, Any]):

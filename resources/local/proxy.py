@@ -121,12 +121,12 @@ class Proxy:
         while not self._over:
             for ready in select.select([link.client, link.server], [], [], 0.1)[0]:
                 data = b"" if link.lost else ready.recv(PIECE)
-                if not data or not self._pass(link, data, said=ready is link.client):
+                if not data or not self._pass(link, data, sent=ready is link.client):
                     return
 
-    def _pass(self, link: Link, data: bytes, *, said: bool) -> bool:
+    def _pass(self, link: Link, data: bytes, *, sent: bool) -> bool:
         """Pass a piece on. Return False if that was the end of the connection."""
-        fault = self.rule(link, data, said) if self.rule else None
+        fault = self.rule(link, data, sent) if self.rule else None
         if fault:
             self.fired += 1
         if fault in ("cut", "reset"):
@@ -139,9 +139,9 @@ class Proxy:
             return True
         self.silent = self.silent or fault == "silent"
         self._hold_back()
-        (link.server if said else link.client).sendall(data)
-        link.sent += len(data) * said
-        link.answered += len(data) * (not said)
+        (link.server if sent else link.client).sendall(data)
+        link.sent += len(data) * sent
+        link.answered += len(data) * (not sent)
         return True
 
     def _hold_back(self) -> None:

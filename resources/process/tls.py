@@ -69,10 +69,10 @@ def _without_values(error: psycopg.Error) -> str:
     return re.sub(r'"[^"]*"', '"..."', str(error).strip())
 
 
-def tls_remedy(said: str) -> str:
+def tls_remedy(message: str) -> str:
     """Return the remedy for a failed handshake, by libpq's message (`said`); empty for another error."""
     for words, remedy in _REMEDIES.items():
-        if words in said:
+        if words in message:
             return f" {remedy}."
     return ""
 

@@ -58,8 +58,8 @@ class RegistryClient:
         try:
             self._servers = [Server({**registry.options, "url": url}, self.pace.one_try) for url in registry.urls]
         except (ValueError, TypeError, OSError) as error:
-            said = self._without_secrets(str(error))
-            raise BadInput(f"the registry client rejects its options: {said}", field="TIDEGATE_REGISTRY_*") from None
+            message = self._without_secrets(str(error))
+            raise BadInput(f"the registry client rejects its options: {message}", field="TIDEGATE_REGISTRY_*") from None
         if not self._servers:
             raise BadInput("it has no address", field="TIDEGATE_REGISTRY_URL")
 
@@ -211,8 +211,8 @@ class RegistryClient:
 
     def _away(self, what: str, seconds: float, error: Exception) -> RegistryAway:
         status = error.http_status_code if isinstance(error, SchemaRegistryError) else None
-        said = excerpt(self._without_secrets(str(error) or type(error).__name__))
-        return RegistryAway.asked(str(self.registry), what, seconds, said, status, refused=is_refusal(error))
+        message = excerpt(self._without_secrets(str(error) or type(error).__name__))
+        return RegistryAway.asked(str(self.registry), what, seconds, message, status, refused=is_refusal(error))
 
     def _without_secrets(self, text: str) -> str:
         for secret in self.registry.secrets:

@@ -128,8 +128,8 @@ class RegistrySchemas:
                 "began. Nothing was published. The next run checks again, and halts if they still differ"
             )
         if agrees is None and not client.is_there(self.lookup.subject):
-            said, seconds = "it returned a new one, and then stopped answering", client.registry.patience
-            away = RegistryAway.asked(address, "the schemas in use", seconds, said, None)
+            message, seconds = "it returned a new one, and then stopped answering", client.registry.patience
+            away = RegistryAway.asked(address, "the schemas in use", seconds, message, None)
             raise self.lookup.of_messages(away)
         if agrees is None and self.lookup.policy.doubtful is RAISE:
             raise SchemasNotGiven.of(

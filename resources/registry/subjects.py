@@ -145,8 +145,8 @@ class Subjects(RegistryClient):
                     return None
                 if error.http_status_code not in _REFUSED:
                     raise
-                said = _words(self._without_secrets(str(error.error_message)))
-            raise BadInput(f"the schema registry at {self.registry} refuses ({what}): {said}")
+                message = _words(self._without_secrets(str(error.error_message)))
+            raise BadInput(f"the schema registry at {self.registry} refuses ({what}): {message}")
 
         asking = replace(self._asking(None), one_try=2 * self.pace.one_try, rounds=ROUNDS)
         return self._ask(what, question, asking)
@@ -168,13 +168,13 @@ def _reasons(found: Any) -> tuple[str, ...]:
     """Return the reasons; empty if it is compatible."""
     if found["is_compatible"]:
         return ()
-    said = [str(one) for one in found.get("messages") or [found.get("reason")]]
-    return tuple(_words(one) for one in said if not one.startswith(_NO_REASON)) or ("it gives no reason",)
+    messages = [str(one) for one in found.get("messages") or [found.get("reason")]]
+    return tuple(_words(one) for one in messages if not one.startswith(_NO_REASON)) or ("it gives no reason",)
 
 
-def _words(said: str) -> str:
+def _words(message: str) -> str:
     """Return the registry's message, on one line and shortened."""
-    text = printable(" ".join(said.split()))
+    text = printable(" ".join(message.split()))
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 

@@ -67,11 +67,11 @@ class UnsentFiles:
         try:
             return sum(self.take(path, keep) for path in self.waiting())
         except PermissionError as error:
-            said = (
+            message = (
                 "messages that were not delivered are here, in a file that belongs to another user; run this "
                 "command as that user"
             )
-            raise BadInput(said, file=str(error.filename or self.folder)) from error
+            raise BadInput(message, file=str(error.filename or self.folder)) from error
 
     def take(self, path: Path, keep: Callable[[Sequence[UnsentMessage]], None]) -> int:
         """As `take_in`, for one file; 0 if it no longer exists."""

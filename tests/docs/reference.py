@@ -229,8 +229,8 @@ def _command(name: str, command: Any) -> str:
 def _help(text: str) -> str:
     """Return a command's docstring as Markdown; text that `\\b` keeps as it is becomes a block."""
     first, kept, rest = inspect.cleandoc(text).partition("\b\n")
-    said = "\n".join(textwrap.fill(part, 120, break_on_hyphens=False) + "\n" for part in first.strip().split("\n\n"))
-    return said + (f"\n```text\n{rest.rstrip()}\n```\n" if kept else "")
+    message = "\n".join(textwrap.fill(part, 120, break_on_hyphens=False) + "\n" for part in first.strip().split("\n\n"))
+    return message + (f"\n```text\n{rest.rstrip()}\n```\n" if kept else "")
 
 
 def _is_option(item: Any) -> bool:

@@ -38,10 +38,10 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str
     """Yield the environment of a user who has just typed `make demo`; in the end, `make down`."""
     environment = environment_of(tmp_path_factory.mktemp("newcomer"))
     try:
-        said = run_command("make demo", environment)
-        assert "200,000, of which 200,000 by this run" in said
-        assert "Every message became two postings or one dead letter." in said
-        assert re.search(r"lag +0\n", said)
+        message = run_command("make demo", environment)
+        assert "200,000, of which 200,000 by this run" in message
+        assert "Every message became two postings or one dead letter." in message
+        assert re.search(r"lag +0\n", message)
         yield environment
     finally:
         run_command("make down", environment)
@@ -112,8 +112,8 @@ def test_the_demo_has_no_schema_registry(newcomer: dict[str, str]) -> None:
 
 @pytest.mark.slow
 def test_make_up_shows_the_ui_and_a_trickle_and_make_down_leaves_no_process(newcomer: dict[str, str]) -> None:
-    said = run_command("make up", newcomer)
-    (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+", said))
+    message = run_command("make up", newcomer)
+    (address,) = set(re.findall(r"http://127\.0\.0\.1:\d+", message))
     with urllib.request.urlopen(address, timeout=30) as page:  # noqa: S310  # the address that it printed
         assert "Dagster" in page.read().decode()
     assert any("produce" in " ".join(process.cmdline()) for process in left_running(newcomer))

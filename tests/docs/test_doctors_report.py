@@ -16,6 +16,6 @@ def _said() -> str:
 
 def test_every_sentence_of_the_table_is_one_of_the_doctors() -> None:
     cells = re.findall(r"^\| ([^|]+) \| [^|]+ \| [^|]+ \|$", PAGE, re.MULTILINE)
-    said = [cell for cell in cells if cell != "the finding says"]
-    assert len(said) > 14
-    assert [words for words in said if words not in _said()] == []
+    messages = [cell for cell in cells if cell != "the finding says"]
+    assert len(messages) > 14
+    assert [words for words in messages if words not in _said()] == []

@@ -41,8 +41,8 @@ def newcomer(tmp_path: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.timeout(900)
 def test_one_command_each_goes_from_nothing_to_rows(newcomer: dict[str, str]) -> None:
     for target, pipeline in zip(TARGETS, SCHEMAS, strict=True):
-        said = run_command(f"make {target}", newcomer)
-        assert f"{pipeline} is exact: 1,000 messages compared one by one" in said
+        message = run_command(f"make {target}", newcomer)
+        assert f"{pipeline} is exact: 1,000 messages compared one by one" in message
     status = json.loads(run_command("uv run --no-sync tidegate stack status --show-password -o json", newcomer))
     assert status["registry"]["url"].startswith("http://127.0.0.1:")
     with psycopg.connect(status["postgres"]["url"]) as connection:

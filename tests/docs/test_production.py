@@ -61,11 +61,11 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walked]:
             ["bash", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=420, check=False
         )
         assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-4000:]}"
-        said = re.split("|".join(_mark(n) for n in range(len(BLOCKS))), done.stdout)[1:]
+        message = re.split("|".join(_mark(n) for n in range(len(BLOCKS))), done.stdout)[1:]
         passwords = [
             (home / "secrets" / name).read_text().strip() for name in ("kafka", "owner", "publisher", "reader")
         ]
-        yield Walked(said, postgres, (home / "scripts" / ARGUMENTS).read_text(), passwords)
+        yield Walked(message, postgres, (home / "scripts" / ARGUMENTS).read_text(), passwords)
 
 
 def _mark(number: int) -> str:
@@ -105,16 +105,16 @@ def test_every_block_of_the_page_works_with_the_rights_that_the_page_gives(walke
 
 
 def test_the_doctor_finds_every_connection_encrypted_and_every_right_there(walked: Walked) -> None:
-    said = walked.said[_block("<<END")]
-    assert "The connection is encrypted (TLS)." in said
-    assert "The role tidegate_publisher may read and write the ledger." in said
-    assert "\n0 errors, " in said
+    message = walked.said[_block("<<END")]
+    assert "The connection is encrypted (TLS)." in message
+    assert "The role tidegate_publisher may read and write the ledger." in message
+    assert "\n0 errors, " in message
 
 
 def test_a_reader_sees_what_there_is_to_watch(walked: Walked) -> None:
-    said = walked.said[_block("url reader")]
-    assert "bank_transfers: 0 messages behind bank.transfers, active" in said
-    assert "may read the ledger but not write" in said
+    message = walked.said[_block("url reader")]
+    assert "bank_transfers: 0 messages behind bank.transfers, active" in message
+    assert "may read the ledger but not write" in message
 
 
 def test_no_role_is_more_than_it_says_and_the_owner_owns_what_lasts(walked: Walked) -> None:

@@ -150,8 +150,8 @@ class Machine(TopicEvents):
         if how == "restart" and draw(st.booleans()):
             self._gone(run)
             return
-        told = Counts.UNLESS_STOPPED if how in ("ended", "restart") else Counts.IF_CRASHED
-        self._fail(run, told, counted=how in ("ended", "crash"))
+        reported = Counts.UNLESS_STOPPED if how in ("ended", "restart") else Counts.IF_CRASHED
+        self._fail(run, reported, counted=how in ("ended", "crash"))
         self.fired[f"session lost: {how}"] += 1
         self._end(run)
 

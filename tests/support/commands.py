@@ -47,6 +47,6 @@ def run(*lines: str, arguments: Sequence[str] = (), environment: Mapping[str, st
         env={**os.environ, **(environment or {})},
         check=False,
     )
-    said, _, modules = done.stderr.rpartition(_MODULES)
+    message, _, modules = done.stderr.rpartition(_MODULES)
     packages = frozenset(name.partition(".")[0] for name in modules.split())
-    return Called(done.returncode, done.stdout, said, packages)
+    return Called(done.returncode, done.stdout, message, packages)

@@ -191,8 +191,8 @@ def status(
         _answer(reassigning.status(_kept(reassigning)), output)
         return
     cleared = reassigning.clear()
-    said = f"Removed the throttles from {plural(len(cleared), 'topic')}." if cleared else "No topic is throttled."
-    print_answer({"unthrottled": list(cleared)}, said, output)
+    message = f"Removed the throttles from {plural(len(cleared), 'topic')}." if cleared else "No topic is throttled."
+    print_answer({"unthrottled": list(cleared)}, message, output)
 
 
 def cancel(output: OutputOption = Output.human) -> None:

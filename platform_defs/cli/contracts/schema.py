@@ -129,5 +129,5 @@ def fetch(pipeline: PipelineArgument, output: OutputOption = Output.human) -> No
     from resources.process.settings import settings
 
     done = fetched(find_contract(pipeline), ledger_alone(), settings().registry_name, registry_alone())
-    said = f"{plural(done.schemas, 'schema')} of {done.subject} ({len(done.new)} new): all are now in the ledger."
-    print_answer({"pipeline": pipeline, **asdict(done)}, said, output)
+    message = f"{plural(done.schemas, 'schema')} of {done.subject} ({len(done.new)} new): all are now in the ledger."
+    print_answer({"pipeline": pipeline, **asdict(done)}, message, output)

@@ -64,5 +64,5 @@ def print_topics(listed: TopicList) -> None:
 
 def _verdict_json(verdict: Violation) -> dict[str, Any]:
     place = asdict(verdict.place) if verdict.place else {"file": None, "line": None, "field": None}
-    said = {"severity": verdict.severity, "rule": verdict.rule, "topic": verdict.topic or None}
-    return {**said, "message": verdict.message, **place}
+    text = {"severity": verdict.severity, "rule": verdict.rule, "topic": verdict.topic or None}
+    return {**text, "message": verdict.message, **place}

@@ -34,8 +34,8 @@ def _document(found: Gate) -> dict[str, Any]:
 
 
 def _nothing_compared(against: str, error: str, form: str) -> str:
-    said = f"Nothing was compared with {against}: {error}"
-    return f"::error title=tidegate contract check::{_data(said)}" if form == "github" else said
+    message = f"Nothing was compared with {against}: {error}"
+    return f"::error title=tidegate contract check::{_data(message)}" if form == "github" else message
 
 
 def _nothing_to_check(against: str) -> str:

@@ -197,8 +197,8 @@ def _print_one(item: PipelineLag) -> None:
     print_line(_sentence(item))
     if item.last_error and item.state != "halted":
         print_line(f"  the last run failed: {item.last_error}")
-    if said := _lineage(item):
-        print_line(f"  {said}")
+    if message := _lineage(item):
+        print_line(f"  {message}")
     if item.partitions:
         names = [field.name for field in fields(PartitionLag)]
         rows = [[getattr(part, name) for name in names] for part in item.partitions]
@@ -210,10 +210,14 @@ def _lineage(item: PipelineLag) -> str:
     waiting, lost = item.lineage_waiting, item.lineage_given_up
     if not lost and not item.lineage_problem:
         return ""
-    said = [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
+    messages = (
+        [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
+    )
     if lost:
-        said.append(f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent")
-    return ", ".join(said) + (f": {item.lineage_problem}" if item.lineage_problem else "")
+        messages.append(
+            f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent"
+        )
+    return ", ".join(messages) + (f": {item.lineage_problem}" if item.lineage_problem else "")
 
 
 def _sentence(item: PipelineLag) -> str:

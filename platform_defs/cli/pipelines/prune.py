@@ -65,13 +65,13 @@ def prune(
         except TidegateError as error:
             failed[contract.pipeline] = str(error)
     if output is Output.json:
-        failures = [{"pipeline": name, "message": said} for name, said in failed.items()]
+        failures = [{"pipeline": name, "message": message} for name, message in failed.items()]
         print_json({"pipelines": [asdict(item) for item in found], "failed": failures})
     else:
         for item in found:
             print_line(f"{item.pipeline}: {item.sentence()}")
-        for name, said in failed.items():
-            print_error(f"{name}: {said}")
+        for name, message in failed.items():
+            print_error(f"{name}: {message}")
         if not execute and any(item.any for item in found):
             print_line(f"To remove these: tidegate prune {' '.join([*(pipelines or ()), '--execute'])}")
     if failed:

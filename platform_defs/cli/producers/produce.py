@@ -117,8 +117,8 @@ def telling(kept: Callable[[], str]) -> Generator[None]:
     try:
         yield
     except BaseException:
-        if said := kept():
-            print_error(said)
+        if message := kept():
+            print_error(message)
         raise
 
 

@@ -58,8 +58,8 @@ def doctor(
         print_json({"counts": counts, "seconds": seconds, "findings": [asdict(one) for one in findings]})
     else:
         _print(findings)
-        said = f"{plural(counts['error'], 'error')}, {plural(counts['warning'], 'warning')}, {counts['ok']} ok"
-        print_line(f"{said}; {seconds:.1f} s")
+        message = f"{plural(counts['error'], 'error')}, {plural(counts['warning'], 'warning')}, {counts['ok']} ok"
+        print_line(f"{message}; {seconds:.1f} s")
     if counts["error"]:
         raise typer.Exit(1)
 

@@ -82,8 +82,8 @@ def unquoted(contract: Contract) -> Generator[None]:
     except BadInput as wrong:
         if not classified(contract).any:
             raise
-        said = f"the rule cannot be evaluated; the error {NOT_SHOWN}"
-        raise BadInput(said, field=wrong.field) from None
+        message = f"the rule cannot be evaluated; the error {NOT_SHOWN}"
+        raise BadInput(message, field=wrong.field) from None
 
 
 def failed_checks(staged: Staged, checks: Sequence[CheckResult]) -> BlockingCheckFailed | None:

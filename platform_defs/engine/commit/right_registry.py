@@ -72,11 +72,11 @@ def refuse_unknown(contract: Contract, schemas: Schemas | None, ledger: CountsFa
     if not unknown or schemas.is_familiar():
         return
     messages = plural(sum(group.count for group in unknown), "message")
-    said = unknown[0].samples[0]["message"]
+    text = unknown[0].samples[0]["message"]
     raise SchemasNotGiven.of(
         contract.pipeline,
         f"the registry has none of the schemas that are named by {messages} of batch {staged.pending.batch_id} "
-        f"({said}). Is this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it "
+        f"({text}). Is this the right registry (TIDEGATE_REGISTRY_URL, TIDEGATE_REGISTRY_NAME)? If it is, confirm it "
         f"with tidegate schema fetch {contract.pipeline}, or register a schema under the contract's subject: these "
         "messages then become dead letters",
     )

@@ -70,20 +70,20 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
     try:
         text, thrown = str(error), _thrown(error)
         causes = [_java_cause(each) for each in thrown]
-        said = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
+        message = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
     except (Py4JError, OSError):  # the JVM can no longer report what happened
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})")
     if (ours := from_envelope(text, nonce)) is not None:
         return ours
     match error_policy.of_spark(causes):
         case Verdict.REFUSED_ROW:
-            return TransformFailed(said, of_data=True)
+            return TransformFailed(message, of_data=True)
         case Verdict.SUSPECT:
-            return TransformFailed(said)
+            return TransformFailed(message)
         case Verdict.BAD_INPUT:
-            return BadInput(f"Spark cannot run the transform: {said}")
+            return BadInput(f"Spark cannot run the transform: {message}")
         case _:
-            return SparkAway.in_job(said)
+            return SparkAway.in_job(message)
 
 
 def _thrown(error: Exception) -> list[Any]:
@@ -123,10 +123,10 @@ def _said(thrown: Sequence[Any], otherwise: str) -> str:
         lines = [line for line in text.splitlines() if line.strip() and not line.startswith(" SQLSTATE:")]
         return lines[-1][:1000]
     text = text.partition("\n== DataFrame ==")[0].partition("\nDriver stacktrace:")[0]
-    said = " ".join(text.split())[:1000]
-    if without_stack := _NO_STACK.fullmatch(said):
+    sentence = " ".join(text.split())[:1000]
+    if without_stack := _NO_STACK.fullmatch(sentence):
         return f"{without_stack[1]} and left no stack: the system may have killed it because memory was low"
-    return said
+    return sentence
 
 
 _NO_STACK = re.compile(r"(Python worker exited unexpectedly \(crashed\)):?")
@@ -134,20 +134,20 @@ _NO_STACK = re.compile(r"(Python worker exited unexpectedly \(crashed\)):?")
 _WORKER_GONE = re.compile(r"Python worker (?:exited unexpectedly|failed to connect back)")
 
 
-def _named(causes: Sequence[JavaCause], said: str) -> str:
+def _named(causes: Sequence[JavaCause], message: str) -> str:
     """Return the same failure by its names alone, since its message may quote a classified value."""
-    if gone := _WORKER_GONE.match(said):
+    if gone := _WORKER_GONE.match(message):
         return gone[0]
     conditions = [f"{cause.condition} (SQLSTATE {cause.sqlstate})" for cause in causes if cause.condition]
     deepest = [cause.java_class.rpartition(".")[2] for cause in causes]
-    named = (_raised(said) or conditions or deepest or ["Spark"])[-1]
+    named = (_raised(message) or conditions or deepest or ["Spark"])[-1]
     return f"{named} (its message {NOT_SHOWN})"
 
 
-def _raised(said: str) -> list[str]:
+def _raised(message: str) -> list[str]:
     """Return the Python exception that the last line of a traceback begins with, if it is a built-in one: any other
     word there may be a line of its text.
     """
-    name = said.partition(":")[0]
+    name = message.partition(":")[0]
     kind = getattr(builtins, name, None) if name.isidentifier() else None
     return [f"it raises {name}"] if isinstance(kind, type) and issubclass(kind, BaseException) else []

@@ -104,8 +104,8 @@ def compare(spark: SparkSession, pipeline: Pipeline, batch: TaskWork) -> int:
         found = _difference(rows, together, one_by_one)
         again = _difference(rows, together, together) if found else None
     except TransformFailed as failure:
-        said = f"{transform_file(pipeline)}: the transform fails on a sample of the messages: {failure}"
-        raise TransformFailed(said, of_data=failure.of_data) from failure
+        text = f"{transform_file(pipeline)}: the transform fails on a sample of the messages: {failure}"
+        raise TransformFailed(text, of_data=failure.of_data) from failure
     if again is not None:
         raise _refusal(pipeline, work, again, "when it is called again", REPEATABLE)
     if found is not None:

@@ -62,9 +62,9 @@ def _described(pipeline: Pipeline, decoded: DataFrame, work: TaskWork, where: st
         result = pipeline.transform(decoded)
     except Exception as error:  # a user's code may raise anything
         ours = from_envelope(str(error), work.nonce) if isinstance(error, PySparkException) else None
-        said = str(error).partition("\n")[0]
+        message = str(error).partition("\n")[0]
         raise BadInput(
-            str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {said}",
+            str(ours) if isinstance(ours, BadInput) else f"the transform raises {type(error).__name__}: {message}",
             file=where,
         ) from error
     finally:

@@ -135,8 +135,8 @@ def _stored_sample(contract: Contract, sample: Mapping[str, Any], rule: str = ""
     if "message" not in sample:
         return sample
     stage, error_class = sample.get("stage", "check" if rule else ""), sample.get("error_class", rule)
-    said = stored_reason(contract, stage, error_class, str(sample.get("message")), sample.get("field"))
-    return {**sample, "message": said}
+    message = stored_reason(contract, stage, error_class, str(sample.get("message")), sample.get("field"))
+    return {**sample, "message": message}
 
 
 def _stored_check(contract: Contract, check: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -187,8 +187,8 @@ def _staged(name: str, column: Column, kind: pa.DataType, *, hides: bool) -> Col
             return array_texts(column)
         return column if column.type == kind else column.cast(kind)
     except pa.ArrowInvalid as error:
-        said = "a classified value is out of range" if hides else error
-        raise RowRefused(f"a value does not fit its column, {name}: {said}", error_class="NotCopied") from error
+        message = "a classified value is out of range" if hides else error
+        raise RowRefused(f"a value does not fit its column, {name}: {message}", error_class="NotCopied") from error
 
 
 def _decode(

@@ -120,17 +120,17 @@ def _run_compiler(folder: Path, main: str, has_descriptors: bool) -> None:
     done = compiler.run([*arguments, main])
     if done.returncode:
         is_read = not _is_of_files(folder, main, done.stderr)
-        said = done.stderr.replace(f"{folder / 'src'}/", "").replace(f"{folder}/", "")
-        raise _failure(done.returncode, said, is_read)
+        message = done.stderr.replace(f"{folder / 'src'}/", "").replace(f"{folder}/", "")
+        raise _failure(done.returncode, message, is_read)
 
 
 def _is_of_files(folder: Path, main: str, stderr: str) -> bool:
     """Return True if the compiler could not write its output, or not open its input: it then reports nothing else."""
     if f"{folder / 'compiled'}: " in stderr:
         return True
-    said = [line for line in stderr.splitlines() if ": warning: " not in line]
+    messages = [line for line in stderr.splitlines() if ": warning: " not in line]
     opening = (f"{folder / 'given'}: ", f"Could not make proto path relative: {main}: ")
-    return len(said) == 1 and said[0].startswith(opening) and not said[0].endswith(": Unable to parse.")
+    return len(messages) == 1 and messages[0].startswith(opening) and not messages[0].endswith(": Unable to parse.")
 
 
 def _failure(status: int, stderr: str, is_read: bool) -> SchemaNotCompatible | Retryable:

@@ -73,8 +73,8 @@ class RegistryGate:
             document = export_schema(contract, contract.format)
         except BadInput as error:
             return [], [f"the registry was not asked whether it accepts the contract's schema: {error.problem}"]
-        said = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
-        return [f"the registry would not accept the contract's schema: {one}" for one in said], []
+        messages = Subjects(self.address).incompatibilities(contract.wire.subject, contract.format, document)
+        return [f"the registry would not accept the contract's schema: {one}" for one in messages], []
 
 
 def _counted(found: SchemaSurvey) -> str:

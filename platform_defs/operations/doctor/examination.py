@@ -53,7 +53,11 @@ class Examination:
             "disk": partial(_disk, self.home),
         }
         found = at_once(looks, self.seconds * UNANSWERED)
-        return [one for system, said in found.items() for one in (said if said is not None else [self._hangs(system)])]
+        return [
+            one
+            for system, message in found.items()
+            for one in (message if message is not None else [self._hangs(system)])
+        ]
 
     def _hangs(self, system: str) -> Finding:
         return error(
@@ -121,9 +125,9 @@ class Examination:
         try:
             return of_postgres.daemon(heartbeats(self.dagster_url, self.seconds))
         except TidegateError as refused:
-            said = " ".join(str(refused.__cause__ or refused).split())
+            message = " ".join(str(refused.__cause__ or refused).split())
             return error(
-                "dagster", "storage", f"Dagster's storage cannot be used: {said}", "Check TIDEGATE_DAGSTER_URL."
+                "dagster", "storage", f"Dagster's storage cannot be used: {message}", "Check TIDEGATE_DAGSTER_URL."
             )
 
     def _spark(self) -> list[Finding]:
@@ -179,11 +183,11 @@ def _not_running(system: str) -> Finding:
 
 
 def _no_postgres(refused: TidegateError) -> Finding:
-    said = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
+    message = " ".join(str(refused.__cause__ or refused).split())  # libpq's own words, which never contain the password
     return error(
         "postgres",
         "connection",
-        f"Postgres cannot be used: {said}",
+        f"Postgres cannot be used: {message}",
         "Correct TIDEGATE_POSTGRES_URL (host, port, user, password, database, sslmode), start the server (tidegate "
         "stack up for the embedded one), or allow access to it (listen_addresses, pg_hba.conf, a firewall).",
     )

@@ -83,10 +83,10 @@ def cut_answers(field: Field) -> bool:
     """Requests pass, answers do not, and after 1 s the connections are reset."""
     held, holding = set[Link](), True
 
-    def swallow(link: Link, _data: bytes, said: bool) -> Fault | None:
+    def swallow(link: Link, _data: bytes, sent: bool) -> Fault | None:
         if holding:
             held.add(link)
-        return "swallowed" if link in held and not said else None
+        return "swallowed" if link in held and not sent else None
 
     for proxy in field.brokers.proxies:
         proxy.rule = swallow

@@ -71,12 +71,12 @@ class Pruned:
     def sentence(self) -> str:
         """Return a sentence about what was removed, and what was kept and why."""
         gone = [plural(count, name, PLURALS.get(name, f"{name}s")) for name, count in self.counts.items() if count]
-        said = f"{'removed' if self.executed else 'would remove'} {', '.join(gone) or 'nothing'}"
+        message = f"{'removed' if self.executed else 'would remove'} {', '.join(gone) or 'nothing'}"
         if self.lineage_never_sent:
-            said += f" ({self.lineage_never_sent:,} of the lineage events were never sent)"
+            message += f" ({self.lineage_never_sent:,} of the lineage events were never sent)"
         kept = [f"{plural(count, *KEPT[why][0])} {KEPT[why][1]}" for why, count in self.kept.items()]
-        said += f"; kept: {'; '.join(kept)}" if kept else ""
-        return f"{said}. {self.log_unknown}" if self.log_unknown else f"{said}."
+        message += f"; kept: {'; '.join(kept)}" if kept else ""
+        return f"{message}. {self.log_unknown}" if self.log_unknown else f"{message}."
 
 
 def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:

@@ -11,17 +11,17 @@ def settled_gate(gate: BlockingCheckFailed, batch: BatchChoice) -> Decision:
     failed, name = ", ".join(gate.names), f"Batch {gate.batch_id}"
     match batch:
         case "publish":
-            said = f"{name} will be published although it fails {failed}."
-            return Decision(said, keep_pending=True, checks_accepted=gate.names)
+            text = f"{name} will be published although it fails {failed}."
+            return Decision(text, keep_pending=True, checks_accepted=gate.names)
         case "dead-letters":
             messages = plural(gate.messages, "message")
-            said = f"{name} will be published without rows: all of its {messages} become dead letters."
+            text = f"{name} will be published without rows: all of its {messages} become dead letters."
             why = f"batch {gate.batch_id} failed {failed}, and a user dead-lettered all of it"
-            return Decision(said, keep_pending=True, set_aside=why)
+            return Decision(text, keep_pending=True, set_aside=why)
         case "retry":
-            said = f"The next run checks {name} again. First correct the rule, or the data or code that it checks."
+            text = f"The next run checks {name} again. First correct the rule, or the data or code that it checks."
             others = (
                 "Alternatively, publish the batch anyway (--batch publish), or turn all of its messages into dead "
                 "letters (--batch dead-letters)."
             )
-            return Decision(f"{said} {others}", keep_pending=True)
+            return Decision(f"{text} {others}", keep_pending=True)

@@ -211,17 +211,17 @@ def _cuts(detail: HaltDetail) -> dict[int, int | None]:
 
 
 def _explained(steps: Sequence[PartitionChange], start: ResumeAt | None) -> str:
-    said: list[str] = []
+    messages: list[str] = []
     if any(step.skip and not step.lost for step in steps):
-        said.append("The offsets that retention deleted are skipped; reading resumes at the first remaining one.")
+        messages.append("The offsets that retention deleted are skipped; reading resumes at the first remaining one.")
     if any(step.lost for step in steps):
         between = " Messages written between the cut and that point are skipped." if start == "position" else ""
         where = "where it stopped" if between else "where the log was cut"
-        said.append(
+        messages.append(
             f"Reading resumes {where}.{between} Rows of the truncated offsets stay in the tables, but can no "
             "longer be verified against a log."
         )
-    return " ".join(said) or "Everything that was read is still in the log. Reading resumes where it stopped."
+    return " ".join(messages) or "Everything that was read is still in the log. Reading resumes where it stopped."
 
 
 def _require(start: ResumeAt | None, choices: Mapping[ResumeAt, str], why: str) -> None:

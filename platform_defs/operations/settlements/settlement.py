@@ -132,17 +132,19 @@ def _lacks_schemas(detail: HaltDetail | None) -> bool:
 def _of_schemas(batch: BatchChoice | None) -> Decision:
     """Return the decision about a batch whose messages name schemas that the registry lacks."""
     if batch == "dead-letters":
-        said = (
+        message = (
             "messages whose schema the registry does not return become dead letters, however many there are, and "
             "the others become rows"
         )
-        return Decision(f"The batch will be published: {said}.", accept=True, keep_pending=True, without_schemas=True)
-    said = "The pipeline retries the same batch. Fix the cause first; see the detail."
+        return Decision(
+            f"The batch will be published: {message}.", accept=True, keep_pending=True, without_schemas=True
+        )
+    message = "The pipeline retries the same batch. Fix the cause first; see the detail."
     other = (
         "Alternatively, turn the messages whose schema the registry does not return into dead letters (--batch "
         "dead-letters)."
     )
-    return Decision(f"{said} {other}", keep_pending=True)
+    return Decision(f"{message} {other}", keep_pending=True)
 
 
 def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:
@@ -167,12 +169,12 @@ def _decide(
     if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
         return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
     if isinstance(detail, RegistrySwitched):
-        said = (
+        message = (
             "For messages from these positions on, schema ids are looked up again in the registry "
             f"{detail.registry}. Earlier messages keep the schemas in the ledger. If this is the wrong registry, "
             "correct TIDEGATE_REGISTRY_URL first."
         )
-        return Decision(said, keep_pending=True, registry=detail.registry)
+        return Decision(message, keep_pending=True, registry=detail.registry)
     view = describe(broker, contract.topic, ledger.positions(contract.pipeline))
     return SettledLog(contract.pipeline, ledger, broker, view, positions).decide(detail, start)
 

@@ -98,8 +98,8 @@ class Deletion:
 
 def list_topics(topics: Topics) -> TopicList:
     """Return every topic. Raises BadInput for a topics.yaml that cannot be read, and BrokerAway."""
-    said = topics.declared()
-    known = {**said.topics, **said.undeclared}
+    message = topics.declared()
+    known = {**message.topics, **message.undeclared}
     names = sorted(name for name in topics.admin.names() if name not in known and not name.startswith("__"))
     observed, refused = topics.admin.observe_all([*known, *names])
     every = {**known, **{name: Declared(name) for name in names if name in observed.topics or name in refused}}
@@ -108,7 +108,7 @@ def list_topics(topics: Topics) -> TopicList:
     for (name, _, _), size in (bytes_of or {}).items():
         sizes[name] += size
     found = (
-        _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in said.topics)
+        _hidden(one, refused[name]) if name in refused else _listed(one, observed, declared=name in message.topics)
         for name, one in every.items()
     )
     sized = (
@@ -120,11 +120,11 @@ def list_topics(topics: Topics) -> TopicList:
 
 def import_topic(topics: Topics, topic: str, *, write: bool) -> Imported:
     """Return the topic as a declaration. Raises TopicMissing, and BadInput if it cannot be added to topics.yaml."""
-    said = topics.declared()
+    message = topics.declared()
     there = topics.admin.observe([topic]).topics.get(topic)
     if there is None:
         raise TopicMissing.named(topic)
-    known = {**said.undeclared, **said.topics}.get(topic)
+    known = {**message.undeclared, **message.topics}.get(topic)
     path = topics.folder / NAME
     if known is None:
         text = _entry(topic, there)
@@ -144,10 +144,10 @@ def propose_deletion(topics: Topics, topic: str) -> Deletion:
     """Return the proposed deletion of a topic. Changes nothing. Raises BadInput if a contract or topics.yaml declares
     the topic, or might, or the ledger is of another cluster; TopicMissing.
     """
-    said = topics.declared()
-    if refused := [verdict for verdict in said.refused if verdict.rule == "contract"]:
+    text = topics.declared()
+    if refused := [verdict for verdict in text.refused if verdict.rule == "contract"]:
         raise BadInput(f"cannot tell whether a contract reads {topic}: {refused[0].place}: {refused[0].message}")
-    if (known := {**said.undeclared, **said.topics}.get(topic)) is not None:
+    if (known := {**text.undeclared, **text.topics}.get(topic)) is not None:
         place = known.place()
         by = f"the contract of {known.readers[0].pipeline} reads it" if known.readers else "this file lists it"
         wrong = f"{topic} was not deleted: {by}. Remove it there first"

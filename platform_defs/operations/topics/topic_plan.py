@@ -82,40 +82,40 @@ class Topics:
         nothing declares, or a contract that cannot be used.
         """
         found = read_contracts(self.folder)
-        said = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
+        message = declarations(found.good, read_topics_file(self.folder), str(self.folder / NAME))
         if not self.only:
-            return replace(said, refused=(*said.refused, *map(_broken, found.broken)))
-        known = {**said.topics, **said.undeclared}
+            return replace(message, refused=(*message.refused, *map(_broken, found.broken)))
+        known = {**message.topics, **message.undeclared}
         for missing in (name for name in self.only if name not in known):
             for item in found.broken:
                 if item.may_read(missing):
                     raise item.error
             raise BadInput(f"{missing} is declared neither in a contract nor in {NAME}", field=missing)
-        topics = {name: one for name, one in said.topics.items() if name in self.only}
-        undeclared = {name: one for name, one in said.undeclared.items() if name in self.only}
-        refused = tuple(verdict for verdict in said.refused if verdict.topic in self.only)
-        return replace(said, topics=topics, undeclared=undeclared, refused=refused)
+        topics = {name: one for name, one in message.topics.items() if name in self.only}
+        undeclared = {name: one for name, one in message.undeclared.items() if name in self.only}
+        refused = tuple(verdict for verdict in message.refused if verdict.topic in self.only)
+        return replace(message, topics=topics, undeclared=undeclared, refused=refused)
 
     def plan(self, allowed: Allowed | None = None) -> Judged:
         """Return the steps to take now, and the violations. Raises BadInput for another cluster than `allowed`
         names.
         """
-        said, allowed = self.declared(), allowed or Allowed()
-        observed, hidden = self.admin.observe_all([*said.topics, *said.undeclared])
+        message, allowed = self.declared(), allowed or Allowed()
+        observed, hidden = self.admin.observe_all([*message.topics, *message.undeclared])
         if allowed.cluster_id not in (None, observed.cluster_id):
             raise BadInput(
                 f"--cluster-id is {allowed.cluster_id}, but this is cluster {observed.cluster_id}. Correct "
                 "TIDEGATE_KAFKA_BOOTSTRAP_SERVERS. Nothing was changed",
                 field="--cluster-id",
             )
-        if refused := [error for name, error in hidden.items() if name in said.topics]:
+        if refused := [error for name, error in hidden.items() if name in message.topics]:
             raise refused[0]
-        missing = said.undeclared.keys() - observed.topics.keys() - hidden.keys()
-        topics = {**said.topics, **{name: said.undeclared[name] for name in sorted(missing)}}
+        missing = message.undeclared.keys() - observed.topics.keys() - hidden.keys()
+        topics = {**message.topics, **{name: message.undeclared[name] for name in sorted(missing)}}
         evidence = Witness(self.admin.options, self.ledger).evidence(topics, observed)
         keys = sample_keys(self.admin.options, to_sample(topics, observed))
         plan = plan_of(topics.values(), observed)
-        verdicts = [*said.refused, *judge(topics, observed)]
+        verdicts = [*message.refused, *judge(topics, observed)]
         verdicts += unread_kept(topics, observed, evidence, allowed.retired)
         verdicts += [*same_cluster(observed, evidence), *cluster_known(plan, evidence)]
         verdicts += read_before(topics, observed, evidence)

@@ -128,8 +128,8 @@ def schemas_sensor(topics: Sequence[Topic]) -> dg.SensorDefinition:
         found = look.at(topics)
         news = shows_otherwise(context.instance, found)
         checked = f"{len(found)} of {plural(len(topics), 'topic')}"
-        said = f"Checked the schemas of {checked}; {plural(len(news), 'result')} changed"
-        return dg.SensorResult(asset_events=news, skip_reason=said)
+        message = f"Checked the schemas of {checked}; {plural(len(news), 'result')} changed"
+        return dg.SensorResult(asset_events=news, skip_reason=message)
 
     return compare
 

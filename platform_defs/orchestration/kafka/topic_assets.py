@@ -52,20 +52,20 @@ def _columns(contracts: Sequence[Contract]) -> list[dg.TableColumn]:
             column = f"Column {item.name} of {contract.row_table.name}."
             becomes.setdefault(item.path, []).append(column if item.name in columns else "Read by the transform.")
     return [
-        _column(path, said, " ".join(dict.fromkeys(becomes[path])), everywhere=len(said) == len(contracts))
-        for path, said in found.items()
+        _column(path, message, " ".join(dict.fromkeys(becomes[path])), everywhere=len(message) == len(contracts))
+        for path, message in found.items()
     ]
 
 
-def _column(path: MessagePath, said: Sequence[Field], becomes: str, *, everywhere: bool) -> dg.TableColumn:
+def _column(path: MessagePath, fields: Sequence[Field], becomes: str, *, everywhere: bool) -> dg.TableColumn:
     """Return a column. `becomes`: the description if no contract has one."""
-    rules = [rule.description for item in said for rule in item.rules if rule.kind != "required"]
-    descriptions = dict.fromkeys(item.description for item in said if item.description)
-    classifications = dict.fromkeys(item.classification for item in said if item.classification)
-    required = everywhere and all(item.required for item in said)
+    rules = [rule.description for item in fields for rule in item.rules if rule.kind != "required"]
+    descriptions = dict.fromkeys(item.description for item in fields if item.description)
+    classifications = dict.fromkeys(item.classification for item in fields if item.classification)
+    required = everywhere and all(item.required for item in fields)
     return dg.TableColumn(
-        said[0].source or spell_path(path),
-        " or ".join(dict.fromkeys(item.type.name for item in said)),
+        fields[0].source or spell_path(path),
+        " or ".join(dict.fromkeys(item.type.name for item in fields)),
         description=" / ".join(descriptions) or becomes,
         constraints=dg.TableColumnConstraints(nullable=not required, other=list(dict.fromkeys(rules))),
         tags={"classification": ", ".join(classifications)} if classifications else {},

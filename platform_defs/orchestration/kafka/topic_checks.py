@@ -116,9 +116,9 @@ def evaluations(topics: Sequence[Topic], admin: TopicAdmin) -> list[dg.AssetChec
 
 def unknown(topics: Sequence[Topic], why: TidegateError) -> list[dg.AssetCheckEvaluation]:
     """Return all checks of each topic, failed: Kafka is away, and its last answer may no longer be true."""
-    said = f"Not known: {why}"
+    message = f"Not known: {why}"
     return [
-        _evaluation(topic.name, name, said, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
+        _evaluation(topic.name, name, message, dg.AssetCheckSeverity.ERROR, {"state": "unknown"})
         for topic in topics
         for name in (TOPIC_MATCHES, REPLICAS_IN_SYNC, GROUPS_WITHIN_RETENTION)
     ]
@@ -142,11 +142,11 @@ def _matches(
     differences = [contradicted] if contradicted else _differences(declared, observed) if declared else []
     if topic not in observed.topics:
         differences = [str(TopicMissing.named(topic))]
-    said = f"{topic} is as declared." if declared else f"No contract declares settings for {topic}."
+    message = f"{topic} is as declared." if declared else f"No contract declares settings for {topic}."
     return _evaluation(
         topic,
         TOPIC_MATCHES,
-        f"{'; '.join(differences)}. {PLAN}" if differences else said,
+        f"{'; '.join(differences)}. {PLAN}" if differences else message,
         None if not differences else dg.AssetCheckSeverity.WARN,
         {"differences": "; ".join(differences) or "none"},
     )
@@ -195,13 +195,13 @@ def _in_words(bad: Sequence[Judged], partitions: int) -> str:
 
 
 def _evaluation(
-    topic: str, name: str, said: str, severity: dg.AssetCheckSeverity | None, metadata: Mapping[str, int | str]
+    topic: str, name: str, message: str, severity: dg.AssetCheckSeverity | None, metadata: Mapping[str, int | str]
 ) -> dg.AssetCheckEvaluation:
     return dg.AssetCheckEvaluation(
         asset_key=topic_key(topic),
         check_name=name,
         passed=severity is None,
         severity=severity or dg.AssetCheckSeverity.WARN,
-        description=said,
+        description=message,
         metadata=dict(metadata),
     )

@@ -68,10 +68,10 @@ def observe_topics(topics: Sequence[Topic]) -> dg.SensorDefinition:
         readers = group_checks(page, groups, found.views, found.facts, pipelines, client)
         checks += shows_otherwise(context.instance, readers)
         changed = news.among(found.seen, time.time())
-        said = f"Observed {len(found.seen)} of {plural(len(topics), 'topic')}; recorded {len(changed)} that changed"
-        said += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
+        message = f"Observed {len(found.seen)} of {plural(len(topics), 'topic')}; recorded {len(changed)} that changed"
+        message += "".join(f"; {name}: {why}" for name, why in list(found.unseen.items())[:10])
         events = [*changed, *checks]
-        return dg.SensorResult(asset_events=events, skip_reason=said, cursor=cursor)
+        return dg.SensorResult(asset_events=events, skip_reason=message, cursor=cursor)
 
     return observe
 
@@ -141,13 +141,13 @@ def observations(
     seen: list[dg.AssetObservation] = []
     unseen: dict[str, TidegateError] = {}
     for topic in topics:
-        view, said = views[topic], facts[topic]
+        view, message = views[topic], facts[topic]
         if isinstance(view, TidegateError):
             unseen[topic] = view
-        elif isinstance(said, TidegateError):
-            unseen[topic] = said
+        elif isinstance(message, TidegateError):
+            unseen[topic] = message
         else:
-            seen.append(_observation(view, said, group_metadata(view, groups, pipelines)))
+            seen.append(_observation(view, message, group_metadata(view, groups, pipelines)))
     return Observed(tuple(seen), unseen, views, facts)
 
 

@@ -54,10 +54,10 @@ def observation(
     where = ", ".join(f"version {version} of {subject}" for subject, version in places[:5])
     by_key = " with their keys" if named.part == "key" else ""
     counted = f"{plural(named.messages, 'message')} of batch {batch.batch_id}"
-    said = f"{counted} use it{by_key}, for the first time in {contract.pipeline}"
+    text = f"{counted} use it{by_key}, for the first time in {contract.pipeline}"
     return dg.AssetObservation(
         topic_key(contract.topic),
-        description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {said}.",
+        description=f"Schema {schema_name(named)}{f' ({where})' if where else ''}: {text}.",
         metadata={
             "schema": schema_name(named),
             "format": schema.format,

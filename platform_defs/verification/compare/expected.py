@@ -152,8 +152,8 @@ class Expected:
                     made = transform(frame).select(*names)
                 except Exception as error:  # a user's code may raise anything
                     _require_session(spark, error)
-                    said = f"the transform raises {type(error).__name__}: {self._said(error)}"
-                    raise BadInput(said, field=self._pipeline.name) from error
+                    text = f"the transform raises {type(error).__name__}: {self._said(error)}"
+                    raise BadInput(text, field=self._pipeline.name) from error
                 return made.toArrow()
         except (PySparkException, Py4JError, OSError) as error:
             _require_session(spark, error)
@@ -189,11 +189,11 @@ def _require_session(spark: "SparkSession", error: Exception) -> None:
     try:
         spark.range(1).count()
     except (PySparkException, Py4JError, OSError):
-        said = (
+        message = (
             f"the Spark session ended ({type(error).__name__}), so nothing more could be compared; run the command "
             "again"
         )
-        raise SparkAway(said) from error
+        raise SparkAway(message) from error
 
 
 def _fields(contract: Contract) -> list[Any]:

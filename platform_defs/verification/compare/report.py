@@ -198,15 +198,15 @@ class Findings:
 
 def _of_new(new: New) -> str:
     """Return the sentences about the scope of a check of new batches."""
-    said = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
+    message = f" Compared: batches after {new.after_batch}, up to {new.until_batch}."
     if new.began_again:
-        said += f" It started from the first message, because {new.began_again}."
+        message += f" It started from the first message, because {new.began_again}."
     if new.left:
-        said += (
+        message += (
             f" {plural(new.left, 'message')} in later batches {noun_for(new.left, 'is', 'are')} left for the next "
             "check."
         )
-    return f"{said} {new.hint}".rstrip()
+    return f"{message} {new.hint}".rstrip()
 
 
 def shown(value: Any) -> str:

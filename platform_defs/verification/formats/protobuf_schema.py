@@ -117,9 +117,9 @@ def _run(folder: Path, texts: Path, with_descriptors: bool) -> FileDescriptorSet
     return FileDescriptorSet.FromString((folder / "answer").read_bytes())
 
 
-def _is_not_opened(folder: Path, said: str) -> bool:
+def _is_not_opened(folder: Path, message: str) -> bool:
     """Return True if the compiler's only error is that it cannot open a file it was given: the machine's fault."""
-    complaints = [line for line in said.splitlines() if ": warning: " not in line]
+    complaints = [line for line in message.splitlines() if ": warning: " not in line]
     if len(complaints) != 1 or complaints[0].endswith(": Unable to parse."):
         return False
     files = (str(folder / "descriptors"), f"Could not make proto path relative: {_SCHEMA}")

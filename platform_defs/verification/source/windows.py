@@ -80,8 +80,8 @@ def why_void(checkpoint: "Checkpoint", now: "Basis", positions: Mapping[int, int
     """Return the reason why the checkpoint is void; None if it is valid. `positions`: by partition, the next offset to
     read.
     """
-    differs = (said for name, said in VOID.items() if checkpoint.basis.get(name) != now.get(name))
-    if (said := next(differs, None)) is not None:
-        return said
+    differs = (message for name, message in VOID.items() if checkpoint.basis.get(name) != now.get(name))
+    if (message := next(differs, None)) is not None:
+        return message
     behind = any(positions.get(number, -1) < offset for number, offset in checkpoint.offsets.items())
     return BACK if behind else None

@@ -77,8 +77,8 @@ class KafkaCluster:
 
         DescribeCluster's controller is any live broker in KRaft (apache/kafka#14306), so it is not used.
         """
-        said = self._ask("to describe the quorum", lambda admin: admin.describe_metadata_quorum())
-        (partition,) = said["topics"][0]["partitions"]
+        answer = self._ask("to describe the quorum", lambda admin: admin.describe_metadata_quorum())
+        (partition,) = answer["topics"][0]["partitions"]
         if partition["error"] is not None:
             raise self._away("to describe the quorum", partition["error"])
         return _quorum(partition)
@@ -87,10 +87,10 @@ class KafkaCluster:
         """Return every registered broker, also fenced ones, by id. Does not test whether they answer. `fenced` needs
         Kafka 4.0; older versions do not list fenced brokers.
         """
-        said = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
+        answer = self._ask("to describe the cluster", lambda admin: admin.describe_cluster())
         found = (
             Broker(one["broker_id"], f"{one['host']}:{one['port']}", one["rack"], bool(one.get("is_fenced")))
-            for one in said["brokers"]
+            for one in answer["brokers"]
         )
         return tuple(sorted(found, key=lambda one: one.id))
 
@@ -104,14 +104,14 @@ class KafkaCluster:
 
         def answer(broker: int) -> tuple[LogDir, ...] | TidegateError:
             try:
-                said = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
+                messages = self._ask(place.format(broker), lambda admin: admin.describe_log_dirs(brokers=[broker]))
             except TidegateError as error:
                 return error
-            if not said[0]["log_dirs"]:  # every broker has one; kafka-python drops the error of the whole answer
+            if not messages[0]["log_dirs"]:  # every broker has one; kafka-python drops the error of the whole answer
                 denied = _code(confluent_kafka.KafkaError.CLUSTER_AUTHORIZATION_FAILED)
                 refused = refusal(denied, place.format(broker), (on_cluster("Describe"),), self.options)
                 return refused or self._away(place.format(broker), denied.str())
-            return tuple(_log_dir(broker, one) for one in said[0]["log_dirs"])
+            return tuple(_log_dir(broker, one) for one in messages[0]["log_dirs"])
 
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(brokers, pool.map(answer, brokers), strict=True))
@@ -122,17 +122,17 @@ class KafkaCluster:
 
         librdkafka lists only consumer groups.
         """
-        said = self._ask("to list groups", lambda admin: admin.list_groups())
+        messages = self._ask("to list groups", lambda admin: admin.list_groups())
         return {
             one["group_id"]: Group(
                 name=one["group_id"], type=one["protocol_type"], state=one.get("group_state") or "Unknown"
             )
-            for one in said
+            for one in messages
         }
 
     def reassignments(self) -> tuple[Moving, ...]:
         """Return the reassignments in progress, by topic and partition."""
-        said = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
+        answer = self._ask("to list reassignments", lambda admin: admin.list_partition_reassignments())
         found = (
             Moving(
                 at.topic,
@@ -141,7 +141,7 @@ class KafkaCluster:
                 tuple(one["adding_replicas"]),
                 tuple(one["removing_replicas"]),
             )
-            for at, one in said.items()
+            for at, one in answer.items()
         )
         return tuple(sorted(found, key=lambda one: (one.topic, one.number)))
 
@@ -152,8 +152,8 @@ class KafkaCluster:
         NO_REASSIGNMENT_IN_PROGRESS). Kafka raises for none of them, so check each. Repeating it changes nothing.
         """
         orders = {TopicPartition(*at): None if to is None else list(to) for at, to in wanted.items()}
-        said = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(orders), "Alter")
-        return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in said.items()}
+        answer = self._ask("to reassign partitions", lambda admin: admin.alter_partition_reassignments(orders), "Alter")
+        return {(at.topic, at.partition): error and _code(error.errno).name() for at, error in answer.items()}
 
     def _ask(self, place: str, question: Callable[[Any], Any], operation: str = "Describe") -> Any:
         """Return the answer of the first bootstrap server that gives one. Raises as the class does.
@@ -161,7 +161,7 @@ class KafkaCluster:
         `operation`: the required ACL on the cluster.
         """
         needed = on_cluster(operation)
-        given, said = _with_tokens(second_options(self.options)), ""
+        given, message = _with_tokens(second_options(self.options)), ""
         until = time.monotonic() + self.timeout
         for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
             if (left := until - time.monotonic()) <= 0:
@@ -171,9 +171,9 @@ class KafkaCluster:
             except errors.KafkaError as error:
                 if (refused := _refused(error, place, needed, self.options)) is not None:
                     raise refused from error
-                said = said if said and isinstance(error, errors.KafkaTimeoutError) else str(error)
+                message = message if message and isinstance(error, errors.KafkaTimeoutError) else str(error)
             time.sleep(PAUSE)
-        raise self._away(place, said)
+        raise self._away(place, message)
 
     def _away(self, place: str, why: str) -> BrokerAway:
         servers = self.options.get("bootstrap.servers", "")
@@ -296,32 +296,32 @@ def _code(number: int) -> confluent_kafka.KafkaError:
     return confluent_kafka.KafkaError(number)
 
 
-def _quorum(said: Mapping[str, Any]) -> Quorum:
+def _quorum(answer: Mapping[str, Any]) -> Quorum:
     """Return the quorum. A voter's silence counts from the latest fetch of any: all times are the leader's."""
-    found = sorted(said["current_voters"], key=lambda one: one["replica_id"])
+    found = sorted(answer["current_voters"], key=lambda one: one["replica_id"])
     ends = {one["replica_id"]: one["log_end_offset"] for one in found}
-    end = ends.get(said["leader_id"], said["high_watermark"])
+    end = ends.get(answer["leader_id"], answer["high_watermark"])
     now = max((one["last_fetch_timestamp"] for one in found), default=0)
-    return Quorum(said["leader_id"], said["leader_epoch"], tuple(_voter(one, end, now) for one in found))
+    return Quorum(answer["leader_id"], answer["leader_epoch"], tuple(_voter(one, end, now) for one in found))
 
 
-def _voter(said: Mapping[str, Any], end: int, now: int) -> Voter:
+def _voter(answer: Mapping[str, Any], end: int, now: int) -> Voter:
     """Return a voter. One that never fetched has the time -1."""
-    fetched = said["last_fetch_timestamp"]
+    fetched = answer["last_fetch_timestamp"]
     silent_ms = now - fetched if fetched >= 0 else None
-    return Voter(said["replica_id"], max(0, end - said["log_end_offset"]), silent_ms)
+    return Voter(answer["replica_id"], max(0, end - answer["log_end_offset"]), silent_ms)
 
 
-def _log_dir(broker: int, said: Mapping[str, Any]) -> LogDir:
+def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
     replicas = (
         Replica(topic["name"], one["partition_index"], one["partition_size"], one["offset_lag"], one["is_future_key"])
-        for topic in said["topics"]
+        for topic in answer["topics"]
         for one in topic["partitions"]
     )
-    total, usable, code = said.get("total_bytes", -1), said.get("usable_bytes", -1), said["error_code"]
+    total, usable, code = answer.get("total_bytes", -1), answer.get("usable_bytes", -1), answer["error_code"]
     return LogDir(
         broker=broker,
-        path=said["log_dir"],
+        path=answer["log_dir"],
         total_bytes=total if total >= 0 else None,
         usable_bytes=usable if usable >= 0 else None,
         error=_code(code).name() if code else None,

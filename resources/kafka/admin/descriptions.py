@@ -66,16 +66,16 @@ class KafkaPartitions:
         """Return these topics, or all. Raises TopicMissing for one of `names`, and AccessDenied for one that this user
         may not describe; the error names the right `needed`, Describe by default.
         """
-        said = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
-        wanted = sorted(said.topics) if names is None else list(dict.fromkeys(names))
-        if missing := [name for name in wanted if name not in said.topics]:
+        message = self._answer("to list the topics", lambda client: client.list_topics(timeout=self._each))
+        wanted = sorted(message.topics) if names is None else list(dict.fromkeys(names))
+        if missing := [name for name in wanted if name not in message.topics]:
             self.topic_ids(missing[:1], needed)  # metadata omits topics that may not be described; this call is refused
             raise TopicMissing.named(missing[0])
         return Topics(
-            said.cluster_id,
-            tuple(Broker(one.id, f"{one.host}:{one.port}") for _, one in sorted(said.brokers.items())),
+            message.cluster_id,
+            tuple(Broker(one.id, f"{one.host}:{one.port}") for _, one in sorted(message.brokers.items())),
             tuple(
-                _partition(name, item) for name in wanted for _, item in sorted(said.topics[name].partitions.items())
+                _partition(name, item) for name in wanted for _, item in sorted(message.topics[name].partitions.items())
             ),
         )
 
@@ -193,7 +193,7 @@ class KafkaPartitions:
         self, place: str, ask: Callable[[Any], Any], needed: Right | None = None, more: Mapping[str, str] | None = None
     ) -> Any:
         """Return the answer of any broker that a client reaches."""
-        said = ""
+        message = ""
         for _ in range(TRIES):
             client = self._client(more)  # kept while it answers: the futures of a collected client are cancelled
             try:
@@ -202,9 +202,9 @@ class KafkaPartitions:
                 reason: KafkaError = client.denied or error.args[0]
                 if (refused := refusal(reason, place, [needed] if needed else (), self.options)) is not None:
                     raise refused from error
-                said = reason.str()
+                message = reason.str()
         raise BrokerAway(
-            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {said}. "
+            f"Kafka at {self.options['bootstrap.servers']} did not answer when asked {place}: {message}. "
             "Are its brokers up (`tidegate stack status`)?"
         )
 

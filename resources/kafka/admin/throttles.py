@@ -48,7 +48,7 @@ class KafkaThrottles:
             self._alter([_broker(number, values)])
 
     def _alter(self, resources: list[ConfigResource], *, missing: bool = False) -> None:
-        left, said = resources, ""
+        left, message = resources, ""
         for _ in range(TRIES if resources else 0):
             failed = self._failures(left)
             if missing:
@@ -59,10 +59,10 @@ class KafkaThrottles:
             needed = (Right("topic", at.name, ("AlterConfigs",)), on_cluster("Alter", "AlterConfigs"))
             if (refused := refusal(why, "to set the throttles of a reassignment", needed, self.options)) is not None:
                 raise refused
-            left, said = [at for at, _ in failed], f"{failed[0][0].name}: {failed[0][1].str()}"
+            left, message = [at for at, _ in failed], f"{failed[0][0].name}: {failed[0][1].str()}"
         if left:
             raise BrokerAway(
-                f"Kafka did not accept the throttles of a reassignment ({said}). Are its brokers up? Once they "
+                f"Kafka did not accept the throttles of a reassignment ({message}). Are its brokers up? Once they "
                 "are: tidegate cluster reassign status"
             )
 

@@ -123,8 +123,12 @@ class TopicAdmin(KafkaTopics):
         wanted = [ConfigResource(ResourceType.TOPIC, name) for name in there] if configured else []
         settings: dict[str, Any] = self._configured(wanted) if wanted else {name: {} for name in there}
         answers = {name: item if _failed(item) else settings[name] for name, item in described.items()}
-        found = {name: _observed(described[name], said) for name, said in answers.items() if not _failed(said)}
-        wrong = {name: said for name, said in answers.items() if _failed(said) and not isinstance(said, TopicMissing)}
+        found = {name: _observed(described[name], message) for name, message in answers.items() if not _failed(message)}
+        wrong = {
+            name: message
+            for name, message in answers.items()
+            if _failed(message) and not isinstance(message, TopicMissing)
+        }
         return found, wrong
 
     def names(self) -> Iterable[str]:
@@ -200,9 +204,9 @@ class TopicAdmin(KafkaTopics):
             show(f"{step.topic}: {step.sentence()}")
 
     def _await(self, step: Create | SetConfig | AddPartitions) -> None:
-        said = f"{step.topic}: {step.sentence()}"
+        message = f"{step.topic}: {step.sentence()}"
         whole = isinstance(step, SetConfig)
-        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), said)
+        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), message)
 
     def _until(self, seen: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SHOWN

@@ -191,8 +191,8 @@ class KafkaTopics:
             return TopicMissing.named(subject)
         needed = to_describe(subject, configured=True)
         refused = refusal(reason, f"to describe {subject}", (needed,), self.options)
-        said = f"Kafka at {self.options['bootstrap.servers']} does not describe {subject}: {reason.str()}"
-        return refused or BrokerAway(said)
+        message = f"Kafka at {self.options['bootstrap.servers']} does not describe {subject}: {reason.str()}"
+        return refused or BrokerAway(message)
 
     def _away(self, why: str) -> BrokerAway:
         return BrokerAway(

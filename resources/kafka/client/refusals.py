@@ -29,16 +29,16 @@ def refusal(
 
     `place` describes the request to Kafka, `needed` the rights for it; `options` are librdkafka's.
     """
-    said = f"{reason.str()} ({reason.name()})"
+    message = f"{reason.str()} ({reason.name()})"
     match error_policy.of_kafka(reason.name()):
         case Verdict.DENIED:
             grants = commands(reason.name(), needed, options)
             how = _remedy(reason.name(), grants, options)
-            return AccessDenied(f"Kafka refuses {place}: {said}. {how}")
+            return AccessDenied(f"Kafka refuses {place}: {message}. {how}")
         case Verdict.BAD_INPUT:
-            return BadInput(f"Kafka refuses {place}: {said}. {REMEDY}")
+            return BadInput(f"Kafka refuses {place}: {message}. {REMEDY}")
         case Verdict.BUG:
-            return InternalError.of(place, said)
+            return InternalError.of(place, message)
         case _:
             return None
 

@@ -41,18 +41,18 @@ class TokenCallback:
             token, expires, *more = self._load()(config)
             expires = float(expires) / (1000 if expires > _MILLISECONDS else 1)
         except Exception as error:  # noqa: BLE001  # whatever a function of the user's raises
-            said = _without_values(f"{type(error).__name__}: {error}", config)
-            _failures[self.function] = said
-            logging.getLogger("tidegate").warning("%s (%s) returned no token: %s", self.function, _VARIABLE, said)
-            raise NoToken(said) from None
+            message = _without_values(f"{type(error).__name__}: {error}", config)
+            _failures[self.function] = message
+            logging.getLogger("tidegate").warning("%s (%s) returned no token: %s", self.function, _VARIABLE, message)
+            raise NoToken(message) from None
         _failures.pop(self.function, None)
         return token, expires, *more
 
     @property
     def failure(self) -> str | None:
         """The function's last error in this process; None if it has returned a token since."""
-        said = _failures.get(self.function)
-        return said and f"{self.function} ({_VARIABLE}) raised {said}"
+        message = _failures.get(self.function)
+        return message and f"{self.function} ({_VARIABLE}) raised {message}"
 
     def _load(self) -> Any:
         module, _, path = self.function.partition(":")
@@ -62,12 +62,12 @@ class TokenCallback:
         return found
 
 
-def _without_values(said: str, config: str) -> str:
+def _without_values(message: str, config: str) -> str:
     """Return the function's message without the values in its config: those may include a client's secret."""
     values = (pair.partition("=")[2].strip("\"'") for pair in _PAIRS.split(config))
     for value in sorted({config, *values} - {""}, key=len, reverse=True):
-        said = said.replace(value, "***")
-    return said
+        message = message.replace(value, "***")
+    return message
 
 
 def with_callback(options: Mapping[str, str]) -> dict[str, Any]:

@@ -58,15 +58,15 @@ class Visitor:
 
     def _second_look(self, address: Address, places: Sequence[Place], first: Stopped) -> Stopped:
         """Return the cause of `first`, from another connection if that can find it. A silent address is not retried."""
-        kind, said = first.trouble.kind, first.trouble.error
+        kind, message = first.trouble.kind, first.trouble.error
         if kind == "certificate_name":
-            return Stopped(kind, said, self._names(places))
+            return Stopped(kind, message, self._names(places))
         if kind == "closed" and not self._encrypts and self._speaks_tls(address, places):
-            return Stopped("speaks_tls", said)
+            return Stopped("speaks_tls", message)
         if kind == "tls" and self._speaks_plainly(address, places):
-            return Stopped("speaks_plainly", said)
+            return Stopped("speaks_plainly", message)
         if kind == "wants_login":
-            return self._wants_login(address, places, said)
+            return self._wants_login(address, places, message)
         return first
 
     def _names(self, places: Sequence[Place]) -> Sequence[str]:
@@ -96,14 +96,14 @@ class Visitor:
         except Stopped:
             return False
 
-    def _wants_login(self, address: Address, places: Sequence[Place], said: str) -> Stopped:
+    def _wants_login(self, address: Address, places: Sequence[Place], message: str) -> Stopped:
         try:
             with self._conversation(address, places, self._context()) as conversation:
                 conversation.api_versions()
                 code, offered = conversation.mechanisms("none of them")
         except Stopped:
-            return Stopped("closed", said)
-        return Stopped("closed", said) if code == NO_SASL_HERE else Stopped("wants_login", said, offered)
+            return Stopped("closed", message)
+        return Stopped("closed", message) if code == NO_SASL_HERE else Stopped("wants_login", message, offered)
 
     @contextmanager
     def _conversation(

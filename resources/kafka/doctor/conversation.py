@@ -24,9 +24,9 @@ T = TypeVar("T")
 class Stopped(Exception):  # inside resources/ only: the address is of no use
     """Carries the trouble."""
 
-    def __init__(self, kind: Kind, said: object, more: Sequence[str] = ()) -> None:
-        super().__init__(kind, said)
-        self.trouble = Trouble(kind, str(said), tuple(more))
+    def __init__(self, kind: Kind, message: object, more: Sequence[str] = ()) -> None:
+        super().__init__(kind, message)
+        self.trouble = Trouble(kind, str(message), tuple(more))
 
 
 class Conversation:

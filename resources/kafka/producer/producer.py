@@ -338,6 +338,6 @@ def not_delivered(error: KafkaError, topic: str, servers: str, why: str = "", *,
 
 
 def _aborted(cause: NotDelivered | TransactionAborted, topic: str) -> TransactionAborted:
-    said = f"a transaction on {topic} was aborted, so consumers see none of it: {cause}"
-    text = str(cause) if isinstance(cause, TransactionAborted) else said
+    message = f"a transaction on {topic} was aborted, so consumers see none of it: {cause}"
+    text = str(cause) if isinstance(cause, TransactionAborted) else message
     return TransactionAborted(text, code=cause.code, reason=cause.reason, outcome=cause.outcome)

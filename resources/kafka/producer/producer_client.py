@@ -54,8 +54,8 @@ def new_client(conf: dict[str, Any], preset: str) -> ListeningProducer:
     except KafkaException as error:  # unknown to choose(): a missing certificate, for example
         if isinstance(refused := refusal(error.args[0], "a producer", (), conf), AccessDenied):
             raise refused from error
-        said = error.args[0].str().strip()
-        raise BadInput(f"librdkafka cannot create a producer with preset {preset}: {said}") from error
+        message = error.args[0].str().strip()
+        raise BadInput(f"librdkafka cannot create a producer with preset {preset}: {message}") from error
 
 
 def warn_of(names: Iterable[str], preset: str) -> None:

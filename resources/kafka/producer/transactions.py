@@ -140,10 +140,10 @@ class Transactions:
     def _meaning(self, reason: KafkaError, *, aborting: bool) -> Exception:
         if not aborting and reason.txn_requires_abort() and reason.name() == _WRONG_STATE:
             reason = self._first_error() or reason
-        said = f"{reason.str()} ({reason.name()})"
+        message = f"{reason.str()} ({reason.name()})"
         if not aborting and reason.txn_requires_abort():
             found = self._refused(reason) or TransactionAborted(
-                f"a transaction on {self._topic} was aborted, so consumers see none of it: {said}. Its messages "
+                f"a transaction on {self._topic} was aborted, so consumers see none of it: {message}. Its messages "
                 "can be sent again",
                 code=reason.code(),
                 reason=reason.name(),
@@ -154,11 +154,11 @@ class Transactions:
         if reason.retriable() and not self._known:
             if (denied := self._client.heard.denied) is not None and (refused := self._refused(denied)) is not None:
                 return refused
-            return BrokerAway(f"a transaction on {self._topic} could not begin within {self._patience:g} s: {said}")
+            return BrokerAway(f"a transaction on {self._topic} could not begin within {self._patience:g} s: {message}")
         return (
             self._refused(reason)
             or self.broken(reason)
-            or ProducerBroken(f"the producer for {self._topic} cannot continue: {said}. {AGAIN}")
+            or ProducerBroken(f"the producer for {self._topic} cannot continue: {message}. {AGAIN}")
         )
 
     def _refused(self, reason: KafkaError) -> Exception | None:

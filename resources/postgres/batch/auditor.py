@@ -45,9 +45,9 @@ class GreatExpectationsAuditor:
             source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
             asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
         except ConnectionError as error:  # Great Expectations' TestConnectionError
-            said = str(error).partition("\n")[0]
+            message = str(error).partition("\n")[0]
             raise LedgerAway(
-                f"the audit could not read {view.schema}.{view.name}: {said}. The next run will retry."
+                f"the audit could not read {view.schema}.{view.name}: {message}. The next run will retry."
             ) from error
         try:
             batch = asset.add_batch_definition_whole_table("whole").get_batch()

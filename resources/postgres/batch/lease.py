@@ -212,8 +212,8 @@ class PostgresLease:
                 self._roll_back()
                 raise (as_ours(error, hides=self.hides) if isinstance(error, psycopg.Error) else error) from error
             if not self._committed(batch_id):
-                said = f"the connection was lost before batch {batch_id} was in the ledger: {error}"
-                raise LedgerAway(said, sqlstate=state_of(error)) from error
+                message = f"the connection was lost before batch {batch_id} was in the ledger: {error}"
+                raise LedgerAway(message, sqlstate=state_of(error)) from error
         except BaseException:
             self._roll_back()
             raise

@@ -188,20 +188,20 @@ def _rights_explained(connection: Connection) -> Generator[None]:
         raise _not_allowed(connection, str(error).strip()) from error
 
 
-def _not_allowed(connection: Connection, said: str) -> BadInput:
+def _not_allowed(connection: Connection, message: str) -> BadInput:
     """Return the remedy for Postgres' refusal (`said`): the database's owner grants, or the ledger's owner migrates."""
     user, database = connection.info.user, connection.info.dbname
     asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
     (owner,) = connection.execute(asked).fetchone() or (None,)
     if owner is not None and owner != user:
         return BadInput(
-            f"{user} may not read or upgrade the ledger in {database} ({said}), which belongs to {owner}. As "
+            f"{user} may not read or upgrade the ledger in {database} ({message}), which belongs to {owner}. As "
             f"{owner}, run tidegate migrate, then execute the output of tidegate rights --owner {owner} "
             f"--publisher {user} (or, for read-only access, --reader {user})",
             field="TIDEGATE_POSTGRES_URL",
         )
     return BadInput(
-        f"{user} may not create the ledger in {database} ({said}). As an administrator: GRANT CREATE, TEMPORARY ON "
+        f"{user} may not create the ledger in {database} ({message}). As an administrator: GRANT CREATE, TEMPORARY ON "
         f'DATABASE "{database}" TO "{user}"; or, instead of CREATE, make it the owner of the schemas: CREATE '
         f'SCHEMA tidegate AUTHORIZATION "{user}", and the same for tidegate_staging',
         field="TIDEGATE_POSTGRES_URL",

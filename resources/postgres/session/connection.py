@@ -198,18 +198,18 @@ def state_of(error: BaseException) -> str | None:
     return None if by_pooler else state
 
 
-def judged(state: str | None, said: str, place: Place) -> TidegateError:
+def judged(state: str | None, message: str, place: Place) -> TidegateError:
     """Return the project's error for this SQLSTATE. `said`: Postgres' message for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:
-            return RowRefused(said, error_class=_error_class(state))
+            return RowRefused(message, error_class=_error_class(state))
         case Verdict.BAD_INPUT:
-            return BadInput(f"Postgres refuses: {said} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
+            return BadInput(f"Postgres refuses: {message} (SQLSTATE {state}). {_REMEDY.get(state or '', _SETUP)}")
         case Verdict.BUG:
-            return InternalError.of("a statement for Postgres", f"{said} (SQLSTATE {state})")
+            return InternalError.of("a statement for Postgres", f"{message} (SQLSTATE {state})")
         case _:
             return LedgerAway(
-                f"Postgres: {said} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(said)} "
+                f"Postgres: {message} (SQLSTATE {state or 'none: no connection'}).{tls_remedy(message)} "
                 "Nothing was published by this attempt; the next run will retry.",
                 sqlstate=state,
             )

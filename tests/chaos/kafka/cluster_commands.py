@@ -34,12 +34,12 @@ def killed_broker_is_named_waited_for_and_leads_again(chaos: Chaos) -> Verdict:
     assert before["leader_skew_percent"] == 0
     cluster.kill([3])
     with within(NAMED):
-        told = _cluster(chaos.world, "health")
-    assert told.code == UNHEALTHY
+        reported = _cluster(chaos.world, "health")
+    assert reported.code == UNHEALTHY
     assert any(
         item["code"] == "broker_silent" and item["sentence"].startswith("broker 3 ")
-        for item in told.document["findings"]
-    ), told.document
+        for item in reported.document["findings"]
+    ), reported.document
     cluster.wait_until_led_by_others(topic, 3)
     cluster.start([3])
     waited = _cluster(chaos.world, "health", "--exit-when-healthy", "--timeout", "60")
@@ -58,9 +58,9 @@ def two_voters_of_three_killed(chaos: Chaos) -> Verdict:
     cluster, chaos, pipeline = _sent(chaos)
     cluster.kill([2, 3])
     with within(LOST):
-        told = _cluster(chaos.world, "health")
-    assert told.code == UNHEALTHY, (told.stdout, told.stderr)
-    (lost,) = [item for item in told.document["findings"] if item["code"] == "quorum_lost"]
+        reported = _cluster(chaos.world, "health")
+    assert reported.code == UNHEALTHY, (reported.stdout, reported.stderr)
+    (lost,) = [item for item in reported.document["findings"] if item["code"] == "quorum_lost"]
     assert "Brokers 2 and 3 do not answer." in lost["sentence"]
     cluster.start([2, 3])
     assert _cluster(chaos.world, "health", "--exit-when-healthy", "--timeout", "60").code == 0

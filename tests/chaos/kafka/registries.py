@@ -272,4 +272,4 @@ def _once(deed: Callable[[], object]) -> Callable[[], None]:
 
 
 def _always(fault: Fault) -> Callable[[Link, bytes, bool], Fault | None]:
-    return lambda _link, _data, said: fault if said else None
+    return lambda _link, _data, message: fault if message else None

@@ -189,8 +189,8 @@ def _once_each(times: int, moment: Moment, fault: Fault) -> Rule:
     """Return `fault` at the first `times` such moments, each on another connection."""
     met: list[Link] = []
 
-    def rule(link: Link, data: bytes, said: bool) -> Fault | None:
-        if link in met or len(met) >= times or not moment(link, data, said):
+    def rule(link: Link, data: bytes, sent: bool) -> Fault | None:
+        if link in met or len(met) >= times or not moment(link, data, sent):
             return None
         met.append(link)
         return fault
@@ -201,8 +201,8 @@ def _once_each(times: int, moment: Moment, fault: Fault) -> Rule:
 def _silencing(rule: Rule, proxies: list[Proxy]) -> Rule:
     """Apply `rule`; once it has fired, let nothing through."""
 
-    def silence(link: Link, data: bytes, said: bool) -> Fault | None:
-        if (fault := rule(link, data, said)) is not None:
+    def silence(link: Link, data: bytes, sent: bool) -> Fault | None:
+        if (fault := rule(link, data, sent)) is not None:
             for proxy in proxies:
                 proxy.silent = True
         return fault
@@ -210,25 +210,25 @@ def _silencing(rule: Rule, proxies: list[Proxy]) -> Rule:
     return silence
 
 
-def _amid_messages(link: Link, data: bytes, said: bool) -> bool:
-    return not said and link.answered + len(data) > ENOUGH
+def _amid_messages(link: Link, data: bytes, sent: bool) -> bool:
+    return not sent and link.answered + len(data) > ENOUGH
 
 
 def _amid_copy() -> Moment:
     """Match when rows are on their way: after the task's COPY statement."""
     copying: set[Link] = set()
 
-    def moment(link: Link, data: bytes, said: bool) -> bool:
+    def moment(link: Link, data: bytes, sent: bool) -> bool:
         begun = link in copying
-        if said and b"FROM STDIN" in data and b"rows_" in data:
+        if sent and b"FROM STDIN" in data and b"rows_" in data:
             copying.add(link)
-        return said and begun
+        return sent and begun
 
     return moment
 
 
-def _amid_audit(link: Link, data: bytes, said: bool) -> bool:
-    return said and b"sum(amount)" in data.lower() and b"audited_" in data
+def _amid_audit(link: Link, data: bytes, sent: bool) -> bool:
+    return sent and b"sum(amount)" in data.lower() and b"audited_" in data
 
 
 def _at_commit(*, first_said: bool) -> Rule:
@@ -236,12 +236,12 @@ def _at_commit(*, first_said: bool) -> Rule:
     publishing: set[Link] = set()
     committing: set[Link] = set()
 
-    def moment(link: Link, data: bytes, said: bool) -> bool:
-        if said and LAST_BEFORE_COMMIT in data:
+    def moment(link: Link, data: bytes, sent: bool) -> bool:
+        if sent and LAST_BEFORE_COMMIT in data:
             publishing.add(link)
-        if said and link in publishing and COMMIT in data:
+        if sent and link in publishing and COMMIT in data:
             committing.add(link)
-        return link in committing and said == first_said
+        return link in committing and sent == first_said
 
     return _once_each(1, moment, "lost")
 

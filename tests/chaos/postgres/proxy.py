@@ -22,17 +22,17 @@ def commit_cutter(when: When, *, then_away: bool = False) -> Rule:
     publishing: set[Link] = set()
     fired: list[Link] = []
 
-    def rule(link: Link, data: bytes, said: bool) -> Fault | None:
+    def rule(link: Link, data: bytes, sent: bool) -> Fault | None:
         if fired:
             return "cut" if then_away else None
-        if said and link in publishing and COMMIT in data:
+        if sent and link in publishing and COMMIT in data:
             publishing.discard(link)
             fired.append(link)
             if when == "after":
                 link.server.sendall(data)
                 link.server.recv(PIECE)  # Postgres has responded; no client receives it
             return "cut"
-        if said and LAST_BEFORE_COMMIT in data:
+        if sent and LAST_BEFORE_COMMIT in data:
             publishing.add(link)
         return None
 

@@ -142,8 +142,10 @@ def accumulate_taken_out_and_put_back(chaos: Chaos) -> Verdict:
     (left_out,) = world.drain(rows_alone)
     before = _all_of(world, pipeline)
     world.send(pipeline, transfers(8, start=16))
-    said = rf"was last written by batch \d+.*published up to batch {left_out.batch_id}.*tidegate replay {pipeline.name}"
-    with pytest.raises(BadInput, match=said):
+    message = (
+        rf"was last written by batch \d+.*published up to batch {left_out.batch_id}.*tidegate replay {pipeline.name}"
+    )
+    with pytest.raises(BadInput, match=message):
         world.drain(pipeline)
     assert _all_of(world, pipeline) == before
     execute(world, pipeline)
@@ -243,14 +245,14 @@ def contract_changed_between_plan_and_publish(chaos: Chaos) -> Verdict:
     return chaos.judge(second, intruder.fired, "judged whole by the second version")
 
 
-def _table_changed(chaos: Chaos, change: str, said: str, back: str) -> Verdict:
+def _table_changed(chaos: Chaos, change: str, text: str, back: str) -> Verdict:
     """Change the staged row table: refused; nothing of the batch is there. Then change it back."""
     world, pipeline = chaos.world, chaos.world.new_pipeline()
     table = f"TABLE {pipeline.contract.row_table.name}"
     world.drain(pipeline)  # the tables are created
     world.send(pipeline, transfers(40))
     intruder = Intruder("before_publish", lambda _: world.rows(change.format(table=table)))
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=text):
         intruder.drain(world, pipeline)
     assert (world.position(pipeline), _all_of(world, pipeline)) == (dict.fromkeys(range(4), 0), [[], []])
     pending = _try(world, pipeline)["pending"]

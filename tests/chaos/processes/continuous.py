@@ -42,9 +42,9 @@ def continuous_run_killed_at_random_moments(chaos: Chaos) -> Verdict:
                 run.kill()
         with staying(instance, pipeline):
             wait_for(lambda: not world.ledger.unreported(pipeline.contract))
-        told = sum(item["messages"] for item in reported(instance, table_keys(pipeline)[0]))
+        replies = sum(item["messages"] for item in reported(instance, table_keys(pipeline)[0]))
     (row,) = world.rows("select sum(messages)::int as n from tidegate.batch where pipeline = %s", pipeline.name)
-    assert told >= row["n"]  # after a kill between an event and its record, it is reported again
+    assert replies >= row["n"]  # after a kill between an event and its record, it is reported again
     return chaos.judge(pipeline, chaos.kills, "the next run continues, and reports what was not reported")
 
 

@@ -46,8 +46,8 @@ def speculative_copies(chaos: Chaos) -> Verdict:
     chaos.world.send(pipeline, [*transfers(80), b"not json"])
     run = Run(pipeline, play=_speculate)
     assert run.end() == ("done",), run.words
-    said = {word[0]: word[1:] for word in run.words}
-    assert said["staged"] == ("5 coverages", "5 attempts", "40 rows of partition 0 twice", "2 dead letters"), said
+    answer = {word[0]: word[1:] for word in run.words}
+    assert answer["staged"] == ("5 coverages", "5 attempts", "40 rows of partition 0 twice", "2 dead letters"), answer
     assert len(chaos.world.table(pipeline)) == 160
     return chaos.judge(pipeline, 1, "published once")
 

@@ -54,7 +54,7 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
     world.drain(pipeline)  # the table is created
     if in_order:
         world.rows(f"alter table {pipeline.contract.row_table.name} add unique (customer_id)")
-    found, said = list[RowChanges | None](), list[str]()
+    found, lines = list[RowChanges | None](), list[str]()
     batches: list[list[tuple[str, bytes | None]]] = [
         [("C1", customer(1)), ("C2", customer(2)), ("C2", customer(2, "again"))],
         [("C1", None), ("C9", None)],
@@ -64,10 +64,10 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
         send_customers(world, pipeline, messages)
         (batch,) = world.drain(pipeline)
         found.append(batch.changes)
-        said.append(sentence([batch]))
+        lines.append(sentence([batch]))
     written = 3 if in_order else 2  # in order, each message is written
     assert found == [RowChanges(written, 0), RowChanges(0, 1), RowChanges(0, 0)]
-    assert "2 messages, 0 rows upserted, 1 deleted, 0 dead letters in " in said[1]
+    assert "2 messages, 0 rows upserted, 1 deleted, 0 dead letters in " in lines[1]
 
 
 @pytest.mark.longest

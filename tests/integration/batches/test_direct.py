@@ -161,8 +161,8 @@ def test_a_table_that_accepts_a_key_only_once_is_refused(world: World) -> None:
     world.rows(f"alter table {table} add id bigint generated always as identity unique")  # cannot collide
     world.drain(pipeline)
     world.rows(f"create unique index one_of_each on {table} (event_id)")
-    said = r"a unique or exclusion constraint \(.*one_of_each\)\. With publication: direct"
-    with pytest.raises(BadInput, match=said):
+    message = r"a unique or exclusion constraint \(.*one_of_each\)\. With publication: direct"
+    with pytest.raises(BadInput, match=message):
         world.drain(pipeline)
 
 

@@ -50,9 +50,9 @@ def test_an_accumulate_that_is_made_in_another_way_is_refused_until_it_is_rebuil
     pipeline = summed(world)
     redefined = with_largest(pipeline)
     before = world.table(pipeline, 1)
-    said = r"filled as balance = sum\(amount\).*now says balance = max\(amount\).*tidegate replay"
+    message = r"filled as balance = sum\(amount\).*now says balance = max\(amount\).*tidegate replay"
     world.send(pipeline, transfers(8, 100))
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         world.drain(redefined)
     assert world.table(pipeline, 1) == before
     assert counts(execute(world, redefined))["balances"][2] > 0

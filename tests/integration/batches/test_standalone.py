@@ -68,9 +68,9 @@ def test_an_executor_with_another_installation_is_refused_and_no_message_is_blam
     cluster.end_workers()
     cluster.add_workers(1, older_install(tmp_path))
     run = Run(pipeline, play=partial(_carry, cluster.url, shipped, None))
-    kind, error_class, said = run.end() or ("ended", "", "")
+    kind, error_class, message = run.end() or ("ended", "", "")
     assert (kind, error_class) == ("failed", "OtherInstall"), run.words
-    assert "Nothing was read. Install the same version on that machine, or restart the process" in said
+    assert "Nothing was read. Install the same version on that machine, or restart the process" in message
     assert world.dead_letters(pipeline) == []
     (status,) = world.rows("select state, pending from tidegate.pipeline where name = %s", pipeline.name)
     assert (status["state"], status["pending"]["suspects"]) == ("active", [])

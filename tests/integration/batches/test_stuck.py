@@ -72,9 +72,9 @@ def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on
     world.send(innocent, views(1))
     monkeypatch.setenv("TIDEGATE_BATCH_TIMEOUT_SECONDS", "8")
     result = execute(instance, *hanging, innocent)
-    said = failure(result).description or ""
-    assert "3 of 4 pipelines failed" in said
-    assert "TIDEGATE_BATCH_TIMEOUT_SECONDS" in said
+    message = failure(result).description or ""
+    assert "3 of 4 pipelines failed" in message
+    assert "TIDEGATE_BATCH_TIMEOUT_SECONDS" in message
     assert [failures(world, pipeline) for pipeline in hanging] == [(1, 1)] * 3
     assert sum(world.position(innocent).values()) == 2
     slept = [pid for name in "abc" for pid in workers(tmp_path / name)]

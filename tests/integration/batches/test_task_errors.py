@@ -96,11 +96,11 @@ JOBS: dict[str, tuple[Callable[[DataFrame], DataFrame], type[TidegateError], str
 def test_what_comes_otherwise_is_the_transforms_whatever_it_quotes(
     spark: Callable[[], SparkSession], what: str
 ) -> None:
-    transform, kind, said = JOBS[what]
+    transform, kind, text = JOBS[what]
     messages = read(spark(), _quotes)
     found = failed(transform(messages).mapInArrow(bound(_passes_on, WORK), "value int"))
     assert type(found) is kind
-    assert said in str(found)
+    assert text in str(found)
     assert found.of_data == (what == "a cast")  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -118,9 +118,9 @@ def _ends_by(number: int, _work: TaskWork, batches: Iterator[pa.RecordBatch]) ->
     ],
 )
 def test_a_worker_that_a_signal_ends_says_so(
-    spark: Callable[[], SparkSession], number: signal.Signals, said: str
+    spark: Callable[[], SparkSession], number: signal.Signals, message: str
 ) -> None:
-    assert said in str(failed(read(spark(), partial(_ends_by, number))))
+    assert message in str(failed(read(spark(), partial(_ends_by, number))))
 
 
 def test_a_job_that_is_canceled_is_no_messages_fault(spark: Callable[[], SparkSession]) -> None:

@@ -22,10 +22,10 @@ def test_the_command_shows_what_it_would_do_and_does_it(world: World, monkeypatc
     assert shown["preview"]["before"] == shown["preview"]["after"] == {"rows": 8, "dead_letters": {}}
     assert "channel" not in columns(world, before.contract.row_table)
     for options in ([], ["--yes"], ["--yes"]):
-        said = CliRunner().invoke(app, ["contract", "apply", after.name, *options])
-        assert said.exit_code == 0, said.output
-        assert ('ADD COLUMN "channel" text' in said.output) is (said.output.count("Nothing to apply") == 0)
-    assert "Nothing to apply" in said.output
+        answer = CliRunner().invoke(app, ["contract", "apply", after.name, *options])
+        assert answer.exit_code == 0, answer.output
+        assert ('ADD COLUMN "channel" text' in answer.output) is (answer.output.count("Nothing to apply") == 0)
+    assert "Nothing to apply" in answer.output
     exact(world, after)
 
 
@@ -36,7 +36,7 @@ def test_a_contract_that_the_ledger_does_not_have_is_said_to_be_unknown(
     world.rows("update tidegate.pipeline set contract_digest = null where name = %s", pipeline.name)
     monkeypatch.setattr("assets.find_contract", lambda name: {pipeline.name: pipeline.contract}[name])
     for command in (["diff"], ["apply"], ["apply", "--yes"]):
-        said = CliRunner().invoke(app, ["contract", command[0], pipeline.name, *command[1:]])
-        assert "The previous contract is unknown" in said.output
-        assert f"{pipeline.name} (not known) -> 1.0.0" in said.output
+        answer = CliRunner().invoke(app, ["contract", command[0], pipeline.name, *command[1:]])
+        assert "The previous contract is unknown" in answer.output
+        assert f"{pipeline.name} (not known) -> 1.0.0" in answer.output
     assert "not known" not in CliRunner().invoke(app, ["contract", "diff", pipeline.name]).output

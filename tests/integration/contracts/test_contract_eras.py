@@ -98,8 +98,8 @@ def test_a_type_that_was_changed_by_hand_is_named_until_rows_are_made_again(worl
     found = report(world, after)
     if kind == "string":
         assert found.wrong == 8
-        said = "duration_ms was integer in version 1.0.0 and is now string, and the rows were not rebuilt"
-        assert said in found.explanation
+        message = "duration_ms was integer in version 1.0.0 and is now string, and the rows were not rebuilt"
+        assert message in found.explanation
     else:
         assert found.ok, found.explanation
 

@@ -50,9 +50,9 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     assert (seen.before.rows, seen.after.rows) == (seen.messages, 0)
     assert dict(seen.after.dead_letters) == {"SchemaNotCompatible": seen.messages}
     show(found, seen, applied=False)
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Its messages have used 1 schema; 0 fit the changed contract." in said
-    assert f"Does not fit: schema {writer.key}, used by 12 messages since batch {writer.first_batch}" in said
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Its messages have used 1 schema; 0 fit the changed contract." in text
+    assert f"Does not fit: schema {writer.key}, used by 12 messages since batch {writer.first_batch}" in text
     document = as_json(found, applied=False, preview=seen)
     assert [(one["key"], one["first_batch"]) for one in document["writers"]] == [(writer.key, writer.first_batch)]
     assert propose(endpoints.postgres_url, before.contract, Given()).writers[0].fit == "fits"

@@ -25,8 +25,8 @@ def client(world: World) -> SchemaRegistryClient:
 
 @pytest.mark.slow
 def test_what_the_registry_says_of_each_change(client: SchemaRegistryClient) -> None:
-    said = [(change, _said(client, change)) for change in CHANGES]
-    wrong = [f"{change.name}: {found}, not {change.registry}" for change, found in said if found != change.registry]
+    messages = [(change, _said(client, change)) for change in CHANGES]
+    wrong = [f"{change.name}: {found}, not {change.registry}" for change, found in messages if found != change.registry]
     assert not wrong, "\n".join(wrong)
 
 

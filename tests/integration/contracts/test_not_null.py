@@ -174,11 +174,11 @@ def test_a_reader_that_begins_meanwhile_is_named_with_the_check_and_the_command(
         with pytest.raises(LedgerAway) as refused:
             evolve.set_not_null(url, first.contract)
     monkeypatch.undo()
-    said = str(refused.value)
-    assert f"session {pid} " in said
-    assert f"tidegate contract apply {first.name} --not-null" in said
-    assert "tidegate_not_null" in said
-    assert "nothing was changed" not in said.lower()
+    message = str(refused.value)
+    assert f"session {pid} " in message
+    assert f"tidegate contract apply {first.name} --not-null" in message
+    assert "tidegate_not_null" in message
+    assert "nothing was changed" not in message.lower()
     assert evolve.set_not_null(url, first.contract) == (f"{table}.tier",)
     assert check_of(world, first) == []
 

@@ -133,9 +133,9 @@ def test_the_job_names_the_right_that_dagsters_user_lacks(
     old = [run(instance) for _ in range(2)]
     age(session)
     session.execute(f"REVOKE DELETE ON dagster.runs FROM {company.roles.owner}".encode())
-    said = failure(prune_nightly(world, instance)).description or ""
-    assert "Dagster's log: Postgres refuses: permission denied for table runs" in said
-    assert "GRANT" in said
+    message = failure(prune_nightly(world, instance)).description or ""
+    assert "Dagster's log: Postgres refuses: permission denied for table runs" in message
+    assert "GRANT" in message
     assert all(instance.has_run(run_id) for run_id in old)
 
 
@@ -161,8 +161,8 @@ def test_a_pipeline_that_cannot_be_pruned_keeps_no_other_from_it_and_the_run_say
         job = compose(pipelines, spark=KeptSpark()).resolve_job_def("prune")
         result = job.execute_in_process(instance=instance, raise_on_error=False)
     assert not result.success
-    said = failure(result).description or ""
-    assert pipelines[0].name in said
-    assert pipelines[1].name not in said
+    message = failure(result).description or ""
+    assert pipelines[0].name in message
+    assert pipelines[1].name not in message
     done = "select checks_pruned_until > 0 as done from tidegate.pipeline where name = %s"
     assert [world.rows(done, pipeline.name)[0]["done"] for pipeline in pipelines] == [False, True]

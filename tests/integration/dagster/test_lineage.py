@@ -163,5 +163,5 @@ def test_why_events_wait_is_said_without_the_password_of_the_receiver(
     with psycopg.connect(url) as connection:
         asked = "SELECT problem FROM tidegate.lineage_event WHERE pipeline = %s"
         (kept,) = connection.execute(asked, [name]).fetchone() or ("",)
-    for said in (problem, kept):
-        assert f"401 Client Error: Unauthorized for url: http://***@127.0.0.1:{port}/api/v1/lineage?***" in said
+    for message in (problem, kept):
+        assert f"401 Client Error: Unauthorized for url: http://***@127.0.0.1:{port}/api/v1/lineage?***" in message

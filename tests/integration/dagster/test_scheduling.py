@@ -95,9 +95,9 @@ def test_a_pipeline_that_fails_fails_neither_the_others_nor_what_they_materializ
     for tags in (None, SCHEDULED):
         result = execute(instance, bad, good, tags=tags)
         assert not result.success
-        said = failure(result).description or ""
-        assert bad.contract.topic in said
-        assert good.name not in said
+        message = failure(result).description or ""
+        assert bad.contract.topic in message
+        assert good.name not in message
     (shown,) = reported(instance, table_keys(good)[0])
     assert shown["messages"] == 10
     assert reported(instance, table_keys(bad)[0]) == []

@@ -70,8 +70,8 @@ def test_nothing_is_left_of_a_demo_that_was_interrupted(world: World) -> None:
         assert running.stderr is not None
         next(line for line in running.stderr if "killed at" in line)
         running.send_signal(signal.SIGINT)
-        said = running.stderr.read()
-    assert running.returncode == 130, said
+        message = running.stderr.read()
+    assert running.returncode == 130, message
     assert left(world) == []
 
 

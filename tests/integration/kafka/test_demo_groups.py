@@ -65,8 +65,8 @@ def test_nothing_is_left_of_a_demo_that_was_terminated(world: World) -> None:
         assert running.stderr is not None
         next(line for line in running.stderr if "billing-2 joins" in line)
         running.send_signal(signal.SIGTERM)
-        said = running.stderr.read()
-    assert running.returncode == 128 + signal.SIGTERM, said
+        message = running.stderr.read()
+    assert running.returncode == 128 + signal.SIGTERM, message
     assert left(world) == []
 
 

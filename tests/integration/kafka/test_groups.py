@@ -154,11 +154,11 @@ def test_the_list_and_the_description_show_members_idle_ones_and_lag(shared: Sit
 def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(shared: Site, four: str) -> None:
     reset = ["reset", four, "--topic", shared.topic, "--to", "earliest", "--execute"]
     for arguments in (reset, ["delete", four, "--execute"]):
-        code, _, said = run(*arguments)
+        code, _, message = run(*arguments)
         assert code == 1
-        assert f"{four} is not empty: it has 4 members" in said
-        assert all(f"c{number}" in said for number in range(1, 5))
-        assert "Stop its consumers, wait until the group is empty" in said
+        assert f"{four} is not empty: it has 4 members" in message
+        assert all(f"c{number}" in message for number in range(1, 5))
+        assert "Stop its consumers, wait until the group is empty" in message
     with pytest.raises(ChangedMeanwhile):  # as if a consumer joined after the offsets were shown
         shared.groups.client.move(four, {(shared.topic, 0): 0})
     with pytest.raises(ChangedMeanwhile):
@@ -237,9 +237,9 @@ def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves
     fingerprint = answer(*command[:-1])["fingerprint"]
     assert answer(*command)["changes"][0]["new"] == 0
     assert shared.committed(group) == [5, 0, 5]
-    code, _, said = run(*command, "--expect", fingerprint)
+    code, _, message = run(*command, "--expect", fingerprint)
     assert code == 1
-    assert "has changed since it was shown" in said
+    assert "has changed since it was shown" in message
 
 
 def test_a_reset_without_a_topic_is_of_the_only_one_that_the_group_reads(shared: Site, site: Site) -> None:
@@ -248,9 +248,9 @@ def test_a_reset_without_a_topic_is_of_the_only_one_that_the_group_reads(shared:
     found = answer("reset", group, "--to", "latest")
     assert {one["topic"] for one in found["changes"]} == {shared.topic}
     site.commit(group, 1)
-    code, _, said = run("reset", group, "--to", "latest")
+    code, _, message = run("reset", group, "--to", "latest")
     both = ", ".join(sorted([shared.topic, site.topic]))
-    assert (code, f"{group} reads several topics: {both}. Name the topic to reset" in said) == (1, True)
+    assert (code, f"{group} reads several topics: {both}. Name the topic to reset" in message) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ def test_a_group_that_does_not_exist_is_said_with_the_name_that_was_meant(shared
     group = f"analytics.{uuid4().hex[:8]}"
     shared.commit(group, 1)
     for command in (["describe"], ["delete"], ["reset", "--topic", shared.topic, "--to", "earliest"]):
-        code, _, said = run(*command, f"{group}x")
+        code, _, message = run(*command, f"{group}x")
         assert code == 1
-        assert f"there is no consumer group {group}x; did you mean {group}?" in said
+        assert f"there is no consumer group {group}x; did you mean {group}?" in message
 
 
 def test_a_group_is_described_though_librdkafka_ended_its_process(
@@ -329,8 +329,8 @@ def test_a_mistake_in_one_question_leaves_the_process_for_the_next(shared: Site)
 
 def test_a_name_that_no_group_can_have_is_refused() -> None:
     for name in ("", "\udcff"):
-        code, _, said = run("describe", name)
-        assert (code, "cannot be the name of a consumer group" in said) == (1, True)
+        code, _, message = run("describe", name)
+        assert (code, "cannot be the name of a consumer group" in message) == (1, True)
 
 
 def test_a_deletion_shows_the_offsets_and_then_the_group_is_gone(shared: Site) -> None:
@@ -339,8 +339,8 @@ def test_a_deletion_shows_the_offsets_and_then_the_group_is_gone(shared: Site) -
     shown = answer("delete", group)
     assert [one["committed"] for one in shown["partitions"]] == [1, 2, 3]
     assert not shown["executed"]
-    _, said, _ = run("delete", group)
-    assert f"tidegate groups delete {group} --execute --expect {shown['fingerprint']}" in said
+    _, message, _ = run("delete", group)
+    assert f"tidegate groups delete {group} --execute --expect {shown['fingerprint']}" in message
     assert answer("delete", group, "--execute")["executed"]
     assert "there is no consumer group" in run("describe", group)[2]
 
@@ -367,13 +367,13 @@ def test_a_pipelines_group_is_shown_as_such_and_reset_points_at_replay(
     shared.commit("tidegate-bank_transfers", 3)
     listed = {one["group"]: one for one in answer("list")["groups"]}["tidegate-bank_transfers"]
     assert listed["pipeline"] == "bank_transfers"
-    code, _, said = run("reset", "tidegate-bank_transfers", "--topic", shared.topic, "--to", "earliest", "--execute")
+    code, _, message = run("reset", "tidegate-bank_transfers", "--topic", shared.topic, "--to", "earliest", "--execute")
     assert code == 1
-    assert "tidegate replay bank_transfers" in said
+    assert "tidegate replay bank_transfers" in message
     assert "its next run that reads" in run("delete", "tidegate-bank_transfers", "--execute")[1]
-    code, _, said = run("delete", "tidegate.bank_transfers.asset", "--execute")
+    code, _, message = run("delete", "tidegate.bank_transfers.asset", "--execute")
     assert code == 1
-    assert "would write its messages again" in said
+    assert "would write its messages again" in message
 
 
 @pytest.mark.slow
@@ -418,5 +418,5 @@ def test_a_watch_prints_a_line_of_json_for_each_event_and_ends_well_on_ctrl_c(sh
     assert (first["event"], first["group"], first["state"], first["members"]) == ("group", group, "Empty", [])
     assert abs((datetime.now(UTC) - datetime.fromisoformat(first["at"])).total_seconds()) < 60
     watching.send_signal(signal.SIGINT)
-    _, said = watching.communicate(timeout=60)
-    assert (watching.returncode, said) == (0, "")
+    _, message = watching.communicate(timeout=60)
+    assert (watching.returncode, message) == (0, "")

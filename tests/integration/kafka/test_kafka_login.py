@@ -66,8 +66,8 @@ def test_a_wrong_password_is_said_and_not_taken_for_a_broker_that_is_away(place:
     answers["quorum"] = _final_answer(lambda: KafkaCluster(options, 15).quorum())  # kafka-python: slow to log in
     assert {name: type(answer) for name, answer in answers.items()} == dict.fromkeys(answers, AccessDenied)
     assert all("TIDEGATE_KAFKA_SASL_PASSWORD" in str(answer) for answer in answers.values()), answers
-    said = r"did not acknowledge .*Correct TIDEGATE_KAFKA_SASL_USERNAME"
-    with pytest.raises(NotDelivered, match=said), Producer(wrong, place.topic) as producer:
+    text = r"did not acknowledge .*Correct TIDEGATE_KAFKA_SASL_USERNAME"
+    with pytest.raises(NotDelivered, match=text), Producer(wrong, place.topic) as producer:
         producer.send(Message(b"{}", None))
 
 

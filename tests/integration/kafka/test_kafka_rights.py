@@ -95,9 +95,9 @@ def test_without_a_right_that_is_listed_the_error_says_what_to_grant(
     asked = set[str]()
     with secured.granted(*others or ["--operation Describe --group nobody"]):
         for deed in deeds:
-            while (said := refused(deed, place)) is not None:
-                lines = re.findall(r"kafka-acls.sh (.*?)(?= &&| \(docs|$)", said)
-                assert set(lines) - asked, said
+            while (message := refused(deed, place)) is not None:
+                lines = re.findall(r"kafka-acls.sh (.*?)(?= &&| \(docs|$)", message)
+                assert set(lines) - asked, message
                 asked.update(lines)
                 secured.grant(*lines)
     resource, operation = re.findall(r"--topic|--group|--cluster|--transactional-id|--operation \w+", right)

@@ -37,10 +37,10 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
     desk.declare()
     desk.make_topic()
     one, two = json.dumps(EXAMPLE), transfer(2).decode()
-    said = desk.send(
+    message = desk.send(
         one, two, "--partition", "2", "--key", "A1", "--header", "trace=é", "--header", "trace=b=c", "-o", "json"
     )
-    assert said.json | {"messages": []} == {
+    assert message.json | {"messages": []} == {
         "topic": desk.topic,
         "pipeline": desk.name,
         "preset": "asynchronous",
@@ -57,7 +57,7 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
     named = [[name for name, _ in m.headers()] for m in found]
     assert named == [["trace", "trace", "tidegate-id"]] * 2
     assert found[0].headers()[:2] == [("trace", "é".encode()), ("trace", b"b=c")]
-    listed = said.json["messages"]
+    listed = message.json["messages"]
     assert [(m["value"], m["partition"], m["offset"], m["error"]) for m in listed] == [(1, 2, 0, None), (2, 2, 1, None)]
     assert listed[0]["timestamp"].endswith("+00:00")
     person = desk.send(one, "--no-ids", to=desk.topic)
@@ -69,10 +69,10 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
 def test_nothing_is_sent_where_one_value_would_be_a_dead_letter(desk: Desk, tmp_path: Path) -> None:
     desk.declare()
     desk.make_topic()
-    said = desk.send(json.dumps(EXAMPLE), BAD, "{", code=1).err
-    assert "value 2 would be a dead letter (currency_enum): currency is XXX; the contract requires" in said
-    assert "value 3 would be a dead letter (InvalidJson)" in said
-    assert "Nothing was sent; --unchecked sends bytes as they are" in said
+    message = desk.send(json.dumps(EXAMPLE), BAD, "{", code=1).err
+    assert "value 2 would be a dead letter (currency_enum): currency is XXX; the contract requires" in message
+    assert "value 3 would be a dead letter (InvalidJson)" in message
+    assert "Nothing was sent; --unchecked sends bytes as they are" in message
     file = tmp_path / "lines"
     file.write_bytes(b"\n".join([*[json.dumps(EXAMPLE).encode()] * 1_500, b"", BAD.encode()]))
     assert "line 1502 would be a dead letter (currency_enum)" in desk.send("--file", str(file), code=1).err
@@ -82,10 +82,10 @@ def test_nothing_is_sent_where_one_value_would_be_a_dead_letter(desk: Desk, tmp_
 def test_a_classified_value_is_not_quoted_where_it_is_refused(desk: Desk) -> None:
     desk.declare("crm/customers")
     desk.make_topic()
-    said = desk.send(json.dumps(CUSTOMER | {"email": "nobody knows"}), "--key", "C1", code=1).err
-    assert "email breaks email_pattern" in said
-    assert "nobody knows" not in said
-    assert "dlq show" not in said
+    message = desk.send(json.dumps(CUSTOMER | {"email": "nobody knows"}), "--key", "C1", code=1).err
+    assert "email breaks email_pattern" in message
+    assert "nobody knows" not in message
+    assert "dlq show" not in message
 
 
 def test_lines_of_a_file_and_of_standard_input_are_messages(desk: Desk, tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_lines_of_a_file_and_of_standard_input_are_messages(desk: Desk, tmp_path
     lines = [transfer(number) for number in range(2_500)]
     file = tmp_path / "lines"
     file.write_bytes(b"\r\n".join(lines))
-    said = desk.send("--file", str(file), "-o", "json").json
-    assert (said["sent"], [m["value"] for m in said["messages"]]) == (2_500, list(range(1, 2_501)))
+    answer = desk.send("--file", str(file), "-o", "json").json
+    assert (answer["sent"], [m["value"] for m in answer["messages"]]) == (2_500, list(range(1, 2_501)))
     assert sorted(m.value() for m in desk.log()) == sorted(lines)
     assert desk.send(given=b"\n".join(lines[:3]) + b"\n\n").out.count("line ") == 3
     assert desk.send("-", given=b"").out == f"0 messages sent to {desk.topic} by the contract of {desk.name}\n"
@@ -105,10 +105,10 @@ def test_lines_of_a_file_and_of_standard_input_are_messages(desk: Desk, tmp_path
 def test_standard_input_is_sent_up_to_the_line_that_is_refused(desk: Desk) -> None:
     desk.declare()
     desk.make_topic()
-    said = desk.send("-o", "json", given=b"\n".join([transfer(1), transfer(2), BAD.encode(), transfer(3)]), code=1)
-    assert (said.json["sent"], said.json["refused"]["value"]) == (2, 3)
-    assert said.json["refused"]["error_class"] == "currency_enum"
-    assert "line 3 would be a dead letter (currency_enum)" in said.err
+    message = desk.send("-o", "json", given=b"\n".join([transfer(1), transfer(2), BAD.encode(), transfer(3)]), code=1)
+    assert (message.json["sent"], message.json["refused"]["value"]) == (2, 3)
+    assert message.json["refused"]["error_class"] == "currency_enum"
+    assert "line 3 would be a dead letter (currency_enum)" in message.err
     assert sorted(m.value() for m in desk.log()) == [transfer(1), transfer(2)]
 
 
@@ -143,8 +143,8 @@ def test_without_a_contract_bytes_are_sent_as_they_are_and_the_answer_says_so(de
     assert "broken.odcs.yaml" in desk.send("any text", to=desk.topic, code=1).err
     assert "unchecked: no contract reads it" in desk.send("any text", "--unchecked", to=desk.topic).out
     broken.write_text("{")
-    said = desk.send("any text", "--key", "k", to=desk.topic)
-    assert "unchecked: no contract reads it" in said.out
+    message = desk.send("any text", "--key", "k", to=desk.topic)
+    assert "unchecked: no contract reads it" in message.out
     answer = desk.send("any text", "--key", "k", "-o", "json", to=desk.topic).json
     assert (answer["pipeline"], answer["checked"], answer["unsent"]) == (None, False, 0)
     assert sorted(str(m.key()) for m in desk.log()) == ["None", "b'k'", "b'k'"]
@@ -211,9 +211,9 @@ def test_what_cannot_be_sent_is_said_before_anything_is(desk: Desk) -> None:
 def test_any_preset_sends(desk: Desk, preset: str) -> None:
     desk.declare()
     desk.make_topic()
-    said = desk.send(transfer(1).decode(), transfer(2).decode(), "--preset", preset, "-o", "json").json
-    assert (said["preset"], said["sent"]) == (preset, 2)
-    assert [m["offset"] is None for m in said["messages"]] == [preset == "fire_and_forget"] * 2
+    answer = desk.send(transfer(1).decode(), transfer(2).decode(), "--preset", preset, "-o", "json").json
+    assert (answer["preset"], answer["sent"]) == (preset, 2)
+    assert [m["offset"] is None for m in answer["messages"]] == [preset == "fire_and_forget"] * 2
 
 
 @pytest.mark.slow
@@ -222,14 +222,14 @@ def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, prese
     desk.declare()
     desk.world.create_topic(desk.topic, 4, {"max.message.bytes": "1000"})
     large = transfer(2, more=os.urandom(1_500).hex()).decode()  # as in a column that no table reads
-    said = desk.send(transfer(1).decode(), large, "--preset", preset, "-o", "json", code=1)
+    text = desk.send(transfer(1).decode(), large, "--preset", preset, "-o", "json", code=1)
     whole = preset == "transactional"
-    assert (said.json["sent"], said.json["failed"], said.json["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
-    assert said.json["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
-    assert f"({'values 1 to 2' if whole else 'value 2'}): " in said.err
-    assert f"tidegate dlq send {desk.name}" in said.err
+    assert (text.json["sent"], text.json["failed"], text.json["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
+    assert text.json["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
+    assert f"({'values 1 to 2' if whole else 'value 2'}): " in text.err
+    assert f"tidegate dlq send {desk.name}" in text.err
     counts = UnsentLedger(desk.world.endpoints.postgres_url).counts(desk.name, None, None)
-    assert sum(count.messages for count in counts) == said.json["unsent"]
+    assert sum(count.messages for count in counts) == text.json["unsent"]
 
 
 def test_ctrl_c_in_a_commit_acknowledges_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,14 +242,14 @@ def test_ctrl_c_in_a_commit_acknowledges_nothing(desk: Desk, monkeypatch: pytest
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Transactions, "_commit", interrupted)
-    said = desk.send(transfer(1).decode(), "--preset", "transactional", code=130)
-    assert "offset" not in said.out
-    assert "0 messages sent" in said.out
+    message = desk.send(transfer(1).decode(), "--preset", "transactional", code=130)
+    assert "offset" not in message.out
+    assert "0 messages sent" in message.out
 
 
 def test_what_is_not_acknowledged_without_a_contract_is_named_as_not_kept(desk: Desk) -> None:
     desk.world.create_topic(desk.topic, 4, {"max.message.bytes": "1000"})
-    said = desk.send("x", "y" * 2_000, "--preset", "synchronous", to=desk.topic, code=1)
-    assert "1 message sent" in said.out
-    assert "(value 2): " in said.err
-    assert "They were not saved: send them again" in said.err
+    message = desk.send("x", "y" * 2_000, "--preset", "synchronous", to=desk.topic, code=1)
+    assert "1 message sent" in message.out
+    assert "(value 2): " in message.err
+    assert "They were not saved: send them again" in message.err

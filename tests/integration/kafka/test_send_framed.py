@@ -148,5 +148,5 @@ def test_a_key_is_written_with_the_schema_of_keys(desk: Desk) -> None:
     desk.send("--null", "--key", "C1")
     assert [(m.key(), m.value()) for m in desk.log()] == [(key, wanted), (key, None)]
     client(desk).register_schema(f"{desk.topic}-key", Schema('"long"', "AVRO"))
-    said = desk.send("--null", "--key", "C1", code=1).err
-    assert f"--key must be text that the schema of {desk.topic}-key can encode: " in said
+    message = desk.send("--null", "--key", "C1", code=1).err
+    assert f"--key must be text that the schema of {desk.topic}-key can encode: " in message

@@ -113,10 +113,10 @@ def test_a_killed_broker_is_shown_and_started_again(running: StackStatus) -> Non
     leader = KafkaCluster(options(running)).quorum().leader
     kill(running.kafka.brokers[leader - 1].pid)
     wait_for(lambda: shown_leader() not in {leader, None}, "another one leads")
-    said = shown()
-    assert re.search(rf"kafka, broker {leader} in rack [abc] +not running \(start it with tidegate stack up\)", said)
-    assert said.count("  pid ") == 2
-    assert re.search(r"kafka, quorum +led by broker [123]\n", said)
+    message = shown()
+    assert re.search(rf"kafka, broker {leader} in rack [abc] +not running \(start it with tidegate stack up\)", message)
+    assert message.count("  pid ") == 2
+    assert re.search(r"kafka, quorum +led by broker [123]\n", message)
     again = stack.up().kafka
     assert again.brokers[leader - 1].pid is not None
     others = [one.pid for one in running.kafka.brokers if one.id != leader]

@@ -134,8 +134,8 @@ def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(sit
     site.declare(replicationFactor="4")
     refused = site.run("plan", "-o", "json")
     line = 1 + path.read_text().splitlines().index("      - {property: replicationFactor, value: 4}")
-    said = verdicts(refused)["replication_fits"]
-    assert (refused.code, said["file"], said["line"]) == (1, str(path), line)
+    answer = verdicts(refused)["replication_fits"]
+    assert (refused.code, answer["file"], answer["line"]) == (1, str(path), line)
 
     site.declare(partitions="6")
     assert site.run("apply", "--yes").code == 1
@@ -375,9 +375,9 @@ def test_a_topic_that_exists_is_imported_and_then_as_declared(site: Site) -> Non
     )
     site.declare()
     site.world.create_topic(site.topic, 2)
-    said = site.run("import", site.topic, "-o", "json").json
-    assert (said["pipelines"], said["written"]) == ([site.name], False)
-    assert "      - {property: partitions, value: 2}\n" in said["yaml"]
+    answer = site.run("import", site.topic, "-o", "json").json
+    assert (answer["pipelines"], answer["written"]) == ([site.name], False)
+    assert "      - {property: partitions, value: 2}\n" in answer["yaml"]
     assert site.run("import", f"{site.name}.none").code == 1
 
 
@@ -413,8 +413,11 @@ def test_producers_that_would_put_keys_elsewhere_and_messages_without_keys_are_s
     for number in range(60):
         client.produce(site.topic, b"{}", key=f"key-{number}".encode())
     assert client.flush(30) == 0
-    said = verdicts(site.run("plan", "-o", "json"))["partitioner_kept"]
-    assert (said["severity"], f"keys of {site.topic} were partitioned by murmur2" in said["message"]) == ("warn", True)
+    answer = verdicts(site.run("plan", "-o", "json"))["partitioner_kept"]
+    assert (answer["severity"], f"keys of {site.topic} were partitioned by murmur2" in answer["message"]) == (
+        "warn",
+        True,
+    )
     site.declare(partitions="3", producerOptions="{partitioner: keyed}")
     assert "partitioner_kept" not in verdicts(site.run("plan", "-o", "json"))
     other = f"{site.name}.plain"

@@ -41,9 +41,9 @@ def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
         (*COMMAND, *named), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=dict(os.environ)
     ) as run:
         assert run.stderr is not None
-        told = 0
-        while told < lines:
-            told += "warning" not in run.stderr.readline()
+        reported = 0
+        while reported < lines:
+            reported += "warning" not in run.stderr.readline()
         run.send_signal(signal.SIGKILL)
         assert run.wait(30) == -signal.SIGKILL
     assert site.run("apply", "--yes", *named).code == 0

@@ -42,7 +42,7 @@ def test_a_transform_may_make_years_after_9999_and_another_value_beside_one_is_r
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "said"), FAR.items())
-def test_a_date_that_python_cannot_hold_is_a_wrong_value(world: World, value: str, said: str) -> None:
+def test_a_date_that_python_cannot_hold_is_a_wrong_value(world: World, value: str, message: str) -> None:
     views, customers = world.new_pipeline("append", partitions=1), world.new_pipeline("upsert", partitions=1)
     world.send(views, [view(n) for n in range(5)], partition=0)
     send_customers(world, customers, [(f"C{n}", customer(n)) for n in range(1, 6)])
@@ -51,7 +51,7 @@ def test_a_date_that_python_cannot_hold_is_a_wrong_value(world: World, value: st
         _set(world, pipeline, f"{column} = '{value}'", where)
         report = verify(pipeline, world.endpoints, world.spark)
         assert found(report) == {"wrong": 1}
-        assert f"{column} is {said}" in report.samples[0].what
+        assert f"{column} is {message}" in report.samples[0].what
 
 
 def _set(world: World, pipeline: Pipeline, change: str, where: str) -> None:

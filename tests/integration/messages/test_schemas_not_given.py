@@ -81,9 +81,9 @@ def test_an_id_that_the_registry_refuses_halts_and_is_settled_as_dead_letters(as
     pipeline = framed(asking)
     server.answers["/schemas/ids/9"] = refuses(403, 40301)
     asking.send(pipeline, [*naming(7, 5), *naming(9, 1)])
-    said = halted(asking, pipeline)
-    assert "schema 9" in said
-    assert "403" in said
+    message = halted(asking, pipeline)
+    assert "schema 9" in message
+    assert "403" in message
     settled_with_dead_letters(asking, pipeline)
     assert len(asking.table(pipeline)) == 5
     assert classes(asking, pipeline) == ["UnknownSchemaId"]

@@ -150,8 +150,8 @@ def test_the_command_shows_first_and_does_just_what_it_showed(world: World, monk
     assert ([item["table"] for item in shown["bindings"]], shown["adopted"]) == ([table], False)
     assert "is exact" in shown["found"]
     assert shown["fingerprint"] in shown["command"]
-    said = CliRunner().invoke(app, command)
-    assert table in said.stdout
+    answer = CliRunner().invoke(app, command)
+    assert table in answer.stdout
     assert isinstance(CliRunner().invoke(app, [*command, "--expect", "another"]).exception, BadInput)
     with pytest.raises(BadInput):
         acquire(world.ledger.url, pipeline.contract)

@@ -191,9 +191,9 @@ def test_reading_and_writing_are_tried_and_nothing_is_written_into_a_pipelines_t
     pipeline, spare = world.new_pipeline(), f"spare-{uuid4().hex[:8]}"
     world.create_topic(spare, config={"message.timestamp.type": "LogAppendTime"})
     found = _examined(world, pipeline, write=spare)
-    said = [what for severity, what in _of(found, "kafka") if severity is Severity.OK]
-    assert "Reading works, from 1 partition on brokers 1." in said
-    assert any("was written and read back" in what for what in said)
+    messages = [what for severity, what in _of(found, "kafka") if severity is Severity.OK]
+    assert "Reading works, from 1 partition on brokers 1." in messages
+    assert any("was written and read back" in what for what in messages)
     agree = f"This machine's clock and that of the broker that leads {spare} agree within two seconds."
     assert _of(found, "clock") == [(Severity.OK, agree)]
     assert sum(view.end for view in world.ends(pipeline).values()) == 0
@@ -208,43 +208,43 @@ def test_a_topic_to_write_to_that_is_not_there_is_not_created(world: World) -> N
 
 
 def test_a_healthy_stack_is_examined_and_no_password_is_shown(world: World) -> None:
-    said = tidegate("doctor", "-o", "json")
-    assert said.code == 0, said.document
-    assert said.document["counts"]["error"] == 0
-    areas = {one["area"] for one in said.document["findings"]}
+    answer = tidegate("doctor", "-o", "json")
+    assert answer.code == 0, answer.document
+    assert answer.document["counts"]["error"] == 0
+    areas = {one["area"] for one in answer.document["findings"]}
     assert areas >= {"kafka", "topics", "postgres", "ledger", "dagster", "spark", "java", "disk", "clock"}
-    assert (urlsplit(world.endpoints.postgres_url).password or "none") not in said.stdout + said.stderr
-    assert said.packages.isdisjoint(HEAVY - {"requests"})
+    assert (urlsplit(world.endpoints.postgres_url).password or "none") not in answer.stdout + answer.stderr
+    assert answer.packages.isdisjoint(HEAVY - {"requests"})
 
 
 def test_servers_that_are_away_are_errors_and_their_passwords_are_not_shown() -> None:
     kafka, database = f"127.0.0.1:{closed_port()}", f"127.0.0.1:{closed_port()}"
-    said = tidegate(
+    answer = tidegate(
         "doctor",
         TIDEGATE_KAFKA_BOOTSTRAP_SERVERS=kafka,
         TIDEGATE_KAFKA_SASL_PASSWORD=HIDDEN,
         TIDEGATE_POSTGRES_URL=f"postgresql://tidegate:{HIDDEN}@{database}/tidegate",
         TIDEGATE_SPARK_MASTER=f"spark://127.0.0.1:{closed_port()}",
     )
-    assert said.code == 1
-    assert f"TIDEGATE_KAFKA_BOOTSTRAP_SERVERS contains {kafka}. Nothing listens on that port" in said.stdout
-    assert "Postgres cannot be used" in said.stdout
-    assert "which cannot be reached (Connection refused)" in said.stdout
-    assert HIDDEN not in said.stdout + said.stderr
+    assert answer.code == 1
+    assert f"TIDEGATE_KAFKA_BOOTSTRAP_SERVERS contains {kafka}. Nothing listens on that port" in answer.stdout
+    assert "Postgres cannot be used" in answer.stdout
+    assert "which cannot be reached (Connection refused)" in answer.stdout
+    assert HIDDEN not in answer.stdout + answer.stderr
 
 
 def test_a_stack_that_is_not_running_is_an_error_with_the_command_that_starts_it(tmp_path: Path) -> None:
-    said = tidegate("doctor", "-o", "json", TIDEGATE_HOME=str(tmp_path))
-    errors = [one for one in said.document["findings"] if one["severity"] == "error"]
-    assert said.code == 1
+    answer = tidegate("doctor", "-o", "json", TIDEGATE_HOME=str(tmp_path))
+    errors = [one for one in answer.document["findings"] if one["severity"] == "error"]
+    assert answer.code == 1
     assert [one["area"] for one in errors] == ["kafka", "postgres"]
     assert all(one["do"].startswith("Start it (tidegate stack up)") for one in errors)
 
 
 def test_a_bootstrap_address_that_is_none_is_bad_input() -> None:
-    said = tidegate("doctor", "--bootstrap", "kafka:port")
-    assert said.code == 1
-    assert said.stderr.startswith("(--bootstrap): kafka:port is not an address like kafka-1.example.com:9092")
+    answer = tidegate("doctor", "--bootstrap", "kafka:port")
+    assert answer.code == 1
+    assert answer.stderr.startswith("(--bootstrap): kafka:port is not an address like kafka-1.example.com:9092")
 
 
 def test_a_role_is_told_which_rights_it_lacks_on_the_ledger(world: World) -> None:

@@ -305,8 +305,8 @@ def test_a_changed_transform_is_named_without_spark_and_without_unread_messages(
     same, changed, removed = (ask(replace(pipeline, transform=one)) for one in (pipeline.transform, _ranked, None))
     assert whole_ledger(world) == before
     assert "since batch" not in same.stdout
-    said = " ".join(changed.stdout.split())
-    assert f"assets/bank/transfers.py has changed since batch {batch.batch_id}. Before it publishes" in said
+    message = " ".join(changed.stdout.split())
+    assert f"assets/bank/transfers.py has changed since batch {batch.batch_id}. Before it publishes" in message
     assert f"was removed since batch {batch.batch_id}. The next batch writes the messages as they are." in " ".join(
         removed.stdout.split()
     )

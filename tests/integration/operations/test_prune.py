@@ -255,11 +255,11 @@ def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
     monkeypatch.setattr("assets.find_contract", lambda _: pipeline.contract)
-    said = CliRunner().invoke(app, ["prune", pipeline.name])
-    assert said.exit_code == 0, said.output
-    assert f"{pipeline.name}: would remove " in said.stdout
-    assert "whose messages the topic still has" in said.stdout
-    assert f"To remove these: tidegate prune {pipeline.name} --execute" in said.stdout
+    answer = CliRunner().invoke(app, ["prune", pipeline.name])
+    assert answer.exit_code == 0, answer.output
+    assert f"{pipeline.name}: would remove " in answer.stdout
+    assert "whose messages the topic still has" in answer.stdout
+    assert f"To remove these: tidegate prune {pipeline.name} --execute" in answer.stdout
     (done,) = json.loads(CliRunner().invoke(app, ["prune", pipeline.name, "--execute", "-o", "json"]).stdout)[
         "pipelines"
     ]

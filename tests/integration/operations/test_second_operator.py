@@ -120,18 +120,18 @@ def test_an_apply_that_waits_for_an_answer_applies_only_what_it_showed(site: Sit
         command, stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=dict(os.environ)
     ) as apply:
         assert apply.stdout is not None
-        said = b""
-        while b"Apply it?" not in said:
+        message = b""
+        while b"Apply it?" not in message:
             more = os.read(apply.stdout.fileno(), 4096)
-            assert more, said
-            said += more
+            assert more, message
+            message += more
         site.admin.apply([AddPartitions(site.topic, 2, 3)])
         os.write(ours, b"y\n")
-        said += apply.stdout.read()
-        assert apply.wait(60) == 1, said
+        message += apply.stdout.read()
+        assert apply.wait(60) == 1, message
     os.close(ours)
     os.close(theirs)
-    assert b"it had 2 partitions and now has 3" in said
+    assert b"it had 2 partitions and now has 3" in message
     assert (len(site.look().partitions), site.look().overrides) == (3, {})
 
 
@@ -150,8 +150,8 @@ def test_tombstones_that_an_upsert_has_not_read_keep_a_plan_from_being_applied(s
     assert client.flush(30) == 0
     done = site.run("apply", plan, "--yes", "-o", "json")
     assert done.code == 1
-    said = f"{site.name} has not read 2 messages of {site.topic}, and tombstones among 1 of them could be removed"
-    assert said in verdicts(done)["unread_kept"]["message"]
+    message = f"{site.name} has not read 2 messages of {site.topic}, and tombstones among 1 of them could be removed"
+    assert message in verdicts(done)["unread_kept"]["message"]
     assert site.look().overrides["delete.retention.ms"] == "86400000"
 
 

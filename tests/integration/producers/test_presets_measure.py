@@ -171,8 +171,8 @@ def test_an_interrupted_measurement_leaves_nothing_running(home: Path) -> None:
         assert process.stderr is not None
         next(line for line in process.stderr if "round 2" in line)
         process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-        assert process.wait(60) == 130, said
+        message = process.stderr.read()
+        assert process.wait(60) == 130, message
     assert running(home) == []
 
 

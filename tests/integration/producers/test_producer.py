@@ -134,10 +134,10 @@ def test_a_topic_that_is_missing_is_said(endpoints: Endpoints) -> None:
 
 
 def test_each_message_is_reported_and_the_one_that_no_broker_takes_as_poison(endpoints: Endpoints, topic: str) -> None:
-    told: dict[bytes | None, Delivered | NotDelivered] = {}
+    reported: dict[bytes | None, Delivered | NotDelivered] = {}
     chosen = choose("asynchronous", {"compression.type": "none"})
     producer = Producer(
-        endpoints.kafka_options(), topic, chosen, on_delivery=lambda sent, found: told.update({sent.key: found})
+        endpoints.kafka_options(), topic, chosen, on_delivery=lambda sent, found: reported.update({sent.key: found})
     )
     producer.send(Message(b"small", b"1"))
     producer.flush()
@@ -145,8 +145,8 @@ def test_each_message_is_reported_and_the_one_that_no_broker_takes_as_poison(end
     with pytest.raises(NotDelivered) as refused:
         producer.flush()
     assert (refused.value.outcome, refused.value.reason) == ("poison", "MSG_SIZE_TOO_LARGE")
-    assert isinstance(told[b"1"], Delivered)
-    assert told[b"2"] is refused.value
+    assert isinstance(reported[b"1"], Delivered)
+    assert reported[b"2"] is refused.value
     assert producer.counts.failed == {"MSG_SIZE_TOO_LARGE": 1}
     producer.flush()  # it was reported once
 
@@ -265,8 +265,8 @@ def test_a_message_outside_a_transaction_is_refused(endpoints: Endpoints, topic:
 
 def test_a_fatal_error_ends_the_producer_and_loses_no_report(endpoints: Endpoints, topic: str) -> None:
     gapless = choose("asynchronous", given={"enable.gapless.guarantee": True, "linger.ms": 0})
-    told = list[Delivered | NotDelivered]()
-    producer = Producer(endpoints.kafka_options(), topic, gapless, on_delivery=lambda _, found: told.append(found))
+    reported = list[Delivered | NotDelivered]()
+    producer = Producer(endpoints.kafka_options(), topic, gapless, on_delivery=lambda _, found: reported.append(found))
 
     def send_all() -> None:
         with producer:
@@ -276,7 +276,7 @@ def test_a_fatal_error_ends_the_producer_and_loses_no_report(endpoints: Endpoint
 
     with pytest.raises(ProducerBroken, match="cannot continue"):
         send_all()
-    assert len(told) == producer.sent
-    assert any(isinstance(found, NotDelivered) for found in told)
+    assert len(reported) == producer.sent
+    assert any(isinstance(found, NotDelivered) for found in reported)
     with pytest.raises(ProducerBroken):
         producer.send(Message(b"more"))

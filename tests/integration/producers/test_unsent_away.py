@@ -36,8 +36,8 @@ def test_what_is_sent_while_all_brokers_are_away_is_kept_to_the_message_and_come
     producing = subprocess.Popen([*command, "--option", "message.timeout.ms=4000"], stdout=-1, stderr=-1, text=True)
     wait_for(lambda: len(ids(world)) > len(before) + 1_000, "messages arrive")
     with frozen(broker()):
-        said, complained = producing.communicate(timeout=120)
-    sent = json.loads(said)
+        message, complained = producing.communicate(timeout=120)
+    sent = json.loads(message)
     assert producing.returncode == 1
     assert f"tidegate dlq send {PIPELINE}" in complained
     assert sent["unsent"] == sent["produced"] - sent["delivered"] > 0

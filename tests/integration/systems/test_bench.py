@@ -38,9 +38,9 @@ def left(home: Path) -> list[object]:
     return [*kafka.running(home), *postgres.running(home), *dagster.running(home)]
 
 
-def verdict(said: str, figure: str) -> str:
+def verdict(message: str, figure: str) -> str:
     """Return the last column of that figure's row in the table."""
-    (line,) = [line for line in said.splitlines() if line.startswith(f"| {figure} |")]
+    (line,) = [line for line in message.splitlines() if line.startswith(f"| {figure} |")]
     return line.split("|")[-2].strip()
 
 
@@ -59,19 +59,19 @@ def test_a_benchmark_that_a_time_limit_cuts_off_leaves_no_stack(tmp_path: Path) 
 @pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_verify_is_measured_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench.verify", "2000", "1").communicate(timeout=280)
-    assert "2,000 messages of about 180 bytes" in said, errors
-    assert sum(line.startswith(("| bank.transfers", "| append", "| upsert")) for line in said.splitlines()) == 3
+    message, errors = bench(tmp_path, "bench.verify", "2000", "1").communicate(timeout=280)
+    assert "2,000 messages of about 180 bytes" in message, errors
+    assert sum(line.startswith(("| bank.transfers", "| append", "| upsert")) for line in message.splitlines()) == 3
     assert left(tmp_path) == []
 
 
 @pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench", "1000", "1", "--quick").communicate(timeout=550)
-    assert "1,000 messages of about 180 bytes" in said, errors
-    assert {verdict(said, aim.what) for aim in QUICK_AIMS} <= VERDICTS
-    assert verdict(said, "produce to row visible, idle before, a run that has just started, p50") in VERDICTS
+    message, errors = bench(tmp_path, "bench", "1000", "1", "--quick").communicate(timeout=550)
+    assert "1,000 messages of about 180 bytes" in message, errors
+    assert {verdict(message, aim.what) for aim in QUICK_AIMS} <= VERDICTS
+    assert verdict(message, "produce to row visible, idle before, a run that has just started, p50") in VERDICTS
     assert left(tmp_path) == []
     assert left(tmp_path / "bench-latency") == []
 
@@ -80,10 +80,10 @@ def test_the_first_figures_are_measured_against_their_aims_and_nothing_is_left(t
 @pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_peers_carry_the_same_topic_or_it_is_said_why_not_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
-    assert verdict(said, "staged ÷ by hand") in VERDICTS, errors
+    message, errors = bench(tmp_path, "bench.peers", "1000", "1").communicate(timeout=850)
+    assert verdict(message, "staged ÷ by hand") in VERDICTS, errors
     for peer in STARTS:
-        assert f"| {peer} |" in said or f"left out: {peer}" in " ".join(errors.split()), errors
+        assert f"| {peer} |" in message or f"left out: {peer}" in " ".join(errors.split()), errors
     assert left(tmp_path) == []
     assert [one for one in psutil.process_iter() if str(tmp_path) in " ".join(_command(one))] == []
 
@@ -98,11 +98,11 @@ def _command(process: psutil.Process) -> list[str]:
 @pytest.mark.longest
 @pytest.mark.timeout(1_800)  # on a busy machine the first round alone may take its limit of ten minutes
 def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "0.5", "--idle", "2").communicate()
-    assert "5 pipelines over 5 topics of 10 partitions" in said, errors
-    assert "| oldest unread message of a pipeline: median, worst |" in said
-    assert "| pipelines that committed a batch | 0 of 5 |" not in said, said
-    assert "| a tick over all pipelines, 0 of them" not in said, said
+    message, errors = bench(tmp_path, "bench.many", "--pipelines", "5", "--minutes", "0.5", "--idle", "2").communicate()
+    assert "5 pipelines over 5 topics of 10 partitions" in message, errors
+    assert "| oldest unread message of a pipeline: median, worst |" in message
+    assert "| pipelines that committed a batch | 0 of 5 |" not in message, message
+    assert "| a tick over all pipelines, 0 of them" not in message, message
     assert left(tmp_path / "bench-many") == []
     assert not (tmp_path / "bench-many").exists()
 
@@ -110,10 +110,10 @@ def test_many_pipelines_at_once_are_measured_and_nothing_is_left(tmp_path: Path)
 @pytest.mark.longest
 @pytest.mark.timeout(900)
 def test_weeks_of_a_trickle_are_measured_and_nothing_is_left(tmp_path: Path) -> None:
-    said, errors = bench(tmp_path, "bench.growth", "--days", "2", "--batches", "200", "--rounds", "1").communicate(
+    message, errors = bench(tmp_path, "bench.growth", "--days", "2", "--batches", "200", "--rounds", "1").communicate(
         timeout=550
     )
-    assert "400 batches of 10 messages" in said, errors
-    assert "| after so many batches | batches kept |" in said
+    assert "400 batches of 10 messages" in message, errors
+    assert "| after so many batches | batches kept |" in message
     assert left(tmp_path / "bench-growth") == []
     assert not (tmp_path / "bench-growth").exists()

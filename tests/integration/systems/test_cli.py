@@ -42,9 +42,9 @@ def before(endpoints: Endpoints) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def produced(before: dict[str, Any], endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Any:
     """Return produce's output, once a run has read all messages."""
-    said = answer("produce", PIPELINE, "--count", "2000", "--bad", "32", "--seed", "7")
+    message = answer("produce", PIPELINE, "--count", "2000", "--bad", "32", "--seed", "7")
     World(endpoints, spark).drain(find_pipeline(PIPELINE))
-    return said
+    return message
 
 
 def test_produce_tells_what_it_sent(produced: Any) -> None:
@@ -54,12 +54,12 @@ def test_produce_tells_what_it_sent(produced: Any) -> None:
 
 
 def test_every_bad_message_gets_the_reason_that_produce_foretold(before: dict[str, Any], produced: Any) -> None:
-    said = answer("dlq", "list", PIPELINE, "--limit", "32")
+    found = answer("dlq", "list", PIPELINE, "--limit", "32")
     counts = [
-        Counter({row["error_class"]: row["messages"] for row in one["by_reason"]}) for one in (said, before["dlq"])
+        Counter({row["error_class"]: row["messages"] for row in one["by_reason"]}) for one in (found, before["dlq"])
     ]
     assert counts[0] - counts[1] == produced["bad"]
-    assert len(said["messages"]) == 32
+    assert len(found["messages"]) == 32
 
 
 def test_dead_letters_are_counted_by_reason_with_an_example_and_listed(produced: Any) -> None:
@@ -74,11 +74,11 @@ def test_dead_letters_are_counted_by_reason_with_an_example_and_listed(produced:
 
 @pytest.mark.longest
 def test_lag_is_nothing_after_a_run(produced: Any) -> None:
-    said = answer("lag", PIPELINE)
-    assert (said["lag"], said["state"], len(said["partitions"])) == (0, "active", 4)
-    assert sum(part["position"] for part in said["partitions"]) >= 2000
+    found = answer("lag", PIPELINE)
+    assert (found["lag"], found["state"], len(found["partitions"])) == (0, "active", 4)
+    assert sum(part["position"] for part in found["partitions"]) >= 2000
     everyone = {item["pipeline"]: item for item in answer("lag")["pipelines"]}
-    assert everyone[PIPELINE] == said  # the others'
+    assert everyone[PIPELINE] == found  # the others'
     assert f"{PIPELINE}: 0 messages behind web.page_views, active" in tidegate("lag").stdout
 
 
@@ -97,13 +97,13 @@ def test_migrate_of_a_ledger_that_is_up_to_date_does_nothing(produced: Any) -> N
 
 @pytest.mark.longest
 def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], produced: Any) -> None:
-    said = answer("verify", PIPELINE)
-    assert said["ok"]
-    more = {name: said[name] - before["verify"][name] for name in ("messages", "rows", "dead_letters")}
+    found = answer("verify", PIPELINE)
+    assert found["ok"]
+    more = {name: found[name] - before["verify"][name] for name in ("messages", "rows", "dead_letters")}
     assert more == {"messages": 2000, "rows": 1968, "dead_letters": 32}
-    assert (said["lost"], said["duplicated"], said["wrong"], said["skipped"], said["filtered"]) == (0, 0, 0, 0, 0)
+    assert (found["lost"], found["duplicated"], found["wrong"], found["skipped"], found["filtered"]) == (0, 0, 0, 0, 0)
     person = tidegate("verify", PIPELINE)
-    assert f"{PIPELINE} is exact: {said['messages']:,} messages compared" in person.stdout
+    assert f"{PIPELINE} is exact: {found['messages']:,} messages compared" in person.stdout
     assert "compared" in person.stderr
 
 
@@ -111,9 +111,9 @@ def test_verify_answers_in_numbers_and_in_a_sentence(before: dict[str, Any], pro
 def test_verify_exits_1_where_a_row_is_missing(produced: Any, world: World) -> None:
     one = "DELETE FROM web.page_views WHERE event_id = (SELECT min(event_id) FROM web.page_views) RETURNING *"
     kept = world.rows(one)[0]
-    said = answer("verify", PIPELINE, code=1)
-    assert (said["ok"], said["lost"]) == (False, 1)
-    assert said["samples"][0]["offset"] == kept["_offset"]
+    found = answer("verify", PIPELINE, code=1)
+    assert (found["ok"], found["lost"]) == (False, 1)
+    assert found["samples"][0]["offset"] == kept["_offset"]
     world.rows(f"INSERT INTO web.page_views VALUES ({', '.join(['%s'] * len(kept))})", *kept.values())
     assert answer("verify", PIPELINE)["ok"]
 
@@ -148,10 +148,10 @@ def test_resolve_of_a_pipeline_that_runs_does_nothing(produced: Any) -> None:
 
 @pytest.mark.longest
 def test_produce_keeps_a_rate_and_stops_in_time() -> None:
-    said = answer("produce", "crm_customers", "--rate", "200", "--seconds", "2", "--bad-share", "0.1")
-    assert said["produced"] == 400
-    assert sum(said["bad"].values()) == 40
-    assert said["tombstones"] > 0
+    found = answer("produce", "crm_customers", "--rate", "200", "--seconds", "2", "--bad-share", "0.1")
+    assert found["produced"] == 400
+    assert sum(found["bad"].values()) == 40
+    assert found["tombstones"] > 0
     assert answer("lag", "crm_customers")["lag"] >= 400
 
 

@@ -171,16 +171,16 @@ def played(world: World, instance: DagsterInstance, name: str, planted: Planted,
     pipeline = BREAKS[name](world, world.new_pipeline("accumulate", classified=classified))
     accounts = [transfer(700 + n, debit=planted.account, memo=planted.secret) for n in range(2)]
     world.send(pipeline, [*bad_messages(planted), *accounts, *transfers(4, start=600)], partition=0)
-    said = list[str]()
+    message = list[str]()
     for _ in range(2):
         execute(instance, pipeline)
         try:
             world.drain(pipeline)
         except TidegateError as error:
-            said += traceback.format_exception(error)
+            message += traceback.format_exception(error)
             if isinstance(error, MessagesSuspected):
                 world.suspected_long_ago(pipeline)
-    return "".join(said)
+    return "".join(message)
 
 
 def places(world: World, text: str) -> set[str]:
@@ -193,10 +193,10 @@ def places(world: World, text: str) -> set[str]:
     return {table for table in tables if world.rows(asked.format(table), text)[0]["there"]}
 
 
-def around(said: str, text: str) -> str:
+def around(messages: str, text: str) -> str:
     """Return the text's surroundings."""
-    at = said.index(text)
-    return said[max(0, at - 2_000) : at + 200]
+    at = messages.index(text)
+    return messages[max(0, at - 2_000) : at + 200]
 
 
 @pytest.fixture(scope="module")
@@ -215,14 +215,14 @@ def test_no_classified_value_is_kept_or_said_whatever_breaks(
     world: World, instance: DagsterInstance, name: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     planted, control = Planted(), Planted()
-    said = played(world, instance, name, planted, classified=True) + "".join(capfd.readouterr())
+    message = played(world, instance, name, planted, classified=True) + "".join(capfd.readouterr())
     for text in (planted.secret, planted.account):
         assert places(world, text) == set()
-        assert text not in said, around(said, text)
+        assert text not in message, around(message, text)
     if name == "messages":
         assert places(world, planted.open) >= {"tidegate.dead_letter", "dagster.event_logs"}  # open values are shown
     else:
-        said = played(world, instance, name, control, classified=False)
+        message = played(world, instance, name, control, classified=False)
         found = places(world, control.account) | places(world, control.secret)
         assert found or name in SAYS_NO_VALUE  # so the same pipeline reports it if nothing is classified
 

@@ -100,8 +100,8 @@ def run(*command: str) -> tuple[str, str]:
     ) as process:
         while True:
             try:
-                said, _ = process.communicate(timeout=0.3)
-                return said, "\n".join(seen)
+                message, _ = process.communicate(timeout=0.3)
+                return message, "\n".join(seen)
             except subprocess.TimeoutExpired:
                 seen |= {" ".join(words(one)) for one in psutil.process_iter()}
 
@@ -148,18 +148,18 @@ def test_nothing_is_shown_outside_of_tables_and_dead_letters(world: World, capfd
     world.rows(f"UPDATE {table} SET account = 'A00042' WHERE account = %s", planted.account)  # verify and replay differ
     world.rows(f"UPDATE {accumulate} SET balance = balance + 1 WHERE account = %s", planted.account)
     capfd.readouterr()
-    said = {(command, form): answered(capfd, *command.split(), "-o", form) for command in COMMANDS for form in FORMS}
-    everything = "\n".join([*shown, *said.values()])
+    answer = {(command, form): answered(capfd, *command.split(), "-o", form) for command in COMMANDS for form in FORMS}
+    everything = "\n".join([*shown, *answer.values()])
     secrets = [planted.secret, planted.account, *PASSWORDS.values(), "Xr3Password", state.password(settings().home)]
     assert [text for text in secrets if text in everything] == []
     assert [(text, places(world, text)) for text in secrets if places(world, text)] == []
     home = settings().home
     assert [(path, text) for path in files(home) for text in secrets if text.encode() in path.read_bytes()] == []
     # The search works: open values were printed, and there were differences.
-    assert planted.open in said[f"dlq list {NAME} --limit 50", "json"]
-    assert '"ok": false' in said[f"verify {NAME}", "json"]
-    assert planted.open in said[f"peek {NAME} --limit 100", "json"]
-    assert "(hidden)" in said[f"replay {NAME} --from earliest", "json"]
+    assert planted.open in answer[f"dlq list {NAME} --limit 50", "json"]
+    assert '"ok": false' in answer[f"verify {NAME}", "json"]
+    assert planted.open in answer[f"peek {NAME} --limit 100", "json"]
+    assert "(hidden)" in answer[f"replay {NAME} --from earliest", "json"]
     assert planted.secret in answered(capfd, "dlq", "show", NAME, "0", "0", "--values")
 
 

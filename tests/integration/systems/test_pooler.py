@@ -131,13 +131,13 @@ def test_a_connection_that_ends_while_the_modes_are_told_apart_is_no_wrong_mode(
     endpoints: Endpoints, pooled: str, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For example, Postgres ends it, or it exceeds the pooler's time limit: that may be over the next time."""
-    told = vars(pooling)[step]
+    reported = vars(pooling)[step]
 
     def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], *more: int) -> bool:
         with connect(endpoints.postgres_url) as ending:
             pids = [(session.execute(PID).fetchone() or (0,))[0] for session in (one, other)]
             assert ending.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) AS pid", [pids]).rowcount == 2
-        return told(one, other, *more)
+        return reported(one, other, *more)
 
     monkeypatch.setattr(pooling, step, once_it_has_ended)
     with pytest.raises(LedgerAway) as ended:
@@ -148,12 +148,12 @@ def test_a_connection_that_ends_while_the_modes_are_told_apart_is_no_wrong_mode(
 def test_a_pooler_that_ends_a_connection_is_quoted_and_not_taken_for_one_that_refuses_transactions(
     endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = vars(pooling)["_share"]
+    reported = vars(pooling)["_share"]
 
     def once_it_has_ended(one: psycopg.Connection[Any], other: psycopg.Connection[Any], mine: int) -> bool:
         one.execute("BEGIN")
         assert select.select([one], [], [], 20)[0]
-        return told(one, other, mine)
+        return reported(one, other, mine)
 
     monkeypatch.setattr(pooling, "_share", once_it_has_ended)
     pooler = pgbouncer(endpoints.postgres_url, idle_transaction_timeout=1)

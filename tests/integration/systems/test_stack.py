@@ -185,15 +185,15 @@ def test_down_leaves_no_process_and_up_finds_ports_taken_meanwhile(running: Stac
     assert left_over(home) == []
 
     kept = state.load(home)
-    said: list[str] = []
+    messages: list[str] = []
     with socket.socket() as one, socket.socket() as other:
         for taken, server in ((one, kept.kafka[0]), (other, kept.postgres)):
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # earlier connections are in TIME_WAIT
             taken.bind(("127.0.0.1", server.port))
             taken.listen()
-        again = stack.up(said.append)
+        again = stack.up(messages.append)
     assert again.kafka.address != running.kafka.address
-    assert any(f"port {kept.postgres.port} is used" in line for line in said)
+    assert any(f"port {kept.postgres.port} is used" in line for line in messages)
     assert rows("moves_ports") == [(42,)]
     produce("after.the.move", b"here")
     assert read_first("after.the.move") == b"here"

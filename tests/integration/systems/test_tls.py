@@ -137,13 +137,13 @@ def test_what_copies_audits_and_keeps_dagsters_state_says_why_it_cannot_and_what
 ) -> None:
     url, nothing = server.url(sslrootcert=server.stranger), pa.schema([("a", pa.int64())])
     rules = find_contract("bank_transfers").batch_rules
-    said = "certificate verify failed.*not signed by a CA in sslrootcert"
-    with pytest.raises(LedgerAway, match=said):
+    message = "certificate verify failed.*not signed by a CA in sslrootcert"
+    with pytest.raises(LedgerAway, match=message):
         connect(url)
-    with pytest.raises(LedgerAway, match=said):
+    with pytest.raises(LedgerAway, match=message):
         PostgresStaging(url, "a test", 1, "rows_1").copy([], nothing)
     with pytest.raises(LedgerAway, match="certificate verify failed"):
         GreatExpectationsAuditor(url).judge(rules, AuditView("tidegate_staging", "audit_1"))
     monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
-    with pytest.raises(click.ClickException, match=said):
+    with pytest.raises(click.ClickException, match=message):
         Storage.from_config_value(None, {})

@@ -135,17 +135,17 @@ def compared(sent: tuple[World, Pipeline], transform: Transform) -> int:
 @pytest.mark.longest
 @pytest.mark.parametrize("name", ACROSS)
 def test_a_transform_that_looks_across_messages_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
-    said = refused(sent, ACROSS[name])
-    assert re.search(r"\(account\): .* returns a different value of account for \S+\[\d\] at offset \d+ when", said)
-    assert "alone in its Arrow batch" in said
-    assert "accumulate table" in said
+    message = refused(sent, ACROSS[name])
+    assert re.search(r"\(account\): .* returns a different value of account for \S+\[\d\] at offset \d+ when", message)
+    assert "alone in its Arrow batch" in message
+    assert "accumulate table" in message
 
 
 @pytest.mark.longest
 @pytest.mark.parametrize("name", EACH_TIME)
 def test_a_transform_whose_result_differs_each_time_is_refused(sent: tuple[World, Pipeline], name: str) -> None:
-    said = refused(sent, EACH_TIME[name])
-    assert re.search(r"returns a different value of \w+ for .* when it is called again .*your own IV", said)
+    message = refused(sent, EACH_TIME[name])
+    assert re.search(r"returns a different value of \w+ for .* when it is called again .*your own IV", message)
 
 
 @pytest.mark.slow
@@ -235,11 +235,11 @@ def test_nothing_is_proven_by_offsets_without_rows(world: World, monkeypatch: py
 
 @pytest.mark.longest
 def test_of_floats_that_differ_in_the_last_digits_the_error_says_to_round(sent: tuple[World, Pipeline]) -> None:
-    said = refused(sent, of_series(lambda s: (s + 1) * (1 + 1e-13 * len(s)), returns="double"))
-    assert "Round the result in the transform" in said
-    assert "accumulate" not in said
-    said = refused(sent, of_series(lambda s: s + 1_700_000_000_000 + len(s), returns="bigint"))
-    assert "accumulate" in said
+    message = refused(sent, of_series(lambda s: (s + 1) * (1 + 1e-13 * len(s)), returns="double"))
+    assert "Round the result in the transform" in message
+    assert "accumulate" not in message
+    message = refused(sent, of_series(lambda s: s + 1_700_000_000_000 + len(s), returns="bigint"))
+    assert "accumulate" in message
 
 
 @pytest.mark.longest

@@ -136,8 +136,8 @@ OPERATORS: dict[str, tuple[Transform, str]] = {
 def test_a_transform_that_looks_beyond_one_message_is_refused_by_name_and_told_what_to_do(
     messages: DataFrame, name: str
 ) -> None:
-    transform, said = OPERATORS[name]
-    with pytest.raises(BadInput, match=said) as refusal:
+    transform, text = OPERATORS[name]
+    with pytest.raises(BadInput, match=text) as refusal:
         check_row_local(messages, transform(messages), where="transform.py")
     assert re.match(r"transform.py( \(_offset\))?: the transform ", str(refusal.value))
 
@@ -237,8 +237,8 @@ WRONG: dict[str, tuple[Any, str]] = {
 def test_a_transform_that_returns_or_does_the_wrong_thing_is_refused_and_told_which(world: World) -> None:
     pipeline = _single_entry(world)
     world.send(pipeline, transfers(4))
-    for name, (transform, said) in WRONG.items():
-        with pytest.raises(BadInput, match=said) as refusal:
+    for name, (transform, message) in WRONG.items():
+        with pytest.raises(BadInput, match=message) as refusal:
             world.drain(replace(pipeline, transform=transform))
         assert "assets/bank/transfers.py" in str(refusal.value), name
     assert world.table(pipeline) == []

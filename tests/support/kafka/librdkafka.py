@@ -39,10 +39,10 @@ class Configuration:
 
     def refusal(self, name: str, value: object) -> str:
         """Return the library's message if it rejects the value, otherwise an empty string."""
-        said = ctypes.create_string_buffer(SIZE)
+        message = ctypes.create_string_buffer(SIZE)
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        done = _library().rd_kafka_conf_set(self._conf, name.encode(), text.encode(), said, ctypes.c_size_t(SIZE))
-        return "" if done == 0 else said.value.decode()
+        done = _library().rd_kafka_conf_set(self._conf, name.encode(), text.encode(), message, ctypes.c_size_t(SIZE))
+        return "" if done == 0 else message.value.decode()
 
 
 def refusal_of(options: Mapping[str, object]) -> str:

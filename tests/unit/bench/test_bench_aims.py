@@ -81,9 +81,9 @@ def test_the_page_has_the_place_of_the_tables(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
     page.write_text(PAGE.read_text())
     write_between(BEGIN, f"one run\n{'word ' * 30}\n| {'cell ' * 30}|", END, page)
-    told = page.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()
-    assert [len(line) > 120 for line in told] == [False] * (len(told) - 1) + [True]
-    assert told[2] == "one run"
+    reported = page.read_text().partition(BEGIN)[2].partition(END)[0].splitlines()
+    assert [len(line) > 120 for line in reported] == [False] * (len(reported) - 1) + [True]
+    assert reported[2] == "one run"
 
 
 def test_sizes_are_compared_round_by_round_and_with_their_memory() -> None:

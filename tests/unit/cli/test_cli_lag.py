@@ -81,13 +81,13 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
     ],
 )
 def test_lineage_events_that_have_not_left_are_shown(
-    backlog: tuple[Any, ...], said: str | None, monkeypatch: pytest.MonkeyPatch
+    backlog: tuple[Any, ...], message: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = {"bank_transfers": LineageBacklog("bank_transfers", *backlog)} if backlog else {}
     shown = lag_with(monkeypatch, TopicMissing.named("bank.transfers"), found=found)
     lines = shown.stdout.splitlines()
     after = lines[[line.startswith("bank_transfers:") for line in lines].index(True) + 1 :]
-    assert [line for line in after[:1] if line.startswith(" ")] == ([said] if said else [])
+    assert [line for line in after[:1] if line.startswith(" ")] == ([message] if message else [])
 
 
 @dataclass(frozen=True)

@@ -78,10 +78,10 @@ def verified(then: str, *options: str) -> "subprocess.CompletedProcess[str]":
 def test_a_command_that_a_signal_ends_says_so_and_what_it_was_reading(number: signal.Signals, advice: str) -> None:
     done = verified(f"os.kill(os.getpid(), {number.value})")
     assert done.returncode == 128 + number
-    said = " ".join(done.stderr.split())
-    assert f"{number.name} ({signal.strsignal(number)}) ended `tidegate verify p`" in said
-    assert "It was last reading: partition 3 of t, from offset 70" in said
-    assert advice in said
+    message = " ".join(done.stderr.split())
+    assert f"{number.name} ({signal.strsignal(number)}) ended `tidegate verify p`" in message
+    assert "It was last reading: partition 3 of t, from offset 70" in message
+    assert advice in message
     assert done.stdout == ""
 
 

@@ -99,13 +99,13 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
         ("--partitioner hashed", "partitioner must be one of keyed"),
     ],
 )
-def test_an_option_that_cannot_be_is_wrong_usage(arguments: str, said: str) -> None:
+def test_an_option_that_cannot_be_is_wrong_usage(arguments: str, message: str) -> None:
     contract = assets.find_contract("bank_transfers")
     kind, value = arguments.split(" ")
     options, partitioner = ([value], None) if kind == "--option" else ([], value)
     with pytest.raises(typer.BadParameter) as refused:
         chosen_for(contract, None, partitioner, options, {})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_options_of_the_command_line_come_last() -> None:

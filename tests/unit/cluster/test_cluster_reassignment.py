@@ -81,9 +81,9 @@ def test_what_an_interrupted_apply_reached_or_began_is_no_difference_and_not_beg
         ),
     ],
 )
-def test_a_plan_that_is_out_of_date_says_what_has_changed(now: Observed, said: str) -> None:
+def test_a_plan_that_is_out_of_date_says_what_has_changed(now: Observed, message: str) -> None:
     (difference,) = differences(PLAN, now)
-    assert re.search(said, difference)
+    assert re.search(message, difference)
 
 
 def test_only_orders_move_nothing_and_are_not_throttled() -> None:

@@ -37,18 +37,18 @@ def test_a_contract_that_says_nothing_has_the_default_and_keeps_its_keys() -> No
 
 
 def test_a_contract_says_a_preset_and_options_by_any_name_of_librdkafka() -> None:
-    said = saying("leader", "queue.buffering.max.ms: 50", "partitioner: keyed", "request.required.acks: 0").producing
-    assert said == Producing("leader", {"linger.ms": 50, "partitioner": "keyed", "acks": 0})
-    assert (said.chosen().partitioner, said.chosen().options["retries"]) == ("keyed", 100)
-    assert said.chosen("synchronous", {"linger.ms": "60"}, {"acks": "all"}).options["linger.ms"] == 60
+    message = saying("leader", "queue.buffering.max.ms: 50", "partitioner: keyed", "request.required.acks: 0").producing
+    assert message == Producing("leader", {"linger.ms": 50, "partitioner": "keyed", "acks": 0})
+    assert (message.chosen().partitioner, message.chosen().options["retries"]) == ("keyed", 100)
+    assert message.chosen("synchronous", {"linger.ms": "60"}, {"acks": "all"}).options["linger.ms"] == 60
 
 
 def test_how_a_topic_is_written_changes_neither_the_contract_nor_its_rows() -> None:
-    plain, said = load(HERE, GOOD), saying("synchronous", "linger.ms: 50")
-    assert contract_digest(plain) == contract_digest(said)
-    assert same_words(plain, said)
-    assert text(plain) == text(said)
-    assert definitions_digest([Pipeline(plain)]) == definitions_digest([Pipeline(said)])
+    plain, message = load(HERE, GOOD), saying("synchronous", "linger.ms: 50")
+    assert contract_digest(plain) == contract_digest(message)
+    assert same_words(plain, message)
+    assert text(plain) == text(message)
+    assert definitions_digest([Pipeline(plain)]) == definitions_digest([Pipeline(message)])
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_how_a_topic_is_written_changes_neither_the_contract_nor_its_rows() -> N
         ("leader", "transactional.id: t", "transactional.id", "requires the preset transactional"),
     ],
 )
-def test_an_option_that_cannot_be_is_refused_at_its_line(preset: str, option: str, field: str, said: str) -> None:
+def test_an_option_that_cannot_be_is_refused_at_its_line(preset: str, option: str, field: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         saying(preset, option)
     error = refused.value
-    assert said in error.problem
+    assert message in error.problem
     assert (error.file, error.line) == ("orders.odcs.yaml", LINE + 3)
     assert error.field == f"orders.producerOptions.value.{field}"
 

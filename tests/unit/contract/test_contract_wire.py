@@ -31,8 +31,8 @@ def test_bare_json_names_no_schema(tmp_path: Path) -> None:
 
 
 def test_what_readers_are_told_of_a_server_of_bare_json_is_not_read(tmp_path: Path) -> None:
-    said = contract(tmp_path, "json", "team, value: [payments]", "subject, value: 7", "team, value: twice")
-    assert said.wire == UNFRAMED
+    message = contract(tmp_path, "json", "team, value: [payments]", "subject, value: 7", "team, value: twice")
+    assert message.wire == UNFRAMED
 
 
 def test_avro_and_protobuf_are_framed_by_a_prefix_under_the_topics_subject(tmp_path: Path) -> None:
@@ -46,10 +46,15 @@ def test_avro_and_protobuf_are_framed_by_a_prefix_under_the_topics_subject(tmp_p
 
 
 def test_everything_that_is_said_of_schemas_is_read(tmp_path: Path) -> None:
-    said = ("framing, value: both", "subject, value: orders", "record, value: shop.Order", "otherRecords, value: skip")
-    assert contract(tmp_path, "avro", *said, "keyFormat, value: avro", "compatibility, value: FULL").wire == WireFormat(
-        "both", "orders", "shop.Order", "avro", "skip", "FULL"
+    message = (
+        "framing, value: both",
+        "subject, value: orders",
+        "record, value: shop.Order",
+        "otherRecords, value: skip",
     )
+    assert contract(
+        tmp_path, "avro", *message, "keyFormat, value: avro", "compatibility, value: FULL"
+    ).wire == WireFormat("both", "orders", "shop.Order", "avro", "skip", "FULL")
     framed = contract(tmp_path, "json", "framing, value: header", "keyFormat, value: json")
     assert framed.wire == WireFormat("header", "shop.orders-value", key_format="json", compatibility="NONE")
 

@@ -71,9 +71,9 @@ def test_a_password_that_is_not_encoded_is_refused_without_a_piece_of_it(parts: 
         try:
             read = conninfo_to_dict(session_url(settings().postgres_url or "", "t"))
         except BadInput as refused:
-            said = "".join(traceback.format_exception(refused))
-            assert PIECE not in said
-            assert "TIDEGATE_POSTGRES_URL" in said
+            message = "".join(traceback.format_exception(refused))
+            assert PIECE not in message
+            assert "TIDEGATE_POSTGRES_URL" in message
         else:
             assert (read["password"], read["dbname"], read["host"]) == (password, "shop", "db")
 

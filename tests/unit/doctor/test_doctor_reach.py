@@ -107,22 +107,22 @@ def test_a_healthy_cluster_has_no_error_and_no_warning() -> None:
 
 def test_an_address_that_leads_to_another_broker_is_an_error() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), other=Seen(ADVERTISED, ANSWER))
-    (said,) = _errors(looks)
-    assert said.startswith("Broker 2 advertises kafka:9092, but broker 1 answers there")
+    (message,) = _errors(looks)
+    assert message.startswith("Broker 2 advertises kafka:9092, but broker 1 answers there")
     assert cluster.reached(looks) == {1: CAME_IN}
 
 
 def test_an_address_that_leads_to_another_cluster_is_an_error() -> None:
     looks = _looks(Seen(CAME_IN, ANSWER), other=Seen(ADVERTISED, Answer("cluster-b", (ONE, TWO), 2)))
-    (said,) = _errors(looks)
-    assert "but a broker of a different cluster, cluster-b, answers there" in said
+    (message,) = _errors(looks)
+    assert "but a broker of a different cluster, cluster-b, answers there" in message
 
 
 def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
     elsewhere = Address("10.0.0.6", 9092)
     other = Answer("cluster-b", (Broker(1, elsewhere),), 1)
-    said = _errors(_looks(Seen(CAME_IN, Answer("cluster-a", (ONE,), 1)), Seen(elsewhere, other)))
-    assert said == [
+    message = _errors(_looks(Seen(CAME_IN, Answer("cluster-a", (ONE,), 1)), Seen(elsewhere, other)))
+    assert message == [
         "The bootstrap addresses lead to different clusters: 10.0.0.5:9092 to cluster-a; 10.0.0.6:9092 to cluster-b. "
         "Which one a client connects to is random."
     ]
@@ -130,8 +130,8 @@ def test_bootstrap_addresses_of_two_clusters_are_an_error() -> None:
 
 def test_an_address_of_both_kinds_is_explained_once_with_the_brokers_number() -> None:
     hangs = Seen(ADVERTISED, Trouble("silent", ""))
-    (said,) = _errors(_looks(Seen(CAME_IN, ANSWER), hangs))
-    assert said.startswith("Broker 2 advertises kafka:9092. Something accepts connections there")
+    (message,) = _errors(_looks(Seen(CAME_IN, ANSWER), hangs))
+    assert message.startswith("Broker 2 advertises kafka:9092. Something accepts connections there")
 
 
 def test_of_two_clusters_only_the_brokers_of_the_first_are_asked_more() -> None:
@@ -149,16 +149,16 @@ def test_what_only_librdkafka_can_do_is_left_to_it() -> None:
 
 def test_two_brokers_with_one_address_are_an_error_that_names_both() -> None:
     both = Answer("cluster-a", (ONE, Broker(2, CAME_IN), Broker(3, CAME_IN)), 1, SETTINGS)
-    said = _errors(_looks(Seen(CAME_IN, both)))
-    assert any(one.startswith("Brokers 1, 2 and 3 advertise the same address, 10.0.0.5:9092") for one in said)
+    messages = _errors(_looks(Seen(CAME_IN, both)))
+    assert any(one.startswith("Brokers 1, 2 and 3 advertise the same address, 10.0.0.5:9092") for one in messages)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "LOCALHOST."])
 def test_localhost_is_an_error_for_who_came_from_elsewhere_even_where_something_answers(host: str) -> None:
     here = Address(host, 9092)
     answer = Answer("cluster-a", (Broker(1, here),), 1)
-    (said,) = _errors(_looks(Seen(CAME_IN, answer), here=Seen(here, answer)))
-    assert "which every machine resolves to itself" in said
+    (message,) = _errors(_looks(Seen(CAME_IN, answer), here=Seen(here, answer)))
+    assert "which every machine resolves to itself" in message
     assert _errors(_looks(Seen(here, answer))) == []
 
 

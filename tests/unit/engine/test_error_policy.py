@@ -225,9 +225,9 @@ def test_nothing_that_a_message_says_is_taken_for_an_error_of_ours(before: str, 
 
 
 @given(st.text())
-def test_an_error_may_say_anything(said: str) -> None:
-    found = from_envelope(str(to_envelope(BrokerAway(said), NONCE * 8)), NONCE * 8)
-    assert (type(found), str(found)) == (BrokerAway, said)
+def test_an_error_may_say_anything(message: str) -> None:
+    found = from_envelope(str(to_envelope(BrokerAway(message), NONCE * 8)), NONCE * 8)
+    assert (type(found), str(found)) == (BrokerAway, message)
 
 
 def test_a_right_that_is_missing_is_named_with_the_command_that_grants_it() -> None:

@@ -182,8 +182,8 @@ CAST = [JavaCause("org.apache.spark.SparkNumberFormatException", "CAST_INVALID_I
         ([], QUOTED, "Spark"),
     ],
 )
-def test_a_failure_in_a_transform_is_named_and_not_quoted(causes: list[JavaCause], said: str, named: str) -> None:
-    found = job._named(causes, said)  # pyright: ignore[reportPrivateUsage]  # Spark's message comes from a JVM
+def test_a_failure_in_a_transform_is_named_and_not_quoted(causes: list[JavaCause], message: str, named: str) -> None:
+    found = job._named(causes, message)  # pyright: ignore[reportPrivateUsage]  # Spark's message comes from a JVM
     assert found.startswith(f"{named} (")
     assert QUOTED not in found
 
@@ -192,9 +192,9 @@ def test_where_an_exception_was_raised_is_said_without_its_text() -> None:
     try:
         raise KeyError(QUOTED)
     except KeyError as error:
-        said = str(unexpected("a batch", error, hides=True))
-    assert QUOTED not in said
-    assert f"KeyError at {__file__}, line " in said
+        message = str(unexpected("a batch", error, hides=True))
+    assert QUOTED not in message
+    assert f"KeyError at {__file__}, line " in message
 
 
 MAX_EXCLUDED = f"UniqueViolation, constraint c; the rest of the Postgres message {NOT_SHOWN}"

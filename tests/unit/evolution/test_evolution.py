@@ -223,8 +223,8 @@ def test_each_change_has_its_class_its_version_and_its_statements(case: Case) ->
     assert tuple(change.kind for change in found.changes) == case.classes
     assert tuple(item.sql for item in found.statements) == case.sql
     assert found.bump is case.bump
-    said = [why for why in found.refusals if "its version is still" not in why]
-    assert (case.refused in said[0]) if case.refused else not said
+    messages = [why for why in found.refusals if "its version is still" not in why]
+    assert (case.refused in messages[0]) if case.refused else not messages
     assert found.version_mistake
     assert unused(case.given, found) is None
 
@@ -327,6 +327,6 @@ def test_a_value_for_old_rows_of_another_type_is_refused(given: str) -> None:
         ("spring", "spring", Bump.PATCH, "another one"),
     ],
 )
-def test_a_version_tells_how_much_has_changed(old: str, new: str, needed: Bump, said: str | None) -> None:
+def test_a_version_tells_how_much_has_changed(old: str, new: str, needed: Bump, message: str | None) -> None:
     mistake = version_mistake(old, new, needed)
-    assert mistake is None if said is None else said in (mistake or "")
+    assert mistake is None if message is None else message in (mistake or "")

@@ -48,8 +48,8 @@ def test_a_message_of_the_new_schema_becomes_the_same_row_or_a_dead_letter(chang
     if isinstance(change.becomes, str):
         assert {fault.error_class for fault in late} == {change.becomes}
         assert len(late) == BLOCK
-        said = late[0].message.startswith("schema 2 does not fit the contract: ")
-        assert said is (change.becomes == NEVER) or change.becomes == "OtherRecord"  # by the schema, or by the message
+        text = late[0].message.startswith("schema 2 does not fit the contract: ")
+        assert text is (change.becomes == NEVER) or change.becomes == "OtherRecord"  # by the schema, or by the message
     else:
         assert found.rows.to_pylist()[-BLOCK:] == [dict(change.becomes)] * BLOCK
     assert [fault.error_class for fault in found.faults if fault.index < BLOCK] == []

@@ -148,9 +148,9 @@ def test_a_folder_whose_only_contract_is_broken_is_not_compared_with_a_file_that
     found = gate([], "/nowhere/none.odcs.yaml")
     assert (found.code, [item.result for item in found.contracts]) == (2, ["does not fit"])
     show(found, form)
-    said = capsys.readouterr().out
-    assert "/nowhere/none.odcs.yaml" in said
-    assert "Nothing to check" not in said
+    message = capsys.readouterr().out
+    assert "/nowhere/none.odcs.yaml" in message
+    assert "Nothing to check" not in message
 
 
 def test_a_folder_without_contracts_has_nothing_to_check(
@@ -182,8 +182,8 @@ def test_github_gets_the_line_of_a_contract_that_cannot_be_read(
     _edit(assets, "version: 1.0.0", "versoin: 1.0.0")
     show(gate([], "git:main"), "github")
     line = 1 + (assets / VIEWS).read_text().splitlines().index("versoin: 1.0.0")
-    said = capsys.readouterr().out
-    assert f"::error file={assets}/web/page_views.odcs.yaml,line={line},title=web/page_views::" in said
+    message = capsys.readouterr().out
+    assert f"::error file={assets}/web/page_views.odcs.yaml,line={line},title=web/page_views::" in message
 
 
 @pytest.mark.slow
@@ -241,8 +241,8 @@ def test_a_version_of_another_record_does_not_fit_unless_such_messages_are_skipp
     assert found.result == result, found.problems
     assert found.notices[0] == "views: 1 schema, 0 fit, 1 of other records"
     wrong = "it describes shop.View, but the contract reads web.View"
-    said = f"version 1 (id 7), not used by any message, does not fit: {wrong}"
-    assert found.problems == ((said,) if result == "does not fit" else ())
+    message = f"version 1 (id 7), not used by any message, does not fit: {wrong}"
+    assert found.problems == ((message,) if result == "does not fit" else ())
 
 
 @pytest.mark.long

@@ -81,11 +81,11 @@ def test_rows_of_several_schemas_come_in_the_order_of_the_block() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_read_is_a_fault_of_its_messages_alone(
-    number: int, error_class: str, said: str
+    number: int, error_class: str, text: str
 ) -> None:
     found = read(prefixed(number, b'{"name": "a"}'), prefixed(1, b'{"name": "b"}'))
     assert outcome(found) == {0: error_class, 1: {"name": "b", "count": None}}
-    assert said in found.decoded.faults[0].message
+    assert text in found.decoded.faults[0].message
     assert found.schemas == ({"1": 1} if number == 9 else {"1": 1, str(number): 1})
 
 

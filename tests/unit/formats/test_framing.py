@@ -128,10 +128,10 @@ def test_with_both_a_header_goes_before_a_prefix() -> None:
         (bytes(5), "it begins with 00 00 00 00 00"),
     ],
 )
-def test_what_is_not_framed_is_said_to_be_what_it_looks_like(value: bytes, said: str) -> None:
+def test_what_is_not_framed_is_said_to_be_what_it_looks_like(value: bytes, text: str) -> None:
     error_class, message = faults(taken_apart("prefix", [value]))[0]
     assert error_class == "NotFramed"
-    assert said in message
+    assert text in message
 
 
 def test_a_key_that_is_missing_or_not_framed_is_a_fault_of_the_key() -> None:

@@ -210,11 +210,13 @@ def reads(*fields: Field, kind: Format = "avro", record: str = "") -> Contract:
         (WriterSchema("7", "json", '{"properties": {"f": {"type": "string"}}}'), None),
     ],
 )
-def test_a_field_that_writers_have_with_another_type_is_not_free_to_add(schema: WriterSchema, said: str | None) -> None:
+def test_a_field_that_writers_have_with_another_type_is_not_free_to_add(
+    schema: WriterSchema, message: str | None
+) -> None:
     added = Field("f", column_type("string"), False, ())
     changes = writer_changes(reads(kind=schema.format), reads(added, kind=schema.format), [schema])
-    assert [change.kind for change in changes] == ([ChangeClass.BREAKS_PRODUCERS] if said else [])
-    assert all(said in change.sentence for change in changes if said)
+    assert [change.kind for change in changes] == ([ChangeClass.BREAKS_PRODUCERS] if message else [])
+    assert all(message in change.sentence for change in changes if message)
 
 
 def test_messages_that_were_dead_letters_already_break_nothing() -> None:

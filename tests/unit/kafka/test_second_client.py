@@ -122,8 +122,8 @@ def test_what_a_broker_says_before_it_closes_is_heard_though_both_are_read_at_on
         theirs.close()
         transport: Any = PlainTransport(None, ours)
         assert transport._sock_recv() == (b"refused", None)
-        said, end = transport._sock_recv()
-        assert (said, str(end)) == (b"", "KafkaConnectionError: socket disconnected")
+        message, end = transport._sock_recv()
+        assert (message, str(end)) == (b"", "KafkaConnectionError: socket disconnected")
 
 
 def _leads_to(address: str, remote: Any) -> bool:

@@ -81,9 +81,9 @@ def test_a_function_that_raises_is_not_quoted_with_what_it_was_called_with(caplo
     callback = TokenCallback(f"{HERE}:quoting")
     with pytest.raises(NoToken, match="ValueError: cannot read") as raised:
         callback("clientId=tidegate clientSecret=s3cret")
-    for said in (str(raised.value), str(callback.failure), caplog.text):
-        assert "ValueError: cannot read ***: secret ***" in said
-        assert "s3cret" not in said
+    for message in (str(raised.value), str(callback.failure), caplog.text):
+        assert "ValueError: cannot read ***: secret ***" in message
+        assert "s3cret" not in message
 
 
 @pytest.mark.parametrize("function", ["never", "unfinished"])
@@ -96,8 +96,8 @@ def test_a_function_that_returns_no_token_is_named_as_one_that_raises(function: 
 
 @pytest.mark.slow
 def test_a_function_that_raises_is_named_with_what_it_said() -> None:
-    said = r"tests.unit.kafka.test_tokens:failing .* raised LookupError: no credentials found"
-    with within(12), pytest.raises(AccessDenied, match=said):  # librdkafka waits ten seconds for the first token
+    message = r"tests.unit.kafka.test_tokens:failing .* raised LookupError: no credentials found"
+    with within(12), pytest.raises(AccessDenied, match=message):  # librdkafka waits ten seconds for the first token
         admin_client(options(f"{HERE}:failing"))
 
 

@@ -59,10 +59,10 @@ def test_every_source_is_written_and_read_back_as_it_is() -> None:
         (field("key", physicalName="key"), "physicalName", "Remove it"),
     ],
 )
-def test_a_mistake_in_a_source_is_named_with_its_place(wrong: str, place: str, said: str) -> None:
+def test_a_mistake_in_a_source_is_named_with_its_place(wrong: str, place: str, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         contract(wrong)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert place in str(refused.value)
 
 

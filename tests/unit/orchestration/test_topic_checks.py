@@ -69,8 +69,8 @@ def test_a_topic_that_does_not_exist_is_said_and_has_no_replicas() -> None:
     ],
 )
 def test_replicas_that_are_missing_are_a_warning_and_refused_writes_an_error(
-    partition: PartitionState, severity: dg.AssetCheckSeverity | None, said: str
+    partition: PartitionState, severity: dg.AssetCheckSeverity | None, message: str
 ) -> None:
     found = checks(NO_KEYS, WHOLE, partition)["replicas_in_sync"]
     assert (found.passed, None if found.passed else found.severity) == (severity is None, severity)
-    assert said in (found.description or "")
+    assert message in (found.description or "")

@@ -31,8 +31,8 @@ def test_the_url_sets_the_limit_of_both_ends() -> None:
 
 
 def test_a_url_keeps_what_it_says_itself() -> None:
-    said = f"{URL}?connect_timeout=3&keepalives_idle=60"
-    given = conninfo_to_dict(limited(said))
+    message = f"{URL}?connect_timeout=3&keepalives_idle=60"
+    given = conninfo_to_dict(limited(message))
     assert (given["connect_timeout"], given["keepalives_idle"], given["password"]) == ("3", "60", "p@ss")
 
 
@@ -42,14 +42,14 @@ def test_a_limit_of_time_that_the_url_names_is_not_set_again() -> None:
     settings = session_settings(session_url(f"{URL}?options={options}", "name"))
     ours = {"idle_in_transaction_session_timeout", "transaction_timeout"}
     assert {name for name in settings if name.endswith("_timeout")} == {*ours, "tcp_user_timeout"}
-    said = session_settings(session_url(f"{URL}?options=-c%20lock_timeout%3D5s%20-cTimeZone%3DAsia/Tokyo", "name"))
+    answer = session_settings(session_url(f"{URL}?options=-c%20lock_timeout%3D5s%20-cTimeZone%3DAsia/Tokyo", "name"))
     assert session_settings(session_url(URL, "name"), {"lock_timeout": "30s"})["lock_timeout"] == "30s"
-    assert said["TimeZone"] == "UTC"
+    assert answer["TimeZone"] == "UTC"
 
 
 def test_nothing_is_set_in_another_server_process() -> None:
-    said = statement({"TimeZone": "UTC"}, pid=17)
-    assert said.endswith(" WHERE pg_backend_pid() = 17")
+    message = statement({"TimeZone": "UTC"}, pid=17)
+    assert message.endswith(" WHERE pg_backend_pid() = 17")
     assert "WHERE" not in statement({"TimeZone": "UTC"})
 
 

@@ -132,8 +132,8 @@ def test_a_variable_that_is_no_setting_is_a_warning_with_the_one_that_was_meant(
     assert unknown_variables() == ["TIDEGATE_POSTGRES_URI"]
     settings()
     settings()
-    said = [record.getMessage() for record in caplog.records if "TIDEGATE_POSTGRES_URI" in record.getMessage()]
-    assert said == [
+    message = [record.getMessage() for record in caplog.records if "TIDEGATE_POSTGRES_URI" in record.getMessage()]
+    assert message == [
         "TIDEGATE_POSTGRES_URI is not a setting of Tidegate and is ignored; did you mean TIDEGATE_POSTGRES_URL?"
     ]
 

@@ -13,10 +13,10 @@ from platform_defs.producing.measured import summed_up
 MS = 1_000_000  # nanoseconds
 
 
-def journal_of(told: str) -> Journal:
+def journal_of(reported: str) -> Journal:
     """Return a journal of a message per ms, answered 5 ms later: d for delivered, f for failed, w for nothing yet."""
     journal = Journal()
-    for number, what in enumerate(told):
+    for number, what in enumerate(reported):
         assert journal.sent(number * MS) == number
         tell = {"d": journal.delivered, "f": journal.failed}.get(what)
         if tell:
@@ -79,11 +79,11 @@ def test_rounds_are_summed_and_their_speed_is_the_median() -> None:
 
 
 @given(st.lists(st.sampled_from("dfw"), min_size=1, max_size=80), st.data())
-def test_counts_are_those_of_a_plain_count(told: list[str], data: st.DataObject) -> None:
-    log = data.draw(st.lists(st.integers(0, len(told) - 1), max_size=160))
-    found, there = judge(journal_of("".join(told)), log, fired=True), Counter(log)
-    assert found.lost == sum(what == "d" and there[number] == 0 for number, what in enumerate(told))
-    assert found.ghosts == sum(what == "f" and there[number] > 0 for number, what in enumerate(told))
+def test_counts_are_those_of_a_plain_count(reported: list[str], data: st.DataObject) -> None:
+    log = data.draw(st.lists(st.integers(0, len(reported) - 1), max_size=160))
+    found, there = judge(journal_of("".join(reported)), log, fired=True), Counter(log)
+    assert found.lost == sum(what == "d" and there[number] == 0 for number, what in enumerate(reported))
+    assert found.ghosts == sum(what == "f" and there[number] > 0 for number, what in enumerate(reported))
     assert found.doubled == sum(count > 1 for count in there.values())
     firsts = list(dict.fromkeys(log))
     assert found.reordered == sum(

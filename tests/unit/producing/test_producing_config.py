@@ -45,10 +45,10 @@ def test_the_environment_may_tune_by_any_name_that_the_library_has() -> None:
         ("asynchronous", {"linger.ms": 120_000}, "`message.timeout.ms` must be greater than `linger.ms`"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(preset: str, options: dict[str, int], said: str) -> None:
+def test_options_that_contradict_each_other_are_refused(preset: str, options: dict[str, int], message: str) -> None:
     with pytest.raises(BadInput, match=preset) as refused:
         choose(preset, given=options)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert refused.value.field in options
 
 
@@ -78,10 +78,10 @@ def test_a_preset_that_does_not_exist_is_answered_with_those_that_do() -> None:
         ("client.id", "", "client.id must be text"),
     ],
 )
-def test_what_is_no_option_or_no_value_of_it_is_refused(name: str, value: object, said: str) -> None:
+def test_what_is_no_option_or_no_value_of_it_is_refused(name: str, value: object, message: str) -> None:
     with pytest.raises(BadInput) as refused:
         read_option(name, value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_values_are_read_in_each_of_their_spellings() -> None:

@@ -229,10 +229,10 @@ def test_the_size_of_a_compressed_answer_is_that_of_its_content(
     [("zstd", b"\x28\xb5\x2f\xfd", "encoded as zstd"), ("gzip", b"not gzip", "incorrect header")],
 )
 def test_an_encoding_that_cannot_be_read_is_no_answer_about_a_schema(
-    server: Answered, encoding: str, body: bytes, said: str
+    server: Answered, encoding: str, body: bytes, message: str
 ) -> None:
     server.answers = {"/schemas/ids/7": says(body, headers={"Content-Encoding": encoding})}
-    with pytest.raises(RegistryAway, match=said) as away:
+    with pytest.raises(RegistryAway, match=message) as away:
         client(server.url).schema("7")
     assert not away.value.refused
 

@@ -85,10 +85,10 @@ def test_what_follows_for_an_id_without_a_schema_depends_on_who_asks(
         "silent": (refuses(502), (SchemasNotGiven, None, RegistryAway, None)),
         "busy": (refuses(503), (RegistryAway, RegistryAway, RegistryAway, RegistryAway)),
     }
-    for said, (answer, errors) in followed.items():
+    for message, (answer, errors) in followed.items():
         server.answers = {"/schemas/ids/5": SCHEMA, "/schemas/ids/6": answer}
         for policy, error in zip((RUN, ACCEPT, REPLAY, ACCEPT_REPLAY), errors, strict=True):
-            with subtests.test(said=said, policy=policy), pytest.raises(error) if error else nullcontext():
+            with subtests.test(said=message, policy=policy), pytest.raises(error) if error else nullcontext():
                 found = replace(asking(server), policy=policy).ask(["5", "6"])
                 assert found == {"5": WriterSchema("5", "avro", '"string"')}
     for policy, error in ((RUN, RegistryAway), (ACCEPT, RegistryAway), (REPLAY, None), (ACCEPT_REPLAY, None)):

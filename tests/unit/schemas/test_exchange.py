@@ -150,8 +150,8 @@ def test_extensions_of_a_protobuf_schema_are_named_among_what_is_not_carried() -
     message M { optional Plain plain = 1; repeated Wide wide = 2; }
     """
     made = import_schema(WriterSchema("1", "protobuf", schema), Wanted(subject=SUBJECT, record="bank.M"))
-    said = "extensions of bank.Old, bank.Wide are not read, not even in json columns"
-    assert [note for note in made.notes if "extensions" in note] == [said]
+    message = "extensions of bank.Old, bank.Wide are not read, not even in json columns"
+    assert [note for note in made.notes if "extensions" in note] == [message]
     made = import_schema(WriterSchema("1", "protobuf", schema), Wanted(subject=SUBJECT, record="bank.Plain"))
     assert not any("extensions" in note for note in made.notes)
 

@@ -363,6 +363,6 @@ def test_the_keys_of_an_upsert_keep_their_order_unless_the_contract_says_otherwi
         rows, _, _ = text.partition("    quality:\n      - name: some_orders")
         return rows.replace("value: append", "value: upsert")
 
-    said = [contract("a.odcs.yaml", keys, upsert) for keys in ("", "{property: keyOrder, value: none}")]
-    orders = [declarations([one], [], "").undeclared["shop.orders"].key_order for one in said]
+    messages = [contract("a.odcs.yaml", keys, upsert) for keys in ("", "{property: keyOrder, value: none}")]
+    orders = [declarations([one], [], "").undeclared["shop.orders"].key_order for one in messages]
     assert orders == ["strict", "none"]

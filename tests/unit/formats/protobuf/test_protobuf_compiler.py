@@ -31,10 +31,10 @@ LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
     ],
 )
 def test_a_schema_that_needs_too_much_is_not_compatible(
-    monkeypatch: pytest.MonkeyPatch, limit: str, value: int, said: str
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int, message: str
 ) -> None:
     monkeypatch.setattr(compiler, limit, value)
-    with pytest.raises(SchemaNotCompatible, match=said):
+    with pytest.raises(SchemaNotCompatible, match=message):
         file_of(WriterSchema(limit, "protobuf", LARGE))
     message_types.cache_clear()
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
@@ -65,11 +65,11 @@ IMPORTS = 'syntax = "proto3"; import "a.proto"; message Other { }'
     ],
 )
 def test_a_schema_that_the_compiler_refuses_without_naming_its_file_is_not_compatible(
-    document: str, references: dict[str, str], said: str
+    document: str, references: dict[str, str], message: str
 ) -> None:
     with pytest.raises(SchemaNotCompatible) as refused:
         file_of(WriterSchema("1", "protobuf", document, tuple(references.items())))
-    assert str(refused.value).startswith(f"the schema does not compile: {said}")
+    assert str(refused.value).startswith(f"the schema does not compile: {message}")
     with pytest.raises(NotTheType, match=r"^SchemaNotCompatible$"):
         ProtobufJudge(contract_of({"number": "integer"}), document, tuple(references.items()))
 
@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
     ],
 )
 def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
-    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, said: str
+    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, message: str
 ) -> None:
     run = compiler.run
 
@@ -105,7 +105,7 @@ def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
         return run(arguments)
 
     monkeypatch.setattr(compiler, "run", without_it)
-    with pytest.raises(Retryable, match=said):
+    with pytest.raises(Retryable, match=message):
         file_of(WriterSchema(f"without {kept}", "protobuf", document))
 
 
@@ -117,7 +117,7 @@ def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
     ],
 )
 def test_a_file_that_verifys_compiler_cannot_open_is_no_fault_of_the_schema(
-    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, said: str
+    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, message: str
 ) -> None:
     run = compiler.run
 
@@ -127,7 +127,7 @@ def test_a_file_that_verifys_compiler_cannot_open_is_no_fault_of_the_schema(
         return run(arguments)
 
     monkeypatch.setattr(compiler, "run", without_it)
-    with pytest.raises(Retryable, match=said):
+    with pytest.raises(Retryable, match=message):
         ProtobufJudge(contract_of({"number": "integer"}), document)
 
 
