@@ -70,7 +70,7 @@ def _without_values(error: psycopg.Error) -> str:
 
 
 def tls_remedy(message: str) -> str:
-    """Return the remedy for a failed handshake, by libpq's message (`said`); empty for another error."""
+    """Return the remedy for a failed handshake, by libpq's `message`; empty for another error."""
     for words, remedy in _REMEDIES.items():
         if words in message:
             return f" {remedy}."

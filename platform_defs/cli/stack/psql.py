@@ -24,13 +24,14 @@ def psql(context: typer.Context) -> None:
     """
     from resources.endpoints import ledger_alone
     from resources.local.postgres import binaries
-    from resources.postgres.session.connection import psql_address
+    from resources.postgres.session.connection import session_environment
 
-    address, secrets = psql_address(ledger_alone(), "tidegate/psql")
+    environment = {name: value for name, value in os.environ.items() if name != "PGSERVICE"}  # libpq would prefer it
+    environment |= session_environment(ledger_alone(), "tidegate/psql")
     program = shutil.which("psql") or str(binaries() / "psql")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and psql would inherit that
     try:
-        os.execve(program, [program, "-d", address, *context.args], os.environ | secrets)  # noqa: S606  # no shell
+        os.execve(program, [program, *context.args], environment)  # noqa: S606  # no shell is wanted
     except OSError as error:
         raise BadInput(
             f"{program} cannot be started ({error.strerror}). Install psql and put it on the PATH"

@@ -91,22 +91,18 @@ def session_uri(url: str, name: str) -> str:
     return f"postgresql:///?{urlencode(given, quote_via=quote)}"
 
 
-def psql_address(url: str, name: str) -> tuple[str, dict[str, str]]:
-    """Return `session_url` for psql: as a connection string, and its secrets as libpq's environment variables, since
-    other users see the arguments of a process. Raises BadInput for a secret that has no variable.
+def session_environment(url: str, name: str) -> dict[str, str]:
+    """Return `session_url` as libpq's environment variables, since other users see the arguments of a process. Options
+    that have no variable are left out if they only limit waiting; raises BadInput for any other.
     """
-    given = conninfo_to_dict(session_url(url, name))
-    secrets = dict[str, str]()
-    for option in Conninfo.get_defaults():
-        keyword = option.keyword.decode()
-        if option.dispchar == b"*" and keyword in given:
-            if option.envvar is None:
-                raise BadInput(
-                    f"{keyword} in the database's URL can be passed to psql only as an argument, which other users can "
-                    "see. Remove it from the URL, or start psql yourself"
-                )
-            secrets[option.envvar.decode()] = str(given.pop(keyword))
-    return make_conninfo("", **given), secrets
+    variables = {option.keyword.decode(): option.envvar for option in Conninfo.get_defaults()}
+    found = dict[str, str]()
+    for keyword, value in conninfo_to_dict(session_url(url, name)).items():
+        if (variable := variables.get(keyword)) is not None:
+            found[variable.decode()] = str(value)
+        elif not keyword.startswith(("keepalives", "tcp_user_timeout", "fallback_application_name")):
+            raise BadInput(f"{keyword} of the database's URL has no environment variable for psql; call psql yourself")
+    return found
 
 
 def show_alive(connection: Connection, name: str) -> None:
@@ -199,7 +195,7 @@ def state_of(error: BaseException) -> str | None:
 
 
 def judged(state: str | None, message: str, place: Place) -> TidegateError:
-    """Return the project's error for this SQLSTATE. `said`: Postgres' message for a statement of `place`."""
+    """Return the project's error for this SQLSTATE. `message`: Postgres' own for a statement of `place`."""
     match error_policy.of_sqlstate(state, place):
         case Verdict.REFUSED_ROW:
             return RowRefused(message, error_class=_error_class(state))
