@@ -189,7 +189,7 @@ def _rights_explained(connection: Connection) -> Generator[None]:
 
 
 def _not_allowed(connection: Connection, message: str) -> BadInput:
-    """Return the remedy for Postgres' refusal, `message`: the database's owner grants, or the ledger's owner migrates."""
+    """Return the remedy for Postgres' refusal: the database's owner grants, or the ledger's owner migrates."""
     user, database = connection.info.user, connection.info.dbname
     asked = "SELECT pg_get_userbyid(nspowner) FROM pg_namespace WHERE nspname = 'tidegate'"
     (owner,) = connection.execute(asked).fetchone() or (None,)
