@@ -119,7 +119,7 @@ def test_a_contract_keeps_the_unit_of_a_field() -> None:
         (with_unit("[ms]"), "unknown unit"),
         (with_unit("ms", of="weight"), "unit is for a field of type timestamp; this field is double"),
         (with_unit("ms", ", {property: source, value: timestamp}"), "unit does not apply to a field with a source"),
-        (with_unit("ms").replace("format: json", "format: avro"), "the avro schema defines the unit"),
+        (with_unit("ms").replace("format: json", "format: avro"), "the schema defines the unit of a timestamp"),
     ],
 )
 def test_a_unit_that_cannot_be_meant_is_refused(changed: str, part: str) -> None:
