@@ -111,7 +111,7 @@ def _ends_by(number: int, _work: TaskWork, batches: Iterator[pa.RecordBatch]) ->
 
 @pytest.mark.longest
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "message"),
     [
         pytest.param(signal.SIGSEGV, "Fatal Python error: Segmentation fault", marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, "because memory was low", marks=pytest.mark.longest),

@@ -41,7 +41,7 @@ def test_a_transform_may_make_years_after_9999_and_another_value_beside_one_is_r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("value", "said"), FAR.items())
+@pytest.mark.parametrize(("value", "message"), FAR.items())
 def test_a_date_that_python_cannot_hold_is_a_wrong_value(world: World, value: str, message: str) -> None:
     views, customers = world.new_pipeline("append", partitions=1), world.new_pipeline("upsert", partitions=1)
     world.send(views, [view(n) for n in range(5)], partition=0)

@@ -70,7 +70,7 @@ def test_a_pipeline_that_is_named_must_have_its_topic(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("backlog", "said"),
+    ("backlog", "message"),
     [
         ((), None),
         ((1,), None),

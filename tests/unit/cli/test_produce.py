@@ -92,7 +92,7 @@ def test_it_ends_with_the_first_message_that_is_not_acknowledged_and_says_why(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ("--option linger.ms", "is NAME=VALUE, such as linger.ms=50"),
         ("--option acks=2", "acks must be one of 0, 1, all"),

@@ -64,7 +64,7 @@ def test_what_an_interrupted_apply_reached_or_began_is_no_difference_and_not_beg
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "message"),
     [
         (replace(AS_OBSERVED, cluster_id="d"), "it is for cluster c, but this is cluster d"),
         (replace(AS_OBSERVED, topic_ids={}), "topic t no longer exists"),

@@ -52,7 +52,7 @@ def test_how_a_topic_is_written_changes_neither_the_contract_nor_its_rows() -> N
 
 
 @pytest.mark.parametrize(
-    ("preset", "option", "field", "said"),
+    ("preset", "option", "field", "message"),
     [
         ("asynchronous", "acks: 1", "acks", "`acks` must be set to `all` when `enable.idempotence` is true"),
         ("asynchronous", "max.in.flight: 6", "max.in.flight", "`max.in.flight` must be set <= 5"),

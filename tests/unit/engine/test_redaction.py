@@ -173,7 +173,7 @@ CAST = [JavaCause("org.apache.spark.SparkNumberFormatException", "CAST_INVALID_I
 
 
 @pytest.mark.parametrize(
-    ("causes", "said", "named"),
+    ("causes", "message", "named"),
     [
         (CAUSES, f"ValueError: cannot do {QUOTED}", "it raises ValueError"),
         (CAUSES, QUOTED, "PythonException"),  # the last line of an exception's text

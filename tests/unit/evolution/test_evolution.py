@@ -309,7 +309,7 @@ def test_a_value_for_old_rows_of_another_type_is_refused(given: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "needed", "said"),
+    ("old", "new", "needed", "message"),
     [
         ("1.0.0", "1.0.0", Bump.NONE, None),
         ("1.0.0", "1.0.0", Bump.PATCH, "1.0.1"),

@@ -73,7 +73,7 @@ def test_rows_of_several_schemas_come_in_the_order_of_the_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "error_class", "said"),
+    ("number", "error_class", "text"),
     [
         (9, "UnknownSchemaId", "has a schema 9"),
         (3, "WrongSchemaType", "schema 3 does not fit the contract: it is of type avro, but the contract reads json"),

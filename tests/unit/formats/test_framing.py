@@ -115,7 +115,7 @@ def test_with_both_a_header_goes_before_a_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "text"),
     [
         (b"", "it has only 0 bytes"),
         (b"\0", "it has only 1 byte"),

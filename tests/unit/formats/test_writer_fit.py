@@ -199,7 +199,7 @@ def reads(*fields: Field, kind: Format = "avro", record: str = "") -> Contract:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         (avro_schema("int"), "become dead letters from now on: f "),
         (avro_schema("string"), None),

@@ -49,7 +49,7 @@ def test_every_source_is_written_and_read_back_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "place", "said"),
+    ("wrong", "place", "message"),
     [
         (field("headers:tenant"), "source.value", "unknown source 'headers:tenant'; did you mean 'headers'?"),
         (field("time"), "source.value", "did you mean 'timestamp'?"),

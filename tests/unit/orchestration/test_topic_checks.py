@@ -60,7 +60,7 @@ def test_a_topic_that_does_not_exist_is_said_and_has_no_replicas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "severity", "said"),
+    ("partition", "severity", "message"),
     [
         (WHOLE, None, "all replicas in sync"),
         (replace(WHOLE, in_sync=(1, 2)), WARN, "1 replica out of sync"),

@@ -35,7 +35,7 @@ def test_the_environment_may_tune_by_any_name_that_the_library_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "options", "said"),
+    ("preset", "options", "message"),
     [
         ("asynchronous", {"acks": 1}, "`acks` must be set to `all` when `enable.idempotence` is true"),
         ("synchronous", {"max.in.flight": 6}, "`max.in.flight` must be set <= 5 when"),
@@ -60,7 +60,7 @@ def test_a_preset_that_does_not_exist_is_answered_with_those_that_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("acks", 2, "acks must be one of 0, 1, all, not 2"),
         ("acks", "00", "acks must be one of 0, 1, all"),

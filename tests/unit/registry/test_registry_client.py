@@ -225,7 +225,7 @@ def test_the_size_of_a_compressed_answer_is_that_of_its_content(
 
 
 @pytest.mark.parametrize(
-    ("encoding", "body", "said"),
+    ("encoding", "body", "message"),
     [("zstd", b"\x28\xb5\x2f\xfd", "encoded as zstd"), ("gzip", b"not gzip", "incorrect header")],
 )
 def test_an_encoding_that_cannot_be_read_is_no_answer_about_a_schema(

@@ -24,7 +24,7 @@ LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("limit", "value", "said"),
+    ("limit", "value", "message"),
     [
         ("CPU_SECONDS", 1, "the compiler needs more than 1 s of CPU time"),
         ("MEMORY", 150_000_000, "the compiler needs more than 150,000,000 bytes of memory"),
@@ -54,7 +54,7 @@ IMPORTS = 'syntax = "proto3"; import "a.proto"; message Other { }'
 
 
 @pytest.mark.parametrize(
-    ("document", "references", "said"),
+    ("document", "references", "message"),
     [
         (written("M", "a.proto"), {"a.proto": written("M")}, 'Symbol name "M" conflicts'),
         (IMPORTS, {"a.proto": written("N"), "b.proto": written("N")}, 'Symbol name "N" conflicts'),
@@ -88,7 +88,7 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("kept", "document", "said"),
+    ("kept", "document", "message"),
     [
         ("src/schema.proto", 'syntax = "proto3"; message Lost { }', "Could not make proto path relative"),
         ("given", written("Lost"), "given: No such file"),
@@ -110,7 +110,7 @@ def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
 
 
 @pytest.mark.parametrize(
-    ("kept", "document", "said"),
+    ("kept", "document", "message"),
     [
         ("texts/judged.proto", 'syntax = "proto3"; message NotThere { }', "Could not make proto path relative"),
         ("descriptors", written("NotThere"), "descriptors: No such file"),
