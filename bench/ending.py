@@ -3,12 +3,12 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
+from platform_defs.cli.signals import handled
 from resources.local import stack
 from resources.process.settings import settings
 
@@ -17,23 +17,12 @@ CUT_OFF = (signal.SIGTERM, signal.SIGHUP)  # sent by `timeout` and a closed term
 
 def ended_by_signals() -> AbstractContextManager[None]:
     """Let SIGTERM and SIGHUP run every `finally` inside, as Ctrl-C does."""
-    return _answered(CUT_OFF, _leave)
+    return handled(CUT_OFF, _leave)
 
 
 def undisturbed() -> AbstractContextManager[None]:
     """Ignore further signals inside, so that they do not cut the stopping short."""
-    return _answered((signal.SIGINT, *CUT_OFF), signal.SIG_IGN)
-
-
-@contextmanager
-def _answered(signals: Iterable[signal.Signals], answer: Any) -> Generator[None]:
-    """Handle these signals with `answer` inside. (Any: as in signal.signal, whose type for it is private.)"""
-    before = {number: signal.signal(number, answer) for number in signals}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled((signal.SIGINT, *CUT_OFF), signal.SIG_IGN)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 def until_signal() -> Generator[list[int]]:
     """Yield the signals to stop as they arrive. They no longer end the process, so that it can still report."""
     received: list[int] = []
-    with _handled((signal.SIGINT, signal.SIGTERM), lambda got, _frame: received.append(got)):
+    with handled((signal.SIGINT, signal.SIGTERM), lambda got, _frame: received.append(got)):
         yield received
 
 
@@ -21,11 +21,14 @@ def exiting_at_signals() -> AbstractContextManager[None]:
         sys.exit(128 + number)
 
     numbers = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is not signal.SIG_IGN]
-    return _handled(numbers, end)
+    return handled(numbers, end)
 
 
 @contextmanager
-def _handled(numbers: Iterable[signal.Signals], handler: Callable[[int, object], None]) -> Generator[None]:
+def handled(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, object], object] | signal.Handlers
+) -> Generator[None]:
+    """Handle these signals with `handler` in the block, and as before after it."""
     earlier = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -77,9 +77,12 @@ class JobLimit:
                     return
 
     def _too_slow(self, pipeline: Pipeline, pending: PendingBatch) -> BatchTooSlow:
-        file = transform_file(pipeline) if pipeline.transform else None
-        hangs = f"The transform ({file}), or a service that it calls, may never return: set a timeout on every call. "
-        hangs = hangs if file else ""
+        hangs = ""
+        if pipeline.transform:
+            file = transform_file(pipeline)
+            hangs = (
+                f"The transform ({file}), or a service that it calls, may never return: set a timeout on every call. "
+            )
         return BatchTooSlow(
             f"the Spark job of batch {pending.batch_id} of {pipeline.name} was still running after {self.seconds:g} "
             f"seconds and was cancelled; nothing was published. {hangs}If the batch is only slow, raise "

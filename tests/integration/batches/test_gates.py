@@ -1,4 +1,4 @@
-"""What stops a batch: too many dead letters among recent messages, and a blocking check that fails on every try."""
+"""Conditions that stop a batch: too many recent dead letters, and a blocking check that fails on every try."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
