@@ -33,8 +33,8 @@ def test_nothing_is_lost_or_doubled(world: World, name: str) -> None:
 @pytest.mark.longest
 @pytest.mark.timeout(900)
 @pytest.mark.xdist_group(THREE_BROKERS)
-def test_200_megabytes_of_aborted_messages_are_skipped(world: World) -> None:
-    verdict = aborted_messages_for_longer_than_the_patience(Chaos(world, random.Random(1), kills=2), megabytes=200)
+def test_50_megabytes_of_aborted_messages_are_skipped(world: World) -> None:
+    verdict = aborted_messages_for_longer_than_the_patience(Chaos(world, random.Random(1), kills=2), megabytes=50)
     assert verdict.kept, verdict
 
 
