@@ -21,8 +21,6 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
-from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine.ports.run_ports import Published
 from resources.endpoints import Endpoints, connection
 from resources.local import processes, stack
 from tests.order import GroupScheduling, first_the_longest, folder_mark, is_left_to_test_long, write_groups
@@ -162,15 +160,3 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
 def world(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> World:
     """Return the worker's systems, with a test's actions on them."""
     return World(endpoints, spark)
-
-
-@pytest.fixture
-def new_pipeline(world: World) -> Callable[..., Pipeline]:
-    """Return `World.new_pipeline`: it makes a pipeline with its own topic and schema from a shipped one."""
-    return world.new_pipeline
-
-
-@pytest.fixture
-def drain_all(world: World) -> Callable[[Pipeline], list[Published]]:
-    """Return `World.drain`: it runs a pipeline until it is caught up, as a run of its own."""
-    return world.drain

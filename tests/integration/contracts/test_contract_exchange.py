@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -198,12 +197,7 @@ def test_the_gate_refuses_what_a_registry_takes_for_compatible(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["avro", "protobuf", "json"])
 def test_made_up_messages_of_an_imported_contract_become_rows_and_their_schema_is_listed(
-    world: World,
-    registry: Registry,
-    kind: Format,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    drain_all: Callable[[Pipeline], Any],
+    world: World, registry: Registry, kind: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoints = connection()
     contract = contract_of(kind, "NONE" if kind == "json" else "FULL_TRANSITIVE")

@@ -67,10 +67,8 @@ def skipped(instance: DagsterInstance, contract: Contract, endpoints: Endpoints)
 
 
 @pytest.mark.longest
-def test_a_run_tells_of_every_table_and_check_in_numbers(
-    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
-) -> None:
-    pipeline = new_pipeline("accumulate", batch_messages=40)
+def test_a_run_tells_of_every_table_and_check_in_numbers(world: World, run: Run, instance: DagsterInstance) -> None:
+    pipeline = world.new_pipeline("accumulate", batch_messages=40)
     world.send(pipeline, [*transfers(99), b"not json"])
     assert run(pipeline).success
     postings, balances = (reported(instance, key) for key in table_keys(pipeline))
@@ -90,10 +88,8 @@ def test_a_run_tells_of_every_table_and_check_in_numbers(
 
 
 @pytest.mark.longest
-def test_selecting_one_table_runs_the_pipeline_as_a_whole(
-    world: World, new_pipeline: Any, instance: DagsterInstance
-) -> None:
-    pipeline = new_pipeline("accumulate")
+def test_selecting_one_table_runs_the_pipeline_as_a_whole(world: World, instance: DagsterInstance) -> None:
+    pipeline = world.new_pipeline("accumulate")
     world.send(pipeline, transfers(10))
     postings, balances = table_keys(pipeline)
     job = compose([pipeline], spark=KeptSpark()).resolve_implicit_global_asset_job_def()
@@ -143,9 +139,9 @@ def test_two_pipelines_read_one_topic_each_at_its_own_pace(world: World, instanc
 
 @pytest.mark.longest
 def test_a_failed_gate_shows_its_check_and_publishes_nothing(
-    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
+    world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
-    pipeline = blocking(new_pipeline("accumulate"), "postings_of_usual_size")
+    pipeline = blocking(world.new_pipeline("accumulate"), "postings_of_usual_size")
     world.send(pipeline, [transfer(1), transfer(2, "900000.00")])
     result = run(pipeline)
     assert not result.success
@@ -169,9 +165,9 @@ def blocking(pipeline: Pipeline, rule: str) -> Pipeline:
 
 @pytest.mark.slow
 def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
-    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints
+    world: World, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
-    pipeline = new_pipeline("append", lag_messages=1)
+    pipeline = world.new_pipeline("append", lag_messages=1)
     contract = pipeline.contract
     assert "0 unread" in skipped(instance, contract, endpoints)
     world.send(pipeline, views(4))
@@ -186,9 +182,9 @@ def test_the_sensor_starts_one_run_and_no_second_one_beside_it(
 
 @pytest.mark.slow
 def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
-    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance, endpoints: Endpoints
+    world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
-    pipeline = new_pipeline("append")
+    pipeline = world.new_pipeline("append")
     world.send(pipeline, views(4))
     world.drain(pipeline)  # by a run that Dagster does not know, and that is gone
     waiting = to_cursor({pipeline.name: Waiting(time.time() - 3_600, 4)})
@@ -216,11 +212,11 @@ def _started_run(instance: DagsterInstance, pipeline: Pipeline) -> DagsterRun:
 
 
 def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
-    world: World, new_pipeline: Any, instance: DagsterInstance, endpoints: Endpoints, drain_all: Any
+    world: World, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
-    pipeline = new_pipeline("append")
+    pipeline = world.new_pipeline("append")
     world.send(pipeline, views(8))
-    drain_all(pipeline)
+    world.drain(pipeline)
     admin = world.admin()
     admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(10)
     wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics)
@@ -295,10 +291,8 @@ def tick(instance: DagsterInstance, pipeline: Pipeline, endpoints: Endpoints) ->
 
 
 @pytest.mark.slow
-def test_a_run_that_ended_by_itself_is_not_taken_for_dead(
-    world: World, new_pipeline: Any, run: Run, instance: DagsterInstance
-) -> None:
-    pipeline = new_pipeline("append", lag_messages=1)
+def test_a_run_that_ended_by_itself_is_not_taken_for_dead(world: World, run: Run, instance: DagsterInstance) -> None:
+    pipeline = world.new_pipeline("append", lag_messages=1)
     world.send(pipeline, views(1))
     assert run(pipeline).success
     assert report_dead(instance, lambda _: set(), [pipeline.contract]) == []

@@ -66,9 +66,9 @@ def keep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Keep:
 
 
 @pytest.fixture
-def pipeline(new_pipeline: Callable[..., Pipeline], keep: Keep) -> Pipeline:
+def pipeline(world: World, keep: Keep) -> Pipeline:
     """Return a pipeline with four partitions, whose contract is in a file."""
-    made = new_pipeline()
+    made = world.new_pipeline()
     keep(made.contract)
     return made
 
@@ -204,10 +204,8 @@ def test_messages_of_aborted_and_open_transactions_are_not_shown_and_gaps_are_co
     still_open.abort_transaction(10)
 
 
-def test_classified_values_are_masked_and_bytes_refused(
-    world: World, new_pipeline: Callable[..., Pipeline], keep: Keep
-) -> None:
-    pipeline = new_pipeline(classified=True)
+def test_classified_values_are_masked_and_bytes_refused(world: World, keep: Keep) -> None:
+    pipeline = world.new_pipeline(classified=True)
     keep(pipeline.contract)
     world.send(pipeline, [transfer(0, memo="hush hush"), b'{"memo": "hush hush"', b"hush"], keys=[b"hush"] * 3)
     for found in (peek(pipeline.name), peek(pipeline.name, "-o", "json"), peek(pipeline.name, "--key", "hush")):
@@ -259,13 +257,9 @@ AVRO = {
 @pytest.mark.parametrize("kind", ["avro", "protobuf"])
 @pytest.mark.parametrize("ledger", ["a ledger", "no ledger"])
 def test_avro_and_protobuf_are_decoded_by_the_registrys_schemas_and_nothing_is_kept(
-    world: World,
-    new_pipeline: Callable[..., Pipeline],
-    monkeypatch: pytest.MonkeyPatch,
-    kind: Any,
-    ledger: str,
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: Any, ledger: str
 ) -> None:
-    made = new_pipeline()
+    made = world.new_pipeline()
     fields = tuple(item for item in made.contract.fields if item.name in ("transfer_id", "currency"))
     wire = WireFormat("prefix", f"{made.contract.topic}-value")
     contract = replace(made.contract, format=kind, fields=fields, wire=wire, tables=made.contract.tables[:1])

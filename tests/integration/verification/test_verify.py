@@ -260,12 +260,10 @@ def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: 
 
 
 @pytest.mark.longest
-def test_what_a_transform_filters_is_counted_and_held_against_the_table(
-    world: World, drain_all: Callable[..., Any]
-) -> None:
+def test_what_a_transform_filters_is_counted_and_held_against_the_table(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=large_only)
     world.send(pipeline, [view(n) for n in range(100)])
-    drain_all(pipeline)
+    world.drain(pipeline)
     doctor = Doctor(world, pipeline)
     report = doctor.verify()
     assert report.ok, report
