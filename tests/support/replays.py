@@ -27,8 +27,7 @@ def bank(world: World, count: int = 40, batches: int = 2) -> Pipeline:
     """Return a pipeline that has read this many batches, with one bad message in each."""
     pipeline = world.new_pipeline()
     for number in range(batches):
-        world.send(pipeline, [*transfers(count, number * count), b"not json"])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [*transfers(count, number * count), b"not json"])
     return pipeline
 
 
@@ -36,8 +35,7 @@ def views(world: World, batches: int = 3) -> Pipeline:
     """Return a pipeline with only an append table."""
     pipeline = world.new_pipeline("append", transform=None)
     for number in range(batches):
-        world.send(pipeline, [view(number * 8 + n) for n in range(8)])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [view(number * 8 + n) for n in range(8)])
     return pipeline
 
 

@@ -71,8 +71,7 @@ class World:
     def caught_up(self) -> Pipeline:
         """A new pipeline that has read two messages of each of its four partitions."""
         pipeline = self.new_pipeline()
-        self.send(pipeline, transfers(8))
-        self.drain(pipeline)
+        self.send_and_drain(pipeline, transfers(8))
         return pipeline
 
     def create_topic(self, topic: str, partitions: int = 4, config: dict[str, str] | None = None) -> None:
@@ -131,6 +130,11 @@ class World:
         """Run once: acquire the lease, then process batches until caught up."""
         with self.open_run(pipeline) as outside:
             return list(drain(pipeline, outside, budget))
+
+    def send_and_drain(self, pipeline: Pipeline, values: Iterable[bytes | None], **placed: Any) -> list[Published]:
+        """Produce `values`, where `placed` has further arguments of `send`, and run once."""
+        self.send(pipeline, values, **placed)
+        return self.drain(pipeline)
 
     @property
     def ledger(self) -> Ledger:

@@ -29,8 +29,7 @@ def test_a_batch_counts_the_messages_that_its_transform_filtered(
     world: World, transform: Callable[[DataFrame], DataFrame], filtered: int, rows: int
 ) -> None:
     pipeline = world.new_pipeline(transform=transform)
-    world.send(pipeline, [*(transfer(n, f"{n + 1}.00") for n in range(6)), b"not json"])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [*(transfer(n, f"{n + 1}.00") for n in range(6)), b"not json"])
     assert (batch.messages, batch.dead_letters, batch.filtered, batch.rows) == (7, 1, filtered, rows)
     counted = f"7 messages, {rows} rows{f', {filtered} filtered' if filtered else ''}, 1 dead letters in "
     assert counted in sentence([batch])
@@ -39,8 +38,7 @@ def test_a_batch_counts_the_messages_that_its_transform_filtered(
 @pytest.mark.slow
 def test_a_batch_without_a_transform_filters_nothing_and_says_nothing_of_it(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
-    world.send(pipeline, [b"not json"])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [b"not json"])
     assert batch.filtered is None
     assert batch.changes is None
 
@@ -73,8 +71,7 @@ def test_an_upsert_counts_the_rows_that_it_wrote_and_those_that_tombstones_delet
 @pytest.mark.longest
 def test_a_batch_that_is_reported_late_shows_no_counts_that_the_ledger_does_not_have(world: World) -> None:
     pipeline = world.new_pipeline(transform=large)
-    world.send(pipeline, transfers(4))
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, transfers(4))
     (late,) = world.ledger.unreported(pipeline.contract)
     assert (late.batch_id, late.rows) == (batch.batch_id, batch.rows)
     assert late.filtered is None

@@ -104,8 +104,7 @@ def publish(prepared: Direct, work: TaskWork, *numbers: int) -> dict[int, str]:
 def test_each_range_is_a_batch_with_its_rows_its_offset_and_its_record(world: World) -> None:
     pipeline = direct(world)
     sent = views(pipeline, 400)
-    world.send(pipeline, [*sent[:397], b"no JSON", *sent[397:]])
-    batches = world.drain(pipeline)
+    batches = world.send_and_drain(pipeline, [*sent[:397], b"no JSON", *sent[397:]])
     assert [batch.messages for batch in batches] == [101, 100, 100, 100]
     assert [batch.rows for batch in batches] == [101, 99, 100, 100]
     assert world.position(pipeline) == {0: 101, 1: 100, 2: 100, 3: 100}
@@ -130,8 +129,7 @@ def test_a_range_with_a_row_that_the_table_refuses_is_staged_and_the_others_are_
     table = pipeline.contract.row_table.name
     bad = json.dumps(json.loads(sent[0] or b"") | {"visitor": "nobody"}).encode()
     world.rows(f"alter table {table} add check (visitor <> 'nobody')")
-    world.send(pipeline, [*sent[:2], bad, *sent[3:]])
-    batches = world.drain(pipeline)
+    batches = world.send_and_drain(pipeline, [*sent[:2], bad, *sent[3:]])
     assert sorted((b.ranges[0].partition, b.rows, b.dead_letters) for b in batches) == [
         *((0, 10, 0), (1, 10, 0), (2, 9, 1), (3, 10, 0))
     ]

@@ -20,8 +20,7 @@ from tests.support.world import World, transfers
 @pytest.mark.slow
 def test_a_transfer_its_postings_its_balances_and_its_offset_arrive_together(world: World) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(1_000))
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, transfers(1_000))
     assert (batch.messages, batch.rows, batch.dead_letters) == (1_000, 2_000, 0)
     assert world.position(pipeline) == {0: 250, 1: 250, 2: 250, 3: 250}
     assert len(world.table(pipeline)) == 2_000
@@ -246,8 +245,7 @@ def test_an_upserts_batch_is_judged_by_what_it_would_publish(world: World) -> No
 @pytest.mark.longest
 def test_check_results_lineage_and_dead_letters_exist_if_and_only_if_their_batch_committed(world: World) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, [*transfers(8), b"not json"])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [*transfers(8), b"not json"])
     assert len(world.rows("select * from tidegate.check_result where batch_id = %s", batch.batch_id)) == len(
         batch.checks
     )

@@ -49,8 +49,7 @@ def test_garbage_in_batches_of_ten_halts_soon_after_the_minimum(world: World) ->
 @pytest.mark.longest
 def test_garbage_after_a_long_good_time_halts_as_soon(world: World) -> None:
     pipeline = world.new_pipeline(**(TOO_MANY | {"batch_messages": 200}))
-    world.send(pipeline, transfers(800))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(800))
     small = replace(
         pipeline, contract=replace(pipeline.contract, limits=replace(pipeline.contract.limits, batch_messages=10))
     )

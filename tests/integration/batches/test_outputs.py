@@ -40,8 +40,7 @@ def with_largest(pipeline: Pipeline) -> Pipeline:
 def summed(world: World) -> Pipeline:
     """Return a pipeline with sum(amount) that has read a batch."""
     pipeline = with_balance(world.new_pipeline(), "sum")
-    world.send(pipeline, [*transfers(40), b"not json"])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [*transfers(40), b"not json"])
     return pipeline
 
 
@@ -123,11 +122,9 @@ def test_a_table_that_is_swapped_under_a_run_is_refused_before_anything_is_writt
 @pytest.mark.slow
 def test_a_deleted_keys_value_may_be_taken_over_in_the_same_batch(world: World) -> None:
     pipeline = world.new_pipeline("upsert", config={"cleanup.policy": "delete"})
-    world.send(pipeline, [customer(1, "Ada")], keys=[b"1"])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(1, "Ada")], keys=[b"1"])
     world.rows(f"alter table {pipeline.contract.row_table.name} add unique (name)")
-    world.send(pipeline, [customer(2, "Ada"), None], keys=[b"2", b"1"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(2, "Ada"), None], keys=[b"2", b"1"], partition=0)
     exact(world, pipeline)
 
 

@@ -43,11 +43,9 @@ def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: Wor
 @pytest.mark.slow
 def test_of_rows_that_contradict_each_other_the_later_ones_are_refused(world: World) -> None:
     pipeline = _views(world, "alter table {} add unique (event_id)")
-    world.send(pipeline, [view(0)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(0)])
     again = [view(1), view(0, visitor="bob"), view(2), view(1, visitor="bob"), view(3), view(2, visitor="eve")]
-    world.send(pipeline, again, partition=1)
-    (published,) = world.drain(pipeline)
+    (published,) = world.send_and_drain(pipeline, again, partition=1)
     assert (published.rows, [d["offset"] for d in world.dead_letters(pipeline)]) == (3, [1, 3, 5])
     assert {d["error_class"] for d in world.dead_letters(pipeline)} == {"UniqueViolation"}
 
@@ -60,8 +58,7 @@ def test_a_row_that_refers_to_a_later_one_of_its_batch_is_not_refused(world: Wor
         "alter table {0} add foreign key (visitor) references {0} (event_id)",
     )
     refers = {0: "e7", 1: "e1", 2: "e0", 3: "e99", 4: "e6", 5: "e4", 6: "e6", 7: "e7"}
-    world.send(pipeline, [view(n, visitor=to) for n, to in refers.items()], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(n, visitor=to) for n, to in refers.items()], partition=0)
     # 6 itself, 4 which refers to it, 5 which refers to that one, and 3, whose row is nowhere.
     assert [d["offset"] for d in world.dead_letters(pipeline)] == [3, 4, 5, 6]
     assert {row["event_id"] for row in world.rows(f"select event_id from {pipeline.contract.row_table.name}")} == {
@@ -256,8 +253,7 @@ def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
     rows, sums = pipeline.contract.row_table.name, pipeline.contract.accumulates[0].name
     key = f"foreign key (account) references {sums} deferrable initially deferred"
     world.rows(f"alter table {rows} add check (transfer_id <> 'T3'), add {key}")
-    world.send(pipeline, transfers(6), partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(6), partition=0)
     assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(2, "CheckViolation")]
     assert len(world.table(pipeline)) == 10
 

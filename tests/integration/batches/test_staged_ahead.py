@@ -179,8 +179,7 @@ def dividing(transform: Any) -> Callable[[DataFrame], DataFrame]:
 def test_a_message_on_which_the_transform_fails_ahead_is_found_in_its_own_batch(world: World) -> None:
     pipeline = backlog(world, 1)
     pipeline = replace(pipeline, transform=dividing(pipeline.transform))
-    world.send(pipeline, [*transfers(SIZE - 1, start=SIZE), transfer(7_000, memo="poison")])
-    first, second = world.drain(pipeline)
+    first, second = world.send_and_drain(pipeline, [*transfers(SIZE - 1, start=SIZE), transfer(7_000, memo="poison")])
     assert (first.messages, first.dead_letters, second.messages, second.dead_letters) == (SIZE, 0, SIZE, 1)
     (letter,) = world.dead_letters(pipeline)
     assert (letter["stage"], letter["batch_id"]) == ("transform", second.batch_id)

@@ -67,8 +67,8 @@ def test_transforms_that_never_return_are_ended_and_counted_and_the_others_go_on
     """There are as many as a run has workers: without a limit, no other pipeline would get a turn."""
     hanging = [stuck(world, tmp_path / name) for name in "abc"]
     innocent = world.new_pipeline("append")
-    world.send(innocent, views(1))
-    world.drain(innocent)  # Spark and its workers have started: the others' time does not include that
+    # Spark and its workers have started: the others' time does not include that.
+    world.send_and_drain(innocent, views(1))
     world.send(innocent, views(1))
     monkeypatch.setenv("TIDEGATE_BATCH_TIMEOUT_SECONDS", "8")
     result = execute(instance, *hanging, innocent)

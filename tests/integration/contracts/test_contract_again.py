@@ -32,15 +32,12 @@ def came_again(world: World, *, dropped: bool) -> Pipeline:
     """
     first = changed(with_field(views(world)), "r1")
     apply(world, first)
-    world.send(first, [view(8, channel="of 8")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="of 8")])
     second = second_of(first, "channel")
     apply(world, second, Given(drop=frozenset({"channel"})) if dropped else None)
-    world.send(second, [view(9)])
-    world.drain(second)
+    world.send_and_drain(second, [view(9)])
     apply(world, first)
-    world.send(first, NEW)
-    world.drain(first)
+    world.send_and_drain(first, NEW)
     return first
 
 
@@ -132,8 +129,7 @@ def test_a_column_of_an_upsert_whose_contract_came_again_is_compared(world: Worl
 def test_a_column_that_is_dropped_voids_what_was_compared_before(world: World) -> None:
     first = changed(with_field(views(world)), "r1")
     apply(world, first)
-    world.send(first, [view(8, channel="of 8")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="of 8")])
     assert counts(verify_new(first, world.endpoints, world.spark)) == (True, 0, 0, {})
     apply(world, second_of(first, "channel"), Given(drop=frozenset({"channel"})))
     apply(world, first)
@@ -152,8 +148,7 @@ def test_batches_keep_their_application_when_the_log_loses_it(world: World) -> N
     for _ in range(3):
         apply(world, second_of(pipeline, "channel"))
         apply(world, pipeline)
-        world.send(pipeline, [NEW[0]])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [NEW[0]])
     log = {row["number"] for row in world.rows("select number from tidegate.contract_application")}
     asked = "select contract_application as number from tidegate.batch where pipeline = %s"
     assert not {row["number"] for row in world.rows(asked, pipeline.name)} <= log
@@ -187,8 +182,7 @@ def test_a_renamed_column_of_an_unknown_application_is_named(world: World) -> No
 @pytest.mark.longest
 def test_a_renamed_column_is_compared_once_the_contract_no_longer_names_the_rename(world: World) -> None:
     before = views(world)
-    world.send(before, [view(8)])
-    (batch,) = world.drain(before)
+    (batch,) = world.send_and_drain(before, [view(8)])
     after = renamed(before, "url", "address")
     apply(world, after, Given(breaking=True))
     later = without_renames(after)
@@ -245,15 +239,12 @@ def test_a_column_that_was_renamed_when_its_contract_comes_again_is_counted(worl
     """Rows from the first time have the value in the new column, and verify does not compare the old one."""
     first = changed(with_field(views(world)), "r1")
     apply(world, first)
-    world.send(first, [view(8, channel="of 8")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="of 8")])
     second = changed(renamed(first, "channel", "way"), "r2")
     apply(world, second, Given(breaking=True))
-    world.send(second, [view(9, channel="of 9")])
-    world.drain(second)
+    world.send_and_drain(second, [view(9, channel="of 9")])
     apply(world, first)
-    world.send(first, NEW)
-    world.drain(first)
+    world.send_and_drain(first, NEW)
     for report in checked(world, first):
         assert report.not_compared.get("channel", 0) >= 1, report.explanation
         assert report.unverifiable >= 1

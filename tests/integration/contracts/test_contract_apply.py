@@ -23,8 +23,7 @@ def views(world: World, count: int = 8, **properties: Any) -> Pipeline:
     """Return a pipeline with an append table and no transform, which has read `count` messages."""
     pipeline = world.new_pipeline("append", transform=None)
     pipeline = replace(pipeline, contract=replace(pipeline.contract, **properties))
-    world.send(pipeline, [view(number) for number in range(count)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(number) for number in range(count)])
     return pipeline
 
 
@@ -107,8 +106,7 @@ def test_a_column_is_added_by_a_person_and_not_by_a_run(world: World) -> None:
     ]
     assert columns(world, after.contract.row_table)["channel"] == ("text", False)
     assert versions(world, after) == [("1.0.0", False, False), ("1.1.0", True, True)]
-    world.send(after, [view(8, channel="web"), view(9)])
-    (batch,) = world.drain(after)
+    (batch,) = world.send_and_drain(after, [view(8, channel="web"), view(9)])
     assert (batch.messages, batch.dead_letters) == (2, 0)
     assert world.rows(f"select count(*) as n from {after.contract.row_table.name} where channel = 'web'") == [{"n": 1}]
     exact(world, after)
@@ -119,8 +117,7 @@ def test_a_column_is_added_by_a_person_and_not_by_a_run(world: World) -> None:
 def test_a_run_applies_what_is_free_where_the_contract_lets_it(world: World) -> None:
     before = views(world, evolution="additive")
     after = with_field(before)
-    world.send(after, [view(8, channel="web")])
-    (batch,) = world.drain(after)
+    (batch,) = world.send_and_drain(after, [view(8, channel="web")])
     assert batch.rows == 1
     assert versions(world, after) == [("1.0.0", False, False), ("1.1.0", False, True)]
     exact(world, after)
@@ -154,8 +151,7 @@ def test_a_required_column_gets_a_value_in_old_rows(world: World) -> None:
     assert columns(world, after.contract.row_table)["channel"] == ("text", True)
     default = "select count(*) as n from pg_attrdef where adrelid = to_regclass(%s)"
     assert world.rows(default, after.contract.row_table.name) == [{"n": 0}]
-    world.send(after, [view(8, channel="web"), view(9)])
-    (batch,) = world.drain(after)
+    (batch,) = world.send_and_drain(after, [view(8, channel="web"), view(9)])
     assert (batch.rows, batch.dead_letters) == (1, 1)
     found = world.rows(f"select channel, count(*) as n from {after.contract.row_table.name} group by 1 order by 1")
     assert found == [{"channel": "unknown", "n": 8}, {"channel": "web", "n": 1}]
@@ -270,8 +266,7 @@ def test_what_depends_on_a_column_is_named(world: World) -> None:
         apply(world, after, Given(drop=frozenset({kept})))
     assert versions(world, before) == [("1.0.0", False, True)]
     apply(world, after)  # without --drop the column stays
-    world.send(after, [view(8)])
-    world.drain(after)
+    world.send_and_drain(after, [view(8)])
     exact(world, after)
 
 
@@ -310,13 +305,11 @@ def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world
         world.rows(
             f"create table {table}_{number} partition of {table} for values with (modulus 2, remainder {number})"
         )
-    world.send(pipeline, [view(number) for number in range(8)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(number) for number in range(8)])
     after = with_field(pipeline)
     done = apply(world, after)
     assert len(done.plan.statements) == 1  # not what else the table lacks: that is the user's choice
-    world.send(after, [view(8, channel="web")])
-    world.drain(after)
+    world.send_and_drain(after, [view(8, channel="web")])
     exact(world, after)
 
 
@@ -379,8 +372,7 @@ def test_more_digits_a_new_name_and_no_demand_in_one(world: World) -> None:
     with pytest.raises(BadInput, match="--allow breaking"):
         apply(world, after)
     apply(world, after, Given(breaking=True))
-    world.send(after, [view(8, price="123456789012345678.25")])
-    world.drain(after)
+    world.send_and_drain(after, [view(8, price="123456789012345678.25")])
     exact(world, after)
     wider = column_type("decimal(24,2)")
     columns_ = tuple(
@@ -390,6 +382,5 @@ def test_more_digits_a_new_name_and_no_demand_in_one(world: World) -> None:
     widened = changed(after, "2.1.0", columns=columns_, fields=fields)
     apply(world, widened)
     assert columns(world, table)["price"] == ("numeric(24,2)", False)
-    world.send(widened, [view(9, price="1234567890123456789012.25")])
-    world.drain(widened)
+    world.send_and_drain(widened, [view(9, price="1234567890123456789012.25")])
     exact(world, widened)

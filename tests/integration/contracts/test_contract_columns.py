@@ -98,8 +98,7 @@ def test_the_required_columns_of_an_upsert_are_not_null(world: World) -> None:
     assert upserted(world, pipeline, ("C1", customer(1)), ("C2", customer(2))) == [("C1", "gold"), ("C2", "gold")]
     required = {column.name: column.required for column in table.columns}
     assert {name: demanded for name, (_, demanded) in columns(world, table).items()} == required
-    world.send(pipeline, [None, customer(2, tier="silver")], keys=[b"C1", b"C2"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [None, customer(2, tier="silver")], keys=[b"C1", b"C2"], partition=0)
     assert upserted(world, pipeline) == [("C2", "silver")]
     exact(world, pipeline)
 
@@ -188,16 +187,14 @@ def test_a_rename_that_comes_again_says_what_to_do_with_the_two_columns(world: W
     table = first.contract.row_table.name
     for contract, given, number in ((first, None, 8), (second, Given(breaking=True), 9), (first, None, 10)):
         apply(world, contract, given)
-        world.send(contract, [view(number, channel=f"of {number}")])
-        world.drain(contract)
+        world.send_and_drain(contract, [view(number, channel=f"of {number}")])
     exact(world, first)
     with pytest.raises(BadInput, match=r'has both channel and medium.*SET "medium" = "channel".*tidegate replay'):
         apply(world, second, Given(breaking=True))
     world.rows(f"update {table} set medium = channel where channel is not null")
     world.rows(f"alter table {table} drop channel")
     apply(world, second, Given(breaking=True))
-    world.send(second, [view(11, channel="of 11")])
-    world.drain(second)
+    world.send_and_drain(second, [view(11, channel="of 11")])
     found = world.rows(f"select medium from {table} where medium is not null order by event_id")
     assert sorted(row["medium"] for row in found) == ["of 10", "of 11", "of 8", "of 9"]
     exact(world, second)
@@ -208,8 +205,7 @@ def test_what_an_append_table_no_longer_demands_is_empty_in_new_rows(world: Worl
     first = views(world)
     second = without(first, "visitor")
     apply(world, second)
-    world.send(second, [view(8)])
-    world.drain(second)
+    world.send_and_drain(second, [view(8)])
     third = changed(first, "3.0.0")
     with pytest.raises(BadInput, match=r"visitor is NULL in 1 row:"):
         apply(world, third)
@@ -222,19 +218,16 @@ def test_what_an_append_table_no_longer_demands_is_empty_in_new_rows(world: Worl
 def test_a_new_column_gets_the_name_that_a_renamed_one_had(world: World) -> None:
     first = with_field(views(world))
     apply(world, first)
-    world.send(first, [view(8, channel="web")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="web")])
     second = renamed(first, "channel", "medium")
     apply(world, second, Given(breaking=True))
-    world.send(second, [view(9, channel="app")])
-    world.drain(second)
+    world.send_and_drain(second, [view(9, channel="app")])
     contract = second.contract
     columns = (*contract.row_table.columns, Column("channel", STRING, False))
     made = Field("channel", STRING, False, (), physical_path=("chan",))
     third = changed(second, "2.1.0", fields=(*contract.fields, made), columns=columns)
     apply(world, third)
-    world.send(third, [view(10, channel="tv", chan="second")])
-    world.drain(third)
+    world.send_and_drain(third, [view(10, channel="tv", chan="second")])
     found = world.rows(f"select medium, channel from {contract.row_table.name} where medium is not null order by 1")
     assert [(row["medium"], row["channel"]) for row in found] == [("app", None), ("tv", "second"), ("web", None)]
     exact(world, third)
@@ -244,8 +237,7 @@ def test_a_new_column_gets_the_name_that_a_renamed_one_had(world: World) -> None
 def test_a_new_column_gets_the_name_in_the_version_that_renames_the_one_that_had_it(world: World) -> None:
     first = with_field(views(world))
     apply(world, first)
-    world.send(first, [view(8, channel="web")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="web")])
     contract = first.contract
     others = tuple(item for item in contract.fields if item.name != "channel")
     fields = [
@@ -256,8 +248,7 @@ def test_a_new_column_gets_the_name_in_the_version_that_renames_the_one_that_had
     made = (Column("channel", STRING, False), Column("medium", STRING, False, renamed_from="channel"))
     second = changed(first, "2.0.0", fields=(*others, *fields), columns=(*columns, *made))
     apply(world, second, Given(breaking=True))
-    world.send(second, [view(9, channel="app", chan="new")])
-    world.drain(second)
+    world.send_and_drain(second, [view(9, channel="app", chan="new")])
     found = world.rows(f"select medium, channel from {contract.row_table.name} where medium is not null order by 1")
     assert [(row["medium"], row["channel"]) for row in found] == [("app", "new"), ("web", None)]
     exact(world, second)
@@ -268,15 +259,13 @@ def test_a_column_that_was_dropped_comes_back_empty_and_is_not_missed(world: Wor
     before = views(world)
     first = with_field(before)
     apply(world, first)
-    world.send(first, [view(8, channel="web")])
-    world.drain(first)
+    world.send_and_drain(first, [view(8, channel="web")])
     old = before.contract
     second = changed(first, "2.0.0", fields=old.fields, columns=old.row_table.columns)
     apply(world, second, Given(drop=frozenset({"channel"})))
     third = with_field(second, version="2.1.0")
     apply(world, third)
-    world.send(third, [view(9, channel="app")])
-    world.drain(third)
+    world.send_and_drain(third, [view(9, channel="app")])
     found = world.rows(f"select channel from {old.row_table.name} where channel is not null")
     assert found == [{"channel": "app"}]
     exact(world, third)

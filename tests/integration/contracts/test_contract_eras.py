@@ -57,13 +57,11 @@ def report(world: World, pipeline: Pipeline) -> Report:
 def test_a_transform_gets_messages_of_older_contracts_with_the_fields_that_it_reads_now(world: World) -> None:
     before = replace(world.new_pipeline(partitions=1), transform=without_channel)
     before = replace(before, contract=replace(before.contract, tables=_ungated(before)))
-    world.send(before, transfers(8), partition=0)
-    world.drain(before)
+    world.send_and_drain(before, transfers(8), partition=0)
     after = channelled(before)
     exact(world, after)  # before it is applied: the file's transform is newer than the ledger's contract
     apply(world, after)
-    world.send(after, [value[:-1] + b',"channel":"web"}' for value in transfers(8, 8)], partition=0)
-    world.drain(after)
+    world.send_and_drain(after, [value[:-1] + b',"channel":"web"}' for value in transfers(8, 8)], partition=0)
     exact(world, after)
     other = report(world, replace(after, transform=doubled))
     assert not other.ok
@@ -106,13 +104,11 @@ def test_a_type_that_was_changed_by_hand_is_named_until_rows_are_made_again(worl
 
 def test_a_type_of_an_upsert_that_was_changed_by_hand_is_named_for_keys_of_older_contracts(world: World) -> None:
     before = world.new_pipeline("upsert")
-    world.send(before, [customer(n) for n in range(4)], keys=[f"C{n}".encode() for n in range(4)])
-    world.drain(before)
+    world.send_and_drain(before, [customer(n) for n in range(4)], keys=[f"C{n}".encode() for n in range(4)])
     after = retyped(before, "signed_up", "string")
     table = before.contract.row_table.name
     world.rows(f"alter table {table} alter signed_up type text using to_char(signed_up, 'YYYY-MM-DD')")
-    world.send(after, [customer(n) for n in range(3)], keys=[f"C{n}".encode() for n in range(3)])
-    world.drain(after)
+    world.send_and_drain(after, [customer(n) for n in range(3)], keys=[f"C{n}".encode() for n in range(3)])
     found = report(world, after)
     assert (found.rows, found.wrong) == (3, 1)
     assert "signed_up was date in version 1.0.0 and is now string" in found.explanation

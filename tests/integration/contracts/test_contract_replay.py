@@ -40,8 +40,7 @@ def test_another_type_is_put_in_place_by_a_replay_with_the_contract(world: World
     execute(world, after)
     assert columns(world, after.contract.row_table)["duration_ms"] == ("numeric(20,3)", False)
     assert versions(world, after) == [("1.0.0", False, False), ("2.0.0", False, True)]
-    world.send(after, [view(8, duration_ms="1.125")])
-    (batch,) = world.drain(after)
+    (batch,) = world.send_and_drain(after, [view(8, duration_ms="1.125")])
     assert batch.rows == 1
     exact(world, after)
 
@@ -71,8 +70,7 @@ def test_a_replay_does_not_show_what_was_classified(world: World) -> None:
 @pytest.mark.slow
 def test_a_required_column_without_a_value_for_old_rows_is_filled_by_a_replay(world: World) -> None:
     before = views(world, count=2)
-    world.send(before, [view(2, channel="web")])
-    world.drain(before)
+    world.send_and_drain(before, [view(2, channel="web")])
     after = with_field(before, version="2.0.0", required=True)
     execute(world, after)
     assert columns(world, after.contract.row_table)["channel"] == ("text", True)
@@ -84,8 +82,7 @@ def test_a_required_column_without_a_value_for_old_rows_is_filled_by_a_replay(wo
 @pytest.mark.slow
 def test_where_columns_change_only_everything_is_replayed_and_nothing_may_refer_to_the_rows(world: World) -> None:
     before = views(world)
-    world.send(before, [view(8)])
-    world.drain(before)
+    world.send_and_drain(before, [view(8)])
     after = retyped(before, "duration_ms", "string")
     second = world.rows("select max(batch_id) as id from tidegate.batch where pipeline = %s", before.name)[0]["id"]
     with pytest.raises(BadInput, match="--from earliest"):
@@ -121,16 +118,14 @@ def test_an_accumulate_that_is_added_is_created_empty_and_then_filled(world: Wor
         world.drain(after)
     execute(world, after)
     assert world.rows(f"select visitor, seen from {counted.name}") == [{"visitor": "ada", "seen": 8}]
-    world.send(after, [view(8)])
-    world.drain(after)
+    world.send_and_drain(after, [view(8)])
     exact(world, after)
 
 
 @pytest.mark.slow
 def test_an_upsert_is_judged_by_the_contract_of_each_row(world: World) -> None:
     before = world.new_pipeline("upsert")
-    world.send(before, [customer(n) for n in range(6)], keys=[f"C{n}".encode() for n in range(6)])
-    world.drain(before)
+    world.send_and_drain(before, [customer(n) for n in range(6)], keys=[f"C{n}".encode() for n in range(6)])
     after = with_field(before)
     apply(world, after)
     world.send(after, [customer(n, channel="web") for n in range(3)], keys=[f"C{n}".encode() for n in range(3)])
@@ -161,8 +156,7 @@ def test_a_pipeline_from_before_contracts_were_kept_is_judged_by_its_first(world
     assert world.drain(before) == []  # which records it
     after = with_field(before)
     apply(world, after)
-    world.send(after, [view(8, channel="web")])
-    world.drain(after)
+    world.send_and_drain(after, [view(8, channel="web")])
     exact(world, after)
     assert versions(world, after) == [("1.0.0", False, False), ("1.1.0", True, True)]
 

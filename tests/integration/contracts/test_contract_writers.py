@@ -33,8 +33,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     registered: World, kind: Format, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = framed(registered, kind, record="bank.Transfer")
-    registered.send(before, serialized(registered, before, documents(12)))
-    registered.drain(before)
+    registered.send_and_drain(before, serialized(registered, before, documents(12)))
     rule = RowRule("channel_required", "channel", "required", None, "")
     fields = (*before.contract.fields, Field("channel", STRING, True, (rule,)))
     columns = (*before.contract.row_table.columns, Column("channel", STRING, True))

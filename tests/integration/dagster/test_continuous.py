@@ -81,8 +81,7 @@ def test_a_pipeline_that_halts_is_shown_as_such_at_once_and_the_others_are_serve
     world: World, instance: DagsterInstance
 ) -> None:
     good, bad = world.new_pipeline("append", lag_seconds=1.0), world.new_pipeline(lag_seconds=1.0)
-    world.send(bad, transfers(8))
-    world.drain(bad)
+    world.send_and_drain(bad, transfers(8))
     world.send(bad, transfers(6), partition=2)
     delete_records(world, bad, {2: 5})  # three unread messages
     with staying(instance, good, bad) as ended:
@@ -139,8 +138,8 @@ def test_what_a_killed_run_committed_and_did_not_report_is_reported_before_the_n
     world: World, instance: DagsterInstance
 ) -> None:
     pipeline = world.new_pipeline("append", lag_seconds=1.0)
-    world.send(pipeline, views(3))
-    world.drain(pipeline)  # as a run does that is killed after its commit: nothing is unread, and nothing is reported
+    # As a run does that is killed after its commit: nothing is unread, and nothing is reported.
+    world.send_and_drain(pipeline, views(3))
     with staying(instance, pipeline) as ended:
         wait_for(lambda: not world.ledger.unreported(pipeline.contract))
     assert ended[0].success

@@ -185,8 +185,7 @@ def test_a_batch_that_nobody_reported_starts_a_run_though_nothing_is_unread(
     world: World, run: Run, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
     pipeline = world.new_pipeline("append")
-    world.send(pipeline, views(4))
-    world.drain(pipeline)  # by a run that Dagster does not know, and that is gone
+    world.send_and_drain(pipeline, views(4))  # by a run that Dagster does not know, and that is gone
     waiting = to_cursor({pipeline.name: Waiting(time.time() - 3_600, 4)})
 
     def asked() -> list[str]:
@@ -215,8 +214,7 @@ def test_a_topic_created_again_with_nothing_unread_starts_the_run_that_says_so(
     world: World, instance: DagsterInstance, endpoints: Endpoints
 ) -> None:
     pipeline = world.new_pipeline("append")
-    world.send(pipeline, views(8))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, views(8))
     admin = world.admin()
     admin.delete_topics([pipeline.contract.topic])[pipeline.contract.topic].result(10)
     wait_for(lambda: pipeline.contract.topic not in admin.list_topics(timeout=5).topics)

@@ -201,8 +201,7 @@ def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
 @pytest.mark.slow
 def test_a_registry_that_is_away_leaves_out_what_no_message_names(registered: World) -> None:
     pipeline = framed(registered, "avro")
-    registered.send(pipeline, serialized(registered, pipeline, documents(4)))
-    registered.drain(pipeline)
+    registered.send_and_drain(pipeline, serialized(registered, pipeline, documents(4)))
     away = replace(registered.endpoints, registry=Registry({"url": "http://127.0.0.1:9"}, patience=0.2))
     (found,) = looks(replace(registered, endpoints=away), Memory(), pipeline)
     assert found.passed
@@ -216,8 +215,7 @@ def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
     memory, asked = Memory(), list[Any]()
     pipelines = [framed(registered, "avro") for _ in range(3)]
     for pipeline in pipelines:
-        registered.send(pipeline, serialized(registered, pipeline, documents(1)))
-        registered.drain(pipeline)
+        registered.send_and_drain(pipeline, serialized(registered, pipeline, documents(1)))
     looks(registered, memory, *pipelines)
     execute_as_before: Any = psycopg.Cursor.execute
 
@@ -235,8 +233,7 @@ def test_a_look_asks_the_ledger_as_often_for_three_topics_as_for_one(
 @pytest.mark.longest
 def test_a_replay_hands_the_schemas_that_its_messages_name_to_its_pipeline(registered: World) -> None:
     pipeline = framed(registered)
-    registered.send(pipeline, serialized(registered, pipeline, documents(8)))
-    registered.drain(pipeline)
+    registered.send_and_drain(pipeline, serialized(registered, pipeline, documents(8)))
     query = "select pipeline, key, first_batch, last_batch from tidegate.schema_use where starts_with(pipeline, %s)"
     (before,) = registered.rows(query, pipeline.name)
     shown(registered, pipeline)

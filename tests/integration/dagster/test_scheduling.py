@@ -219,8 +219,8 @@ def test_a_batch_whose_rule_was_renamed_before_it_was_reported_stops_nothing(
     world: World, instance: DagsterInstance
 ) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(4))
-    (batch,) = world.drain(pipeline)  # outside Dagster: as a run that was killed after its COMMIT
+    # Outside Dagster: as a run that was killed after its COMMIT.
+    (batch,) = world.send_and_drain(pipeline, transfers(4))
     renamed = with_rule_renamed(pipeline, "postings_sum_to_zero", "debits_equal_credits")
     world.send(pipeline, transfers(4, start=4))
     assert execute(instance, renamed).success

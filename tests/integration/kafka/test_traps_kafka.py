@@ -58,12 +58,10 @@ def compacted(endpoints: Any, spark: Any) -> tuple[World, Pipeline]:
 @pytest.mark.slow
 def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
-    world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(1)], keys=[b"C1"], partition=3)
     world.send(pipeline, [customer(1, name="old") for _ in range(6)], keys=[b"C1"] * 6, partition=3)
     add_partitions(world, pipeline, 5)
-    world.send(pipeline, [customer(1, name="new")], keys=[b"C1"], partition=4)
-    first, second = world.drain(pipeline)
+    first, second = world.send_and_drain(pipeline, [customer(1, name="new")], keys=[b"C1"], partition=4)
     assert ([r.partition for r in first.ranges], [r.partition for r in second.ranges]) == ([3], [4])
     assert [row["name"] for row in world.rows(f"select name from {pipeline.contract.row_table.name}")] == ["new"]
 
@@ -71,8 +69,7 @@ def test_an_upsert_reads_the_old_partitions_to_their_end_before_the_added_ones(w
 @pytest.mark.slow
 def test_the_added_partitions_of_an_upsert_get_their_turn_although_the_old_ones_never_run_dry(world: World) -> None:
     pipeline = world.new_pipeline("upsert", batch_messages=4)
-    world.send(pipeline, [customer(1)], keys=[b"C1"], partition=3)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(1)], keys=[b"C1"], partition=3)
     world.send(pipeline, [customer(1)] * 6, keys=[b"C1"] * 6, partition=3)
     add_partitions(world, pipeline, 5)
     world.send(pipeline, [customer(2)], keys=[b"C2"], partition=4)
@@ -90,8 +87,7 @@ def test_the_added_partitions_of_an_upsert_get_their_turn_although_the_old_ones_
 @pytest.mark.slow
 def test_reading_does_not_move_the_brokers_own_group_offsets(world: World) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(8))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(8))
     source = KafkaSource(world.endpoints.kafka_options(), own={**READING, "group.id": f"g{uuid4().hex}"})
     assert _committed_after_reading(world, pipeline, source) == {-1001}
     moving = replace(source, own={**source.own, "enable.auto.commit": True, "enable.auto.offset.store": True})

@@ -77,8 +77,7 @@ OTHER_SPELLINGS = "-c bytea_output=escape -c extra_float_digits=0"
 def test_json_fills_columns_of_arrays(world: World, disposition: str) -> None:
     pipeline = typed(world.new_pipeline(disposition))
     values = [json.dumps(message).encode() for message in MESSAGES]
-    world.send(pipeline, values, keys=[str(message["id"]).encode() for message in MESSAGES])
-    (published,) = world.drain(pipeline)
+    (published,) = world.send_and_drain(pipeline, values, keys=[str(message["id"]).encode() for message in MESSAGES])
     assert published.dead_letters == 3
     assert rows(world, pipeline) == [
         {"id": "a", **ROW},
@@ -101,8 +100,7 @@ def test_avro_fills_columns_of_arrays(world: World) -> None:
     wire = WireFormat("none", schema_file="arrays.avsc", schema_text=json.dumps(schema))
     pipeline = typed(world.new_pipeline(), format="avro", wire=wire)
     value = encode(schema, {"id": "a", "of_string": [b"x", b""], "of_timestamp": [0], "of_integer": []})
-    world.send(pipeline, [value, value[:-1]])
-    (published,) = world.drain(pipeline)
+    (published,) = world.send_and_drain(pipeline, [value, value[:-1]])
     assert (published.rows, published.dead_letters) == (1, 1)
     (row,) = rows(world, pipeline)
     assert (row["of_string"], row["of_integer"]) == (["x", ""], [])
@@ -117,8 +115,7 @@ def test_a_transform_sees_arrays_and_may_make_others(world: World) -> None:
         return messages.withColumn("of_string", more).withColumn("of_uuid", F.transform("of_uuid", F.upper))
 
     pipeline = typed(world.new_pipeline(), transform)
-    world.send(pipeline, [json.dumps(MESSAGES[0]).encode()])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [json.dumps(MESSAGES[0]).encode()])
     (row,) = rows(world, pipeline)
     assert row == {"id": "a", **ROW, "of_string": [*MESSAGE["of_string"], None, "z"]}
     assert verify(pipeline, world.endpoints, world.spark).ok

@@ -144,8 +144,7 @@ def test_a_field_that_is_not_in_the_contract_stays_out_and_is_counted_once_a_mes
     pipeline = world.new_pipeline("append", partitions=4)
     view = {"event_id": "e", "visitor": "v", "url": "https://a.b/", "viewed_at": "2026-11-01T10:00:00Z"}
     more = [{}, {"x": 1}, {"x": 1, "y": {"z": [None]}}, {"_offset": 7, "_batch_id": 1}]
-    world.send(pipeline, [json.dumps(view | extra).encode() for extra in more])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [json.dumps(view | extra).encode() for extra in more])
     assert (batch.rows, batch.dead_letters, batch.unknown_fields) == (4, 0, 3)
     assert world.rows("select unknown_fields from tidegate.batch where batch_id = %s", batch.batch_id) == [
         {"unknown_fields": 3}
@@ -192,27 +191,23 @@ def test_an_upsert_wants_a_key_that_is_text_and_lets_a_tombstone_delete(world: W
 @pytest.mark.slow
 def test_a_tombstone_takes_away_what_an_earlier_batch_wrote(world: World) -> None:
     pipeline = world.new_pipeline("upsert")
-    world.send(pipeline, [customer(1), customer(2)], keys=[b"C1", b"C2"], partition=0)
-    world.drain(pipeline)
-    world.send(
+    world.send_and_drain(pipeline, [customer(1), customer(2)], keys=[b"C1", b"C2"], partition=0)
+    world.send_and_drain(
         pipeline,
         [None, customer(2, name="new"), None, customer(1, name="again")],
         keys=[b"C1", b"C2", b"C9", b"C1"],
         partition=0,
     )
-    world.drain(pipeline)
     kept = world.rows(f"select _key, name, _offset from {pipeline.contract.row_table.name} order by _key")
     assert [tuple(row.values()) for row in kept] == [("C1", "again", 5), ("C2", "new", 3)]
-    world.send(pipeline, [None], keys=[b"C1"], partition=0)
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [None], keys=[b"C1"], partition=0)
     assert (batch.messages, batch.dead_letters, len(world.table(pipeline))) == (1, 0, 1)
 
 
 @pytest.mark.slow
 def test_a_batch_of_nothing_but_poison_commits_below_the_limit(world: World) -> None:
     pipeline = world.new_pipeline()
-    world.send(pipeline, [b"poison"] * 40)
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [b"poison"] * 40)
     assert (batch.messages, batch.rows, batch.dead_letters) == (40, 0, 40)
     assert world.position(pipeline) == {0: 10, 1: 10, 2: 10, 3: 10}
     assert world.drain(pipeline) == []

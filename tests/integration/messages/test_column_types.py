@@ -53,8 +53,7 @@ WANTED = [("a", UUID, "10:00:00.12", b"\0\1\xff"), ("b", UUID, "00:00:00", b""),
 def test_json_fills_columns_of_each_type(world: World, disposition: str) -> None:
     pipeline = typed(world.new_pipeline(disposition))
     values = [json.dumps(message).encode() for message in MESSAGES]
-    world.send(pipeline, values, keys=[message["id"].encode() for message in MESSAGES])
-    (published,) = world.drain(pipeline)
+    (published,) = world.send_and_drain(pipeline, values, keys=[message["id"].encode() for message in MESSAGES])
     assert published.dead_letters == 3
     assert rows(world, pipeline) == WANTED
     letters = {letter["error_class"] for letter in world.dead_letters(pipeline)}
@@ -70,8 +69,7 @@ def test_avro_fills_columns_of_each_type(world: World) -> None:
     pipeline = typed(world.new_pipeline(), format="avro", wire=wire)
     ref = bytes.fromhex(UUID.replace("-", ""))
     values = [encode(schema, {"id": "a", "ref": ref, "at": 36_000_120_000 + n, "raw": (1, b"\0\1")}) for n in (0, 1)]
-    world.send(pipeline, [*values, values[0][:-1]])
-    (published,) = world.drain(pipeline)
+    (published,) = world.send_and_drain(pipeline, [*values, values[0][:-1]])
     assert published.dead_letters == 1
     assert rows(world, pipeline) == [("a", UUID, "10:00:00.12", b"\0\1"), ("a", UUID, "10:00:00.120001", b"\0\1")]
     assert verify(pipeline, world.endpoints, world.spark).ok

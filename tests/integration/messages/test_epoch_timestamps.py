@@ -42,8 +42,7 @@ def test_numbers_become_timestamps_and_verify_reads_them_too(
     first = (MOMENT - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) * ticks // 1_000_000
     good = [order(number, str(first + number * ticks)) for number in range(6)]
     world.send(pipeline, [*good, order(6, "null"), order(7, "1.5"), order(8, '"2026-11-01T10:00:00Z"')], partition=0)
-    world.send(pipeline, [order(9, "9" * 25)], partition=1)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [order(9, "9" * 25)], partition=1)
     rows = world.rows(f"select order_id, ordered_at from {pipeline.contract.row_table.name} order by order_id")
     assert [row["ordered_at"] for row in rows] == [*(MOMENT + timedelta(seconds=n) for n in range(6)), None]
     found = {(one["partition"], one["offset"]): one["error_class"] for one in world.dead_letters(pipeline)}

@@ -26,8 +26,7 @@ def berlin(messages: DataFrame) -> DataFrame:
 @pytest.mark.slow
 def test_a_transform_may_make_years_after_9999_and_another_value_beside_one_is_reported(world: World) -> None:
     pipeline = single_entry(world, berlin, partitions=1)
-    world.send(pipeline, [transfer(n, occurred_at="9999-12-31T23:59:59Z") for n in range(3)], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [transfer(n, occurred_at="9999-12-31T23:59:59Z") for n in range(3)], partition=0)
     table = pipeline.contract.row_table.name
     years = world.rows(f"select extract(year from occurred_at at time zone 'UTC')::int as year from {table}")
     assert [row["year"] for row in years] == [10000] * 3

@@ -117,8 +117,7 @@ def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world
         event(92, address="null"),
         event(93, more=',"deviceId":"again"'),
     ]
-    world.send(pipeline, [*good, *bad], partition=0)
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [*good, *bad], partition=0)
     assert (batch.messages, batch.rows, batch.dead_letters) == (len(good) + len(bad), len(good), len(bad))
     assert payloads(world, pipeline) == [*map(exact, ACCEPTED), None]
     first = world.rows(
@@ -150,10 +149,8 @@ def test_nested_fields_and_json_columns_are_appended_and_replayed_the_same(world
 def test_nested_fields_and_json_columns_are_upserted_and_replayed_the_same(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "upsert")
     sent = [(b"a", event(1, '{"n":1.0}')), (b"b", event(2, "[1]")), (b"c", event(3)), (b"b", None)]
-    world.send(pipeline, [value for _, value in sent], keys=[key for key, _ in sent], partition=0)
-    world.drain(pipeline)
-    world.send(pipeline, [event(4, '{"n":2.0000000000000000001}')], keys=[b"a"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [value for _, value in sent], keys=[key for key, _ in sent], partition=0)
+    world.send_and_drain(pipeline, [event(4, '{"n":2.0000000000000000001}')], keys=[b"a"], partition=0)
     assert payloads(world, pipeline) == [None, {"n": Decimal("2.0000000000000000001")}]
     before = world.table(pipeline)
     assert counts(execute(world, pipeline))["events"] == (2, 2, 0, 0)
@@ -172,8 +169,7 @@ def spoilt(messages: DataFrame) -> DataFrame:
 def test_what_a_transform_returns_in_a_json_column_is_json_or_a_dead_letter(world: World, tmp_path: Path) -> None:
     pipeline = new_pipeline(world, tmp_path, "append", spoilt)
     payload = ['{"a":1.10}', '"spoil"', "2", '"nul"', "3", '"deep"']
-    world.send(pipeline, [event(n, text) for n, text in enumerate(payload)], partition=0)
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [event(n, text) for n, text in enumerate(payload)], partition=0)
     assert (batch.rows, batch.dead_letters) == (3, 3)
     assert payloads(world, pipeline) == [[{"a": Decimal("1.10")}], [2], [3]]
     letters = [(d["offset"], d["stage"], d["error_class"]) for d in world.dead_letters(pipeline)]

@@ -79,8 +79,7 @@ def test_what_the_registrys_own_serializer_writes_becomes_rows_and_verifies(regi
     pipeline = framed(registered)
     good = serialized(registered, pipeline, documents(40))
     bad = [transfer(100), b"\0\0\0\0\0\0\0\0\7{}", None]
-    registered.send(pipeline, [*good, *bad])
-    (published,) = registered.drain(pipeline)
+    (published,) = registered.send_and_drain(pipeline, [*good, *bad])
     assert (published.messages, published.rows, published.dead_letters) == (43, 80, 3)
     letters = registered.dead_letters(pipeline)
     assert sorted(letter["error_class"] for letter in letters) == ["NotFramed", "NotFramed", "NullValue"]
@@ -115,8 +114,7 @@ def test_records_that_the_contract_does_not_read_are_skipped_where_it_says_so(re
     pipeline = framed(registered, "avro", record="bank.Transfer", other_records="skip")
     other = {"type": "record", "name": "Refund", "namespace": "bank", "fields": []}
     refunds = avro_values(client(registered), pipeline.contract.topic, other, [{}] * 4)
-    registered.send(pipeline, [*serialized(registered, pipeline, documents(8)), *refunds])
-    (batch,) = registered.drain(pipeline)
+    (batch,) = registered.send_and_drain(pipeline, [*serialized(registered, pipeline, documents(8)), *refunds])
     assert (batch.messages, batch.rows, batch.dead_letters, batch.skipped_records) == (12, 16, 0, 4)
     report = verify(pipeline, registered.endpoints, registered.spark)
     assert (report.ok, report.filtered) == (True, 4)
@@ -154,8 +152,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
     schema = {"type": "record", "name": "C", "fields": [{"name": n, "type": of} for n, of in fields.items()]}
     people = [{"customer_id": f"C{n}", "name": "n", "tier": "gold", "signed_up": DAY_ONE} for n in range(8)]
     values = avro_values(client(registered), pipeline.contract.topic, schema, people)
-    registered.send(pipeline, values, keys=values)
-    (batch,) = registered.drain(pipeline)
+    (batch,) = registered.send_and_drain(pipeline, values, keys=values)
     assert batch.rows == 8
     key = str(int.from_bytes(values[0][1:5]))
     assert batch.schemas == (SchemaCount(1, key, 8, "key"), SchemaCount(1, key, 8, "value"))
@@ -173,8 +170,7 @@ def test_a_schema_that_keys_and_values_name_is_counted_for_each_of_them(register
 @pytest.mark.longest
 def test_ids_mean_for_good_what_they_meant_so_that_a_replay_asks_no_registry(registered: World) -> None:
     pipeline = framed(registered)
-    registered.send(pipeline, serialized(registered, pipeline, documents(8)))
-    registered.drain(pipeline)
+    registered.send_and_drain(pipeline, serialized(registered, pipeline, documents(8)))
     alone = replace(registered, endpoints=replace(registered.endpoints, registry=None))
     kept_schemas._kept.clear()
     registered.send(pipeline, serialized(registered, pipeline, documents(8, 8)))
@@ -215,8 +211,7 @@ def test_an_unknown_id_is_a_dead_letter_unless_no_id_of_the_batch_is_known(regis
 def test_a_registry_with_other_schemas_under_known_ids_halts_until_it_is_acknowledged(registered: World) -> None:
     pipeline = framed(registered)
     first = serialized(registered, pipeline, documents(4))
-    registered.send(pipeline, first)
-    registered.drain(pipeline)
+    registered.send_and_drain(pipeline, first)
     key = str(int.from_bytes(first[0][1:5]))
     with registry_double() as rebuilt:
         other = '{"title": "another"}'

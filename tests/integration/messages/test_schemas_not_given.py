@@ -95,8 +95,7 @@ def test_a_first_batch_of_garbage_halts_and_is_settled_as_dead_letters(asking: W
     asking.send(pipeline, naming(256, 1))
     assert "Is this the right registry" in halted(asking, pipeline)
     settled_with_dead_letters(asking, pipeline)
-    asking.send(pipeline, naming(7, 5))
-    asking.drain(pipeline)
+    asking.send_and_drain(pipeline, naming(7, 5))
     assert (len(asking.table(pipeline)), classes(asking, pipeline)) == (5, ["UnknownSchemaId"])
 
 
@@ -105,8 +104,7 @@ def test_a_first_batch_of_garbage_is_dead_letters_where_the_subject_is_registere
 ) -> None:
     pipeline = framed(asking)
     server.answers[f"/subjects/{pipeline.contract.topic}-value/versions"] = says([1])
-    asking.send(pipeline, naming(256, 1))
-    asking.drain(pipeline)
+    asking.send_and_drain(pipeline, naming(256, 1))
     assert classes(asking, pipeline) == ["UnknownSchemaId"]
 
 
@@ -114,8 +112,7 @@ def test_a_first_batch_of_garbage_is_dead_letters_where_the_subject_is_registere
 def test_a_replay_reads_by_the_framing_that_the_contract_should_have_had(asking: World) -> None:
     pipeline = framed(asking)
     bare = replace(pipeline, contract=replace(pipeline.contract, wire=WireFormat("none", "", compatibility="")))
-    asking.send(bare, naming(7, 3))
-    asking.drain(bare)
+    asking.send_and_drain(bare, naming(7, 3))
     assert len(asking.dead_letters(bare)) == 3
     fixed = replace(pipeline, contract=replace(pipeline.contract, version="2.0.0"))
     apply(asking, fixed)
@@ -128,8 +125,7 @@ def test_a_replay_under_another_name_of_the_registry_makes_no_dead_letters_of_ro
     asking: World, server: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = framed(asking)
-    asking.send(pipeline, [*naming(7, 8), *naming(300, 1)])
-    asking.drain(pipeline)
+    asking.send_and_drain(pipeline, [*naming(7, 8), *naming(300, 1)])
     monkeypatch.setenv("TIDEGATE_REGISTRY_NAME", uuid4().hex)
     server.answers.clear()
     with pytest.raises(BadInput, match=rf": 7\. .*TIDEGATE_REGISTRY_NAME.*tidegate schema fetch {pipeline.name}"):

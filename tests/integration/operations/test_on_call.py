@@ -78,8 +78,7 @@ def test_a_blocking_check_and_a_failing_run_are_shown_with_error_time_and_comman
     assert red.do == f"To see how to resolve it: tidegate resolve {gated.name}"
     assert "column currency" in late.what
     world.rows(f"ALTER TABLE {table} ALTER COLUMN currency TYPE text")
-    world.send(failing, transfers(4))
-    world.drain(failing)
+    world.send_and_drain(failing, transfers(4))
     assert (lag(world, failing).last_error, lag(world, failing).retry_at) == (None, None)
     assert [one.severity for one in examined(world, failing)] == [Severity.OK]
 

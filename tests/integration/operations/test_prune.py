@@ -121,8 +121,7 @@ def test_batches_go_once_the_topic_has_none_of_their_messages_and_verify_and_rep
     again = pruned(world, pipeline)
     assert (again.batches, again.checks, again.lineage_events) == (0, 0, 0)
 
-    world.send(pipeline, transfers(8, start=100))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(8, start=100))
     assert judged(world, pipeline)["ok"]
 
 
@@ -162,8 +161,7 @@ def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World)
     """No part of a merged range belongs to one window alone; nor do the batches that stayed between."""
     pipeline = world.new_pipeline()
     for number in range(6):
-        world.send(pipeline, [*transfers(39, start=39 * number), *([b"no JSON"] if number in (1, 3) else [])])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [*transfers(39, start=39 * number), *([b"no JSON"] if number in (1, 3) else [])])
     aged(world, pipeline)
     ends = {at.partition: at.next_offset for at in world.ledger.positions(pipeline.name)}
     delete_up_to(world, pipeline, {partition: max(0, end - 1) for partition, end in ends.items()})
@@ -178,8 +176,7 @@ def test_windows_cover_what_is_pruned_around_batches_that_are_kept(world: World)
 
 def test_a_settled_dead_letter_goes_when_its_message_is_gone_and_is_counted_for_ever(world: World) -> None:
     pipeline = world.new_pipeline("append", batch_messages=8)
-    world.send(pipeline, [b"no JSON", b"neither"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [b"no JSON", b"neither"], partition=0)
     aged(world, pipeline)
     settled = "status = 'discarded', status_at = now() - interval '60 days'"
     where = 'where pipeline = %s and "offset" = 0'

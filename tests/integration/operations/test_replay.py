@@ -108,10 +108,8 @@ def test_an_append_table_is_replayed_from_a_batch_on(world: World, start: str) -
 @pytest.mark.longest
 def test_upserts_are_replayed_whole(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
-    world.send(pipeline, [customer(n) for n in range(8)], keys=[b"%d" % n for n in range(8)])
-    world.drain(pipeline)
-    world.send(pipeline, [None] * 4, keys=[b"%d" % n for n in range(4)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(n) for n in range(8)], keys=[b"%d" % n for n in range(8)])
+    world.send_and_drain(pipeline, [None] * 4, keys=[b"%d" % n for n in range(4)])
     before = exact(world, pipeline)
     table = pipeline.contract.row_table.name
     world.rows(f"delete from {table} where _key = '5'")
@@ -136,8 +134,7 @@ def test_a_replay_removes_duplicated_rows(world: World) -> None:
 def test_a_pipeline_that_runs_on_is_caught_up_with_and_its_run_is_fenced(world: World) -> None:
     pipeline = bank(world)
     shown(world, pipeline)
-    world.send(pipeline, transfers(40, 100))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(40, 100))
     world.send(pipeline, transfers(40, 200))
     with world.open_run(pipeline) as outside:
         found = execute(world, pipeline)
@@ -295,8 +292,7 @@ def test_a_foreign_key_refuses_the_same_messages_again(world: World) -> None:
     world.rows(f"insert into {visitors} values ('ada'), ('bob')")
     world.rows(f"alter table {table} add foreign key (visitor) references {pipeline.name}.visitors (name)")
     names = ["ada", "bob", "ada", "bob", "nobody"]
-    world.send(pipeline, [view(n, visitor=name) for n, name in enumerate(names)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(n, visitor=name) for n, name in enumerate(names)])
     found = counts(execute(world, pipeline))
     assert (found["page_views"], found["dead letters"]) == ((4, 4, 0, 0), (1, 1, 0, 0))
     (letter,) = world.dead_letters(pipeline)

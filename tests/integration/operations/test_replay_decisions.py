@@ -17,8 +17,7 @@ LETTERS = 'SELECT partition, "offset", error_class FROM tidegate.dead_letter WHE
 def decided(world: World) -> Pipeline:
     """Return a pipeline of three batches: rows, a manually dead-lettered one, and one published despite a red check."""
     pipeline = world.new_pipeline()
-    world.send(pipeline, transfers(40))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(40))
     strict = with_impossible_sum(pipeline)
     for number, choice in enumerate(("dead-letters", "publish"), 1):
         world.send(pipeline, [*transfers(40, 40 * number), b"no JSON"])

@@ -41,8 +41,7 @@ def test_a_replay_of_an_upsert_whose_topic_grew_is_refused(world: World, begun: 
         world.send(pipeline, [customer(1)], keys=[b"k"])
     world.drain(pipeline)
     add_partitions(world, pipeline, 6)
-    world.send(pipeline, [customer(2)], keys=[b"k"], partition=5)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(2)], keys=[b"k"], partition=5)
     with pytest.raises(BadInput, match="partitions were added"):
         shown(world, pipeline)
 
@@ -50,8 +49,7 @@ def test_a_replay_of_an_upsert_whose_topic_grew_is_refused(world: World, begun: 
 @pytest.mark.slow
 def test_a_halted_pipeline_is_settled_before_it_is_replayed(world: World) -> None:
     pipeline = world.new_pipeline(dead_letter_minimum=1, dead_letter_share=0.1)
-    world.send(pipeline, transfers(4))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(4))
     world.send(pipeline, [b"not json"] * 4)
     with pytest.raises(Halt):
         world.drain(pipeline)
@@ -86,8 +84,7 @@ def test_anything_else_is_refused(text: str) -> None:
 @pytest.mark.longest
 def test_rows_that_compaction_took_for_good_are_not_replaced_by_nothing(world: World) -> None:
     pipeline = world.new_pipeline("upsert", transform=None, config={"cleanup.policy": "delete"})
-    world.send(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(1), b"not json", customer(2)], keys=[b"1", b"1", b"2"], partition=0)
     found = Replay(pipeline, world.endpoints, world.spark)
     first = found.first_batch(ReplayStart())
     assert counts(found.show(first, print))["customers"] == (2, 2, 0, 0)
@@ -137,8 +134,7 @@ def test_a_partitioned_table_is_refused_before_anything_is_built(world: World) -
     world.drain(pipeline)
     table = pipeline.contract.row_table.name
     world.rows(f"create table {pipeline.name}.child () inherits ({table})")
-    world.send(pipeline, [view(n) for n in range(4)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(n) for n in range(4)])
     with pytest.raises(BadInput, match="ordinary tables only"):
         shown(world, pipeline)
     assert nothing_left(world, pipeline)

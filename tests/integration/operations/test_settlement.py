@@ -40,8 +40,7 @@ def halted(world: World, pipeline: Pipeline) -> str:
 
 def filled(world: World, count: int = 80, disposition: str = "accumulate", **limits: Any) -> Pipeline:
     pipeline = world.new_pipeline(disposition, **limits)
-    world.send(pipeline, transfers(count))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(count))
     return pipeline
 
 
@@ -69,8 +68,7 @@ def test_a_topic_created_again_is_a_new_generation(world: World, start: ResumeAt
     report = verify(pipeline, world.endpoints, world.spark)
     assert report.ok, report
     assert (report.rows, report.unverifiable) == (rows, 160)
-    world.send(pipeline, transfers(8))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(8))
     again = verify(pipeline, world.endpoints, world.spark)
     assert again.ok, again
     assert again.rows == rows + 16
@@ -90,8 +88,7 @@ def test_a_log_cut_below_the_position_goes_on_at_its_new_end(world: World) -> No
     decided = decide(world, pipeline)
     assert [(step.partition, step.lost) for step in decided.steps] == [(0, (20, 30))]
     settle(world, pipeline, decided)
-    world.send(pipeline, transfers(40, 500))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(40, 500))
     report = verify(pipeline, world.endpoints, world.spark)
     assert report.ok, report
     assert report.messages == 120
@@ -150,8 +147,7 @@ def test_a_halt_of_an_older_version_for_a_missing_partition_forgets_nothing(worl
     decided = decide(world, pipeline)
     assert decided.steps == ()
     settle(world, pipeline, decided)
-    world.send(pipeline, transfers(8, 500))
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, transfers(8, 500))
     assert batch.messages == 8
     assert verify(pipeline, world.endpoints, world.spark).ok
 

@@ -31,8 +31,7 @@ def test_a_batch_that_is_cut_becomes_the_same_rows_and_its_run_is_fenced(world: 
         split_batch.cut(world.endpoints.postgres_url, decided, "too slow", "a person")
         with pytest.raises(Fenced):
             outside.ledger.open_staging(pending)
-    world.send(pipeline, transfers(50, start=800))
-    batches = world.drain(pipeline)
+    batches = world.send_and_drain(pipeline, transfers(50, start=800))
     assert [batch.messages for batch in batches][-1] == 50
     assert sum(batch.messages for batch in batches) == 851
     assert all(batch.messages <= MESSAGES + 4 for batch in batches)

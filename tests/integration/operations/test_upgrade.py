@@ -74,8 +74,7 @@ def _rows(old: World, name: str) -> int:
 def _the_pending_batch_commits_first(old: World, pipeline: Pipeline) -> None:
     pending = old.ledger.status(pipeline.name).pending
     assert pending is not None
-    old.send(pipeline, transfers(8, start=60))
-    first, second = old.drain(pipeline)
+    first, second = old.send_and_drain(pipeline, transfers(8, start=60))
     assert (first.batch_id, first.ranges, second.messages) == (pending.batch_id, pending.ranges, 8)
     kept = old.rows("SELECT halt_code FROM tidegate.settlement WHERE pipeline = %s ORDER BY 1", pipeline.name)
     assert [row["halt_code"] for row in kept] == ["retention_passed", "too_many_dead_letters"]

@@ -12,8 +12,7 @@ def test_the_totals_of_the_demo_are_those_of_its_tables(world: World) -> None:
     pipeline = find_pipeline("bank_transfers")
     if pipeline.contract.topic not in world.admin().list_topics(timeout=10).topics:
         world.create_topic(pipeline.contract.topic)
-    world.send(pipeline, [*transfers(20), b"not JSON"])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [*transfers(20), b"not JSON"])
     totals, reasons = read_totals(world.endpoints.postgres_url)
     (found,) = world.rows("select (select count(*) from bank.postings) postings, sum(balance) sums from bank.balances")
     assert totals.exact

@@ -117,8 +117,7 @@ def with_constraint(table: int, clause: str) -> Break:
     """Make one of the pipeline's tables refuse rows."""
 
     def break_it(world: World, pipeline: Pipeline) -> Pipeline:
-        world.send(pipeline, transfers(4, start=900))
-        world.drain(pipeline)  # creates the tables
+        world.send_and_drain(pipeline, transfers(4, start=900))  # creates the tables
         name = pipeline.contract.tables[table].name
         for statement in clause.format(table=name, schema=name.partition(".")[0]).split(";;"):
             world.rows(statement)
@@ -232,8 +231,7 @@ def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planted, pipeline = Planted(), world.new_pipeline()
-    world.send(pipeline, [*bad_messages(planted), *transfers(40)], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [*bad_messages(planted), *transfers(40)], partition=0)
     limits = replace(pipeline.contract.limits, dead_letter_minimum=1, dead_letter_share=0.01)
     world.send(pipeline, bad_messages(planted), partition=0)
     with pytest.raises(Halt):

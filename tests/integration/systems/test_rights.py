@@ -99,8 +99,7 @@ def test_a_publisher_runs_a_pipeline_and_a_reader_verifies_it(company: Company, 
     publisher, reader = company.as_("publisher"), company.as_("reader")
     values, keys = _messages(disposition)
     for _ in range(2):  # the second run sweeps what the first has left, and finds its tables
-        publisher.send(pipeline, values, keys=keys)
-        publisher.drain(pipeline)
+        publisher.send_and_drain(pipeline, values, keys=keys)
     found = verify(pipeline, reader.endpoints, reader.spark)
     assert found.ok
     assert found.dead_letters == len(reader.ledger.dead_letters(pipeline.name, None, 100)) > 0
@@ -235,8 +234,7 @@ def test_a_publisher_finds_refused_rows_where_it_may_not_use_the_schema_of_a_ref
     ):
         company.execute("owner", statement)
     values, keys = _messages("upsert")
-    publisher.send(pipeline, values[:3], keys=keys and keys[:3])
-    (published,) = publisher.drain(pipeline)
+    (published,) = publisher.send_and_drain(pipeline, values[:3], keys=keys and keys[:3])
     assert (published.rows, published.dead_letters) == (2, 1)
 
 
@@ -261,8 +259,7 @@ def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> No
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
     publisher, owner = company.as_("publisher"), company.as_("owner")
-    publisher.send(pipeline, transfers(8))
-    publisher.drain(pipeline)
+    publisher.send_and_drain(pipeline, transfers(8))
     for replaying in (publisher, owner):
         replay = Replay(pipeline, replaying.endpoints, replaying.spark)
         if replaying is publisher:
@@ -272,8 +269,7 @@ def test_an_owner_replays_what_a_publisher_has_published(company: Company) -> No
             replay.execute(ReplayStart(), "a test", "a test", lambda _: None)
     left = "select tableowner from pg_tables where schemaname = 'tidegate_staging' and tablename ~ '^rows_'"
     assert {row["tableowner"] for row in company.as_("administrator").rows(left)} == {company.roles.publisher}
-    publisher.send(pipeline, transfers(4, start=8))
-    publisher.drain(pipeline)
+    publisher.send_and_drain(pipeline, transfers(4, start=8))
     assert verify(pipeline, company.as_("reader").endpoints, owner.spark).ok
 
 
@@ -307,8 +303,7 @@ def test_an_owner_fires_no_trigger_that_a_publisher_has_planted_on_a_staging_tab
     pipeline = company.world.new_pipeline()
     company.grant(pipeline)
     publisher, owner = company.as_("publisher"), company.as_("owner")
-    publisher.send(pipeline, transfers(8))
-    publisher.drain(pipeline)
+    publisher.send_and_drain(pipeline, transfers(8))
     company.execute("publisher", PLANT.format(name=pipeline.name))
     publisher.send(pipeline, transfers(4, start=8))
     owner.drain(pipeline)

@@ -162,10 +162,8 @@ def test_nothing_is_published_of_a_transform_that_is_refused(sent: tuple[World, 
 def test_a_row_local_transform_is_compared_once(world: World, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ROW_LOCAL[name])
-    world.send(pipeline, transfers(600))
-    world.drain(pipeline)
-    world.send(pipeline, transfers(4))
-    world.drain(pipeline)  # another run: the ledger remembers
+    world.send_and_drain(pipeline, transfers(600))
+    world.send_and_drain(pipeline, transfers(4))  # another run: the ledger remembers
     assert len(compared) == 1
     assert world.position(pipeline) == dict.fromkeys(range(4), 151)
 
@@ -186,8 +184,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_changed_transform_is_compared_with_its_first_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ROW_LOCAL["a UDF"])
-    world.send(pipeline, transfers(8))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(8))
     world.send(pipeline, transfers(4, start=8))
     with pytest.raises(BadInput, match="returns a different value"):
         world.drain(replace(pipeline, transform=by_arrays))
@@ -200,8 +197,7 @@ def test_a_changed_transform_is_compared_with_its_first_batch(world: World, monk
 def test_the_first_batch_with_two_messages_is_compared(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = counting(monkeypatch)
     pipeline = single_entry(world, ACROSS["less the mean"])
-    world.send(pipeline, transfers(1), partition=0)
-    world.drain(pipeline)  # alone it is right in any batch
+    world.send_and_drain(pipeline, transfers(1), partition=0)  # alone it is right in any batch
     assert (len(world.table(pipeline)), compared) == (1, [])
     world.send(pipeline, transfers(2, start=1), partition=0)
     with pytest.raises(BadInput, match="returns a different value"):
@@ -224,8 +220,7 @@ def test_nothing_is_proven_by_offsets_without_rows(world: World, monkeypatch: py
     producer.flush()
     producer.abort_transaction()
     world.drain(pipeline)
-    world.send(pipeline, [transfer(n, debit="A00009") for n in range(600)], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [transfer(n, debit="A00009") for n in range(600)], partition=0)
     assert compared == [0, 0]
     world.send(pipeline, transfers(10), partition=0)
     with pytest.raises(BadInput, match="returns a different value"):
@@ -248,8 +243,7 @@ def test_of_large_messages_fewer_are_compared(world: World, monkeypatch: pytest.
     pipeline = single_entry(world, ROW_LOCAL["a UDF"])
     unlimited = tuple(replace(field, rules=()) if field.name == "memo" else field for field in pipeline.contract.fields)
     pipeline = replace(pipeline, contract=replace(pipeline.contract, fields=unlimited))
-    world.send(pipeline, [transfer(n, memo="x" * 800_000) for n in range(50)], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [transfer(n, memo="x" * 800_000) for n in range(50)], partition=0)
     assert 2 < compared[0] <= 10
     assert len(compared) == 1
 
@@ -302,8 +296,7 @@ def test_a_message_before_the_batch_on_which_the_transform_fails_is_not_read_aga
         return rows(messages, (F.lit(100) / F.col("memo").cast("int")).cast("string"))
 
     pipeline = single_entry(world, dividing)
-    world.send(pipeline, [transfer(n, memo="0" if n == 3 else "4") for n in range(8)], partition=0)
-    (first,) = world.drain(pipeline)
+    (first,) = world.send_and_drain(pipeline, [transfer(n, memo="0" if n == 3 else "4") for n in range(8)], partition=0)
     world.send(pipeline, [transfer(n, memo="5") for n in range(4)], partition=0)
     world.rows("update tidegate.pipeline set row_local = null where name = %s", pipeline.name)
     (second,) = world.drain(pipeline)

@@ -75,8 +75,7 @@ def made_by(world: World, pipeline: Pipeline) -> list[tuple[str, str]]:
 def test_a_batch_is_recorded_with_the_digest_of_the_code_that_made_its_rows(world: World, project: Project) -> None:
     running = project.imported()
     project.write("new")
-    world.send(running, transfers(4))
-    world.drain(running)
+    world.send_and_drain(running, transfers(4))
     next_run = project.imported()
     assert transform_digest(running) != transform_digest(next_run)
     assert made_by(world, running) == [("old", transform_digest(running))]
@@ -88,8 +87,7 @@ def test_a_batch_is_recorded_with_the_digest_of_the_code_that_made_its_rows(worl
 @pytest.mark.longest
 def test_a_replay_is_put_in_place_as_what_it_was_built_by(world: World, project: Project) -> None:
     live = project.imported()
-    world.send(live, transfers(4))
-    world.drain(live)
+    world.send_and_drain(live, transfers(4))
     project.write("replayed")
     replaying = Replay(project.imported(), world.endpoints, world.spark)
 
@@ -111,8 +109,7 @@ def test_a_replay_is_put_in_place_as_what_it_was_built_by(world: World, project:
 @pytest.mark.slow
 def test_nothing_is_published_once_a_file_that_workers_import_has_changed(world: World, project: Project) -> None:
     running = project.imported()
-    world.send(running, transfers(4))
-    world.drain(running)
+    world.send_and_drain(running, transfers(4))
     world.send(running, transfers(4, start=4))
     with world.open_run(running) as outside:
         project.helper.write_text("RATE = 2\n")

@@ -165,8 +165,7 @@ def test_nothing_that_a_transform_does_in_spark_is_there_in_its_next_batch(run: 
 
     pipeline = single_entry(run, once)
     for hour in ("11", "10"):
-        run.send(pipeline, [transfer(len(calls))], partition=0)
-        run.drain(pipeline)
+        run.send_and_drain(pipeline, [transfer(len(calls))], partition=0)
         assert hour in accounts(run, pipeline)
 
 
@@ -180,8 +179,7 @@ def test_whatever_session_a_transform_asks_for_is_its_own(run: World) -> None:
         return rows(messages, F.col("debit_account"))
 
     pipeline = single_entry(run, asking)
-    run.send(pipeline, [transfer(0)])
-    run.drain(pipeline)
+    run.send_and_drain(pipeline, [transfer(0)])
     assert asked
     assert all(asked)
     outside: Any = SparkSession.builder.getOrCreate()

@@ -268,8 +268,7 @@ def test_filters_explodes_lookups_and_functions_come_out_right(world: World) -> 
         return named.withColumn("account", F.coalesce(account, "account")).drop("name", "n")
 
     pipeline = _single_entry(world, enriched)
-    world.send(pipeline, [transfer(n, f"{n + 1}.00", debit=f"A0000{n + 1}") for n in range(4)])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [transfer(n, f"{n + 1}.00", debit=f"A0000{n + 1}") for n in range(4)])
     assert (batch.messages, batch.rows) == (4, 6)
     found = world.rows(f"select account, amount from {pipeline.contract.row_table.name} order by 2, 1")
     expected = [("Bo!1", 2), ("Bo!2", 2), ("A00003", 3), ("A00003", 3), ("A00004", 4), ("A00004", 4)]
@@ -288,8 +287,7 @@ def _dividing(messages: DataFrame) -> DataFrame:
 @pytest.mark.longest
 def test_a_message_alone_on_which_the_transform_fails_commits_and_all_of_a_few_is_a_halt(world: World) -> None:
     pipeline = _single_entry(world, _dividing)
-    world.send(pipeline, [transfer(0, memo="0")])
-    (batch,) = world.drain(pipeline)
+    (batch,) = world.send_and_drain(pipeline, [transfer(0, memo="0")])
     assert (batch.messages, batch.rows, batch.dead_letters) == (1, 0, 1)
     before = world.position(pipeline)
     world.send(pipeline, [transfer(n, memo="0") for n in range(2)])

@@ -137,8 +137,7 @@ def hostile(mutations: int) -> list[bytes]:
 )
 def test_verify_of_hostile_messages_ends_with_a_report(world: World, tmp_path: Path, mutations: int) -> None:
     pipeline, messages = new_pipeline(world, tmp_path), hostile(mutations)
-    world.send(pipeline, messages)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, messages)
     done = verified(pipeline, tmp_path, timeout=BOUND + mutations / 500)
     assert done.returncode == 0, (done.stdout, done.stderr)
     report: dict[str, Any] = json.loads(done.stdout)
@@ -154,8 +153,7 @@ def test_verify_that_a_signal_ends_says_so_and_what_it_was_reading(
     world: World, tmp_path: Path, number: signal.Signals
 ) -> None:
     pipeline = new_pipeline(world, tmp_path)
-    world.send(pipeline, [b'{"amount":1}'] * 8, partition=2)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [b'{"amount":1}'] * 8, partition=2)
     done = verified(pipeline, tmp_path, CRASHES.format(number=number.value))
     assert done.returncode == 128 + number, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)

@@ -106,16 +106,14 @@ def one(where: str = "") -> str:
 def new_bank(world: World) -> Doctor:
     pipeline = world.new_pipeline("accumulate")
     world.send(pipeline, transfers(400))
-    world.send(pipeline, BAD, partition=1)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, BAD, partition=1)
     return Doctor(world, pipeline)
 
 
 def new_views(world: World) -> Doctor:
     pipeline = world.new_pipeline("append")
     world.send(pipeline, [view(n) for n in range(200)])
-    world.send(pipeline, [b"{", view(1, url="ftp://x")], partition=2)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [b"{", view(1, url="ftp://x")], partition=2)
     return Doctor(world, pipeline)
 
 
@@ -136,8 +134,7 @@ def customers(endpoints: Endpoints, spark: Callable[[], SparkSession]) -> Doctor
     send_customers(world, pipeline, [(f"C{n}", customer(n)) for n in range(1, 101)])
     later = [("C1", customer(1, "Grace")), ("C2", None), ("C3", b"{"), ("C4", None), ("C4", customer(4))]
     send_customers(world, pipeline, later)
-    world.send(pipeline, [customer(7)], keys=[b"\xff"], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [customer(7)], keys=[b"\xff"], partition=0)
     return Doctor(world, pipeline)
 
 
@@ -262,8 +259,7 @@ def test_a_value_a_second_row_and_a_row_for_a_bad_message_are_told_apart(views: 
 @pytest.mark.longest
 def test_what_a_transform_filters_is_counted_and_held_against_the_table(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=large_only)
-    world.send(pipeline, [view(n) for n in range(100)])
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(n) for n in range(100)])
     doctor = Doctor(world, pipeline)
     report = doctor.verify()
     assert report.ok, report

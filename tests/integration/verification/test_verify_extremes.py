@@ -41,8 +41,7 @@ def filled(world: World) -> Pipeline:
     rows = replace(pipeline.contract.row_table, batch_rules=())
     pipeline = replace(pipeline, contract=replace(pipeline.contract, tables=(rows, made)))
     for turn in range(3):
-        world.send(pipeline, [_view(n, turn) for n in range(6)])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [_view(n, turn) for n in range(6)])
     return pipeline
 
 

@@ -40,13 +40,11 @@ class NewDoctor(Doctor):
 def new_bank(world: World) -> NewDoctor:
     """Return a doctor for eight compared transfers, and four hundred new ones with bad ones among them."""
     pipeline = world.new_pipeline("accumulate")
-    world.send(pipeline, transfers(8, 9000))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(8, 9000))
     doctor = NewDoctor(world, pipeline)
     assert doctor.verify().messages == 8
     world.send(pipeline, transfers(400))
-    world.send(pipeline, BAD, partition=1)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, BAD, partition=1)
     return doctor
 
 
@@ -170,8 +168,7 @@ def test_each_window_has_a_snapshot_of_its_own_and_what_there_is_no_time_for_is_
 ) -> None:
     pipeline = world.new_pipeline("accumulate")
     for number in range(3):
-        world.send(pipeline, [*transfers(10, number * 10), b"no JSON"])
-        world.drain(pipeline)
+        world.send_and_drain(pipeline, [*transfers(10, number * 10), b"no JSON"])
     first = verify_new(pipeline, world.endpoints, world.spark, window=5, seconds=0.0)
     assert first.new is not None
     assert (first.ok, first.messages, first.new.snapshots, first.new.left) == (True, 11, 1, 22), first
@@ -183,8 +180,7 @@ def test_each_window_has_a_snapshot_of_its_own_and_what_there_is_no_time_for_is_
 
 def test_of_two_checks_at_once_one_moves_the_checkpoint(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
-    world.send(pipeline, [b"{"] * 3)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [b"{"] * 3)
     inside: list[Report] = []
 
     def another(_done: int, _total: int) -> None:
@@ -222,8 +218,7 @@ NOT_VOIDED = (
 @pytest.mark.longest
 def test_what_may_have_changed_older_rows_voids_the_checkpoint_and_the_check_begins_again(world: World) -> None:
     pipeline = world.new_pipeline("append", transform=None)
-    world.send(pipeline, [b"{"] * 3)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [b"{"] * 3)
     assert verify_new(pipeline, world.endpoints).messages == 3
     world.rows(NOT_VOIDED.format(name=f"'{pipeline.name}'") + " RETURNING 1")
     assert verify_new(pipeline, world.endpoints).messages == 0
@@ -248,8 +243,7 @@ def test_after_a_replay_a_new_topic_and_a_settlement_the_check_in_windows_says_w
     recreate(world, pipeline)  # then nothing is built again
     assert halted(world, pipeline) == "topic_recreated"
     settle(world, pipeline, decide(world, pipeline, "beginning"))
-    world.send(pipeline, transfers(60))
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, transfers(60))
     _as_whole(pipeline, world, check(), "recreated")
     world.send(pipeline, transfers(20, 60), partition=0)
     admin = world.admin()  # named: a future is cancelled when its client is collected

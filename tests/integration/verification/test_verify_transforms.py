@@ -63,8 +63,7 @@ def misspelt(messages: DataFrame) -> DataFrame:
 
 def filled(world: World, transform=unchanged) -> Pipeline:
     pipeline = world.new_pipeline("append", transform=transform, partitions=1)
-    world.send(pipeline, [view(n) for n in range(200)], partition=0)
-    world.drain(pipeline)
+    world.send_and_drain(pipeline, [view(n) for n in range(200)], partition=0)
     return pipeline
 
 
