@@ -3,11 +3,21 @@
 from collections.abc import Iterator
 
 import pytest
+from dagster import DagsterInstance
 
+from resources.endpoints import Endpoints
 from resources.postgres.ledger import prune_ledger
+from resources.process.settings import PROJECT_ROOT
 from tests.support.kafka.kafka_actions import Place
 from tests.support.kafka.secured_kafka import ADMIN, SecuredKafka
 from tests.support.world import World, transfers
+
+
+@pytest.fixture(scope="module")
+def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
+    """Yield the instance of dagster.yaml, in the session's Postgres."""
+    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
+        yield found
 
 
 @pytest.fixture

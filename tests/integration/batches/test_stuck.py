@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -19,9 +19,7 @@ from platform_defs.engine.batch import plan_batch
 from platform_defs.engine.failure import record_failure
 from platform_defs.errors import Halt, StagingLost
 from platform_defs.errors.error_policy import TRIES
-from resources.endpoints import Endpoints
 from resources.postgres.batch.lease import acquire
-from resources.process.settings import PROJECT_ROOT
 from tests.chaos.halts import halted, resolve_halt
 from tests.chaos.postgres.verdicts import failures, plain, single_entry
 from tests.chaos.processes.dagster import views
@@ -30,13 +28,6 @@ from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
 
 FOR_EVER = 1_000_000.0  # seconds
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 def stuck(world: World, folder: Path) -> Pipeline:

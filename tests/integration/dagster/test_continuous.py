@@ -1,7 +1,7 @@
 """A run that stays for pipelines of low latency, with the real broker, database and Spark."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 from dagster import AssetCheckKey, DagsterInstance, DagsterRun, DagsterRunStatus
@@ -12,8 +12,6 @@ from platform_defs.orchestration.dagster_runs.keys import CONTINUOUS, DRAIN_JOB
 from platform_defs.orchestration.reporting import reporter
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
-from resources.endpoints import Endpoints
-from resources.process.settings import PROJECT_ROOT
 from tests.chaos.halts import resolve_halt
 from tests.chaos.processes.continuous import batches_of, staying
 from tests.chaos.processes.dagster import reported, views
@@ -22,13 +20,6 @@ from tests.support.dagster_runs import check, execute, table_keys
 from tests.support.kafka.logs import delete_records
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 def read(world: World, pipeline: Pipeline) -> int:

@@ -1,7 +1,7 @@
 """Dagster with the real broker, database and Spark: its reports, its launches, and killed runs."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.scheduler.waiting import Waiting, to_cursor
 from platform_defs.orchestration.sensors import look
 from resources.endpoints import Endpoints
-from resources.process.settings import PROJECT_ROOT
 from tests.chaos.halts import resolve_halt
 from tests.chaos.processes.dagster import reported, views
 from tests.support.dagster_runs import check, execute, table_keys
@@ -29,13 +28,6 @@ from tests.support.waiting import wait_for
 from tests.support.world import KeptSpark, World, renamed, transfer, transfers
 
 Run = Callable[[Pipeline], dg.ExecuteInProcessResult]
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Dagster's view of the schemas that messages name: observations, the check of the topic, each batch's numbers."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -29,10 +28,9 @@ from platform_defs.orchestration.kafka.schema_check import (
 )
 from platform_defs.orchestration.kafka.topic_assets import by_topic
 from platform_defs.orchestration.reporting.halts import shows_otherwise
-from resources.endpoints import Endpoints, connection
+from resources.endpoints import connection
 from resources.local import stack
 from resources.postgres.ledger.ledger import Ledger
-from resources.process.settings import PROJECT_ROOT
 from resources.registry import schemas as kept_schemas
 from resources.registry.address import Registry
 from tests.chaos.processes.dagster import reported
@@ -53,13 +51,6 @@ def registered(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     kept_schemas._kept.clear()
     stack.up(registry=True)
     return replace(world, endpoints=connection())
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 def observed(instance: DagsterInstance, pipeline: Pipeline) -> list[dict[str, Any]]:

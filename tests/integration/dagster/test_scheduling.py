@@ -1,7 +1,6 @@
 """One run and one sensor for many pipelines, with the real broker, database and Spark."""
 
 import threading
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -17,23 +16,14 @@ from platform_defs.orchestration.kafka.topic_groups import GroupSurvey
 from platform_defs.orchestration.kafka.topics import observations
 from platform_defs.orchestration.scheduler.survey import Survey
 from platform_defs.orchestration.sensors import look
-from resources.endpoints import Endpoints
 from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.batch.lease import acquire
-from resources.process.settings import PROJECT_ROOT
 from tests.chaos.processes.dagster import reported, views
 from tests.support.dagster_runs import check, execute, failure, table_keys, with_rule_renamed
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
 
 SCHEDULED = {STARTED_FOR: "they are due"}  # the tag of a sensor's run
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 class Trickle:

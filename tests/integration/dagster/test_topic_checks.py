@@ -1,6 +1,5 @@
 """The checks of topics, as reported by the sensor and as run by a user."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,10 @@ from platform_defs.orchestration.kafka.topic_assets import by_topic
 from platform_defs.orchestration.kafka.topic_checks import evaluations, topic_admin
 from platform_defs.orchestration.kafka.topics import observe_topics
 from platform_defs.topics.observed import ObservedTopic, PartitionState
-from resources.endpoints import Endpoints
 from resources.kafka.data.key_samples import sample_keys
-from resources.process.settings import PROJECT_ROOT
 from tests.support.world import KeptSpark, World, transfers
 
 CHECKS = ("topic_matches_contract", "replicas_in_sync", "groups_within_retention")
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 def kept_longer(world: World) -> Pipeline:

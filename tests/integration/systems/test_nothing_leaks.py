@@ -6,7 +6,7 @@ does so with all of Dagster, Spark and the commands.
 """
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import randrange
@@ -23,9 +23,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader import written
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
 from platform_defs.operations.settlements.settlement import propose, settle
-from resources.endpoints import Endpoints
 from resources.kafka.admin.broker import KafkaBroker
-from resources.process.settings import PROJECT_ROOT
 from tests.support.commands import tidegate
 from tests.support.dagster_runs import execute
 from tests.support.world import World, transfer, transfers
@@ -196,13 +194,6 @@ def around(messages: str, text: str) -> str:
     """Return the text's surroundings."""
     at = messages.index(text)
     return messages[max(0, at - 2_000) : at + 200]
-
-
-@pytest.fixture(scope="module")
-def instance(endpoints: Endpoints) -> Iterator[DagsterInstance]:
-    """Yield the instance of dagster.yaml, in the session's Postgres."""
-    with DagsterInstance.from_config(str(PROJECT_ROOT)) as found:
-        yield found
 
 
 @pytest.mark.timeout(900)  # four runs and the search for the bad messages in each, twice
