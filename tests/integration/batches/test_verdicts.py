@@ -5,10 +5,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, get_args
-from urllib.parse import urlsplit
-from uuid import uuid4
 
-import psycopg
 import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -36,6 +33,7 @@ from resources.postgres.ledger.migrations import migrate
 from resources.postgres.session.connection import connect, database_errors
 from tests.chaos.moments import play
 from tests.chaos.postgres.verdicts import failures, plain, refuse_rows, single_entry
+from tests.support.postgres.databases import new_database
 from tests.support.world import World, transfer, transfers
 from tests.unit.engine.test_error_policy import CODES
 
@@ -263,11 +261,7 @@ def test_a_table_that_cannot_be_claimed_backs_the_pipeline_off(world: World) -> 
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(endpoints: Endpoints) -> None:
-    name = f"latin_{uuid4().hex[:10]}"
-    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
-        session.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'".encode())
-        try:
-            with pytest.raises(BadInput, match=r"has the encoding LATIN1.*ENCODING 'UTF8'"):
-                migrate(urlsplit(endpoints.postgres_url)._replace(path=f"/{name}").geturl())
-        finally:
-            session.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    latin = "ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'"
+    refused = pytest.raises(BadInput, match=r"has the encoding LATIN1.*ENCODING 'UTF8'")
+    with new_database(endpoints.postgres_url, latin) as url, refused:
+        migrate(url)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import dagster as dg
 import psycopg
@@ -12,7 +11,6 @@ import sqlalchemy
 from dagster import DagsterInstance
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._daemon.types import DaemonHeartbeat
-from psycopg.conninfo import make_conninfo
 
 from resources.dagster.storage import Artifacts, EventLog, Storage
 from resources.endpoints import Endpoints
@@ -20,19 +18,15 @@ from resources.local import dagster as ui
 from resources.process.settings import PROJECT_ROOT
 from tests.support.commands import tidegate
 from tests.support.kafka.fake_servers import closed_port
+from tests.support.postgres.databases import new_database
 
 
 @pytest.fixture
 def database(endpoints: Endpoints, monkeypatch: pytest.MonkeyPatch) -> Iterator[psycopg.Connection]:
     """Yield a session of an empty database, in which Dagster keeps its state."""
-    name = f"dagster_{uuid4().hex[:10]}"
-    url = sqlalchemy.make_url(endpoints.postgres_url).set(database=name).render_as_string(hide_password=False)
-    monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
-    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
-        session.execute(f"CREATE DATABASE {name}".encode())
-        with psycopg.connect(make_conninfo(endpoints.postgres_url, dbname=name), autocommit=True) as found:
-            yield found
-        session.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with new_database(endpoints.postgres_url) as url, psycopg.connect(url, autocommit=True) as found:
+        monkeypatch.setenv("TIDEGATE_DAGSTER_URL", url)
+        yield found
 
 
 def test_tables_are_created_once_and_again_where_one_is_missing(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,9 +17,7 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from typer.testing import CliRunner
 
-from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, BrokerAway, ChangedMeanwhile, InternalError, TidegateError
 from platform_defs.kafka.group_events import GroupEvent
 from platform_defs.kafka.group_reset import Target
@@ -28,6 +27,7 @@ from platform_defs.operations.kafka.watch_groups import Watch
 from resources.kafka.groups import child
 from resources.kafka.groups.child import KafkaGroups
 from resources.kafka.groups.progress import show_progress
+from tests.support.commands import Called, invoke
 from tests.support.kafka.group_members import commit, member, members
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World
@@ -52,6 +52,12 @@ class Site:
 
     def commit(self, group: str, *offsets: int) -> None:
         commit(self.world.admin(), group, self.topic, *offsets)
+
+    def new_group(self, *offsets: int) -> str:
+        """Return a group without members that has committed these offsets, by partition."""
+        name = f"g{uuid4().hex[:8]}"
+        self.commit(name, *offsets)
+        return name
 
     def committed(self, group: str) -> list[int]:
         admin = self.world.admin()
@@ -93,8 +99,7 @@ def site(world: World) -> Site:
 @pytest.fixture(scope="module", params=["classic", "consumer"])
 def four(request: pytest.FixtureRequest, shared: Site) -> Iterator[str]:
     """Yield a group of four consumers on three partitions, once per protocol, after its assignment has settled."""
-    name = f"g{uuid4().hex[:8]}"
-    shared.commit(name, 10, 4, 0)
+    name = shared.new_group(10, 4, 0)
     with members(shared.options, name, shared.topic, 4, request.param):
         wait_for(lambda: settled(shared.groups, name), "three of four consumers have a partition")
         yield name
@@ -106,19 +111,17 @@ def settled(groups: Groups, name: str) -> bool:
     return found is not None and len(found.assigned) == 3 and len(found.members) == 4 and found.state == "Stable"
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Return the exit code, stdout, and the error or stderr of a command."""
-    done = CliRunner().invoke(app, ["groups", *arguments], env={"COLUMNS": "200"})
-    if isinstance(done.exception, TidegateError):
-        return 1, done.stdout, str(done.exception)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
+def run(*arguments: str, code: int | None = None) -> Called:
+    return invoke("groups", *arguments, code=code, COLUMNS="200")
 
 
 def answer(*arguments: str) -> Any:
-    code, stdout, stderr = run(*arguments, "-o", "json")
-    assert code == 0, stderr
-    return json.loads(stdout)
+    return run(*arguments, "-o", "json", code=0).document
+
+
+def refusal(*arguments: str) -> str:
+    """Return the error of a command, which ends with exit code 1."""
+    return run(*arguments, code=1).stderr
 
 
 @pytest.mark.slow
@@ -134,28 +137,23 @@ def test_the_list_and_the_description_show_members_idle_ones_and_lag(shared: Sit
     assert described["assignor"]
     assert described["coordinator_address"] == shared.options["bootstrap.servers"]
     lags = {one["partition"]: one for one in described["partitions"]}
-    assert [(lags[n]["committed"], lags[n]["end"], lags[n]["lag"]) for n in range(3)] == [
-        (10, 10, 0),
-        (4, 10, 6),
-        (0, 10, 10),
-    ]
+    offsets = [(lags[n]["committed"], lags[n]["end"], lags[n]["lag"]) for n in range(3)]
+    assert offsets == [(10, 10, 0), (4, 10, 6), (0, 10, 10)]
     assert len({one["member_id"] for one in lags.values()}) == 3
     seconds = [lags[number]["lag_seconds"] for number in range(3)]
     now = time.time()
     assert seconds[0] == 0
     assert seconds[1] == pytest.approx(max(0.0, now - WRITTEN / 1000 - 4), abs=30)
     assert seconds[2] == pytest.approx(max(0.0, now - WRITTEN / 1000), abs=30)
-    _, shown, _ = run("describe", four)
-    assert "4 consumers, 3 partitions: 1 is idle" in shown
-    assert f"{four}: 4 consumers, 3 partitions: 1 is idle" in run("list")[1]
+    assert "4 consumers, 3 partitions: 1 is idle" in run("describe", four).stdout
+    assert f"{four}: 4 consumers, 3 partitions: 1 is idle" in run("list").stdout
 
 
 @pytest.mark.slow
 def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(shared: Site, four: str) -> None:
     reset = ["reset", four, "--topic", shared.topic, "--to", "earliest", "--execute"]
     for arguments in (reset, ["delete", four, "--execute"]):
-        code, _, message = run(*arguments)
-        assert code == 1
+        message = refusal(*arguments)
         assert f"{four} is not empty: it has 4 members" in message
         assert all(f"c{number}" in message for number in range(1, 5))
         assert "Stop its consumers, wait until the group is empty" in message
@@ -181,8 +179,7 @@ def test_a_group_with_members_is_neither_reset_nor_deleted_and_they_are_named(sh
     ],
 )
 def test_a_reset_shows_first_and_then_moves_what_it_showed(shared: Site, to: str, moved: list[int]) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5, 5)
+    group = shared.new_group(5, 5)
     command = ["reset", group, "--topic", shared.topic, "--to", to]
     shown = answer(*command)
     changes = shown["changes"]
@@ -214,8 +211,7 @@ def test_a_group_whose_consumers_have_left_is_reset_and_deleted(shared: Site, pr
 
 
 def test_offsets_in_a_transaction_that_is_open_are_waited_for(shared: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5)
+    group = shared.new_group(5)
     producer = Producer({**shared.options, "transactional.id": group})
     producer.init_transactions()
     producer.begin_transaction()
@@ -231,26 +227,22 @@ def test_offsets_in_a_transaction_that_is_open_are_waited_for(shared: Site) -> N
 
 
 def test_a_reset_of_one_partition_leaves_the_others_and_an_old_fingerprint_moves_nothing(shared: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5, 5, 5)
+    group = shared.new_group(5, 5, 5)
     command = ["reset", group, "--topic", shared.topic, "--partition", "1", "--to", "earliest", "--execute"]
     fingerprint = answer(*command[:-1])["fingerprint"]
     assert answer(*command)["changes"][0]["new"] == 0
     assert shared.committed(group) == [5, 0, 5]
-    code, _, message = run(*command, "--expect", fingerprint)
-    assert code == 1
-    assert "has changed since it was shown" in message
+    assert "has changed since it was shown" in refusal(*command, "--expect", fingerprint)
 
 
 def test_a_reset_without_a_topic_is_of_the_only_one_that_the_group_reads(shared: Site, site: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 1)
+    group = shared.new_group(1)
     found = answer("reset", group, "--to", "latest")
     assert {one["topic"] for one in found["changes"]} == {shared.topic}
     site.commit(group, 1)
-    code, _, message = run("reset", group, "--to", "latest")
     both = ", ".join(sorted([shared.topic, site.topic]))
-    assert (code, f"{group} reads several topics: {both}. Name the topic to reset" in message) == (1, True)
+    message = refusal("reset", group, "--to", "latest")
+    assert f"{group} reads several topics: {both}. Name the topic to reset" in message
 
 
 @pytest.mark.parametrize(
@@ -263,12 +255,10 @@ def test_a_reset_without_a_topic_is_of_the_only_one_that_the_group_reads(shared:
     ],
 )
 def test_a_reset_that_cannot_be_is_refused(shared: Site, arguments: list[str], error: str) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5, 5, 5)
-    with pytest.raises(BadInput, match=error):
-        CliRunner().invoke(
-            app, ["groups", "reset", group, "--topic", shared.topic, *arguments, "--execute"], catch_exceptions=False
-        )
+    group = shared.new_group(5, 5, 5)
+    done = run("reset", group, "--topic", shared.topic, *arguments, "--execute")
+    assert isinstance(done.error, BadInput)
+    assert re.search(error, done.stderr)
     assert shared.committed(group) == [5, 5, 5]
 
 
@@ -276,8 +266,7 @@ def test_a_group_that_does_not_exist_is_said_with_the_name_that_was_meant(shared
     group = f"analytics.{uuid4().hex[:8]}"
     shared.commit(group, 1)
     for command in (["describe"], ["delete"], ["reset", "--topic", shared.topic, "--to", "earliest"]):
-        code, _, message = run(*command, f"{group}x")
-        assert code == 1
+        message = refusal(*command, f"{group}x")
         assert f"there is no consumer group {group}x; did you mean {group}?" in message
 
 
@@ -285,8 +274,7 @@ def test_a_group_is_described_though_librdkafka_ended_its_process(
     shared: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """librdkafka does so if a broker goes away at the wrong moment (issue 4605): an assertion, so SIGABRT."""
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5)
+    group = shared.new_group(5)
     client = KafkaGroups(shared.options)
     assert group in client.describe([group])
     assert client._child is not None
@@ -306,8 +294,7 @@ def test_the_process_that_asks_imports_as_its_parent_and_may_print(
     shared: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A token callback may print, and the working directory may contain anything."""
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5)
+    group = shared.new_group(5)
     (tmp_path / "resources").mkdir()
     for name in ("resources/__init__.py", "pickle.py", "resource.py"):
         (tmp_path / name).write_text("raise ValueError('of the working directory')")
@@ -319,8 +306,7 @@ def test_the_process_that_asks_imports_as_its_parent_and_may_print(
 
 
 def test_a_mistake_in_one_question_leaves_the_process_for_the_next(shared: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 5)
+    group = shared.new_group(5)
     client = KafkaGroups(shared.options)
     with pytest.raises(InternalError, match="ValueError"):
         client.committed([""])  # which no ConsumerGroupTopicPartitions takes
@@ -329,25 +315,22 @@ def test_a_mistake_in_one_question_leaves_the_process_for_the_next(shared: Site)
 
 def test_a_name_that_no_group_can_have_is_refused() -> None:
     for name in ("", "\udcff"):
-        code, _, message = run("describe", name)
-        assert (code, "cannot be the name of a consumer group" in message) == (1, True)
+        assert "cannot be the name of a consumer group" in refusal("describe", name)
 
 
 def test_a_deletion_shows_the_offsets_and_then_the_group_is_gone(shared: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 1, 2, 3)
+    group = shared.new_group(1, 2, 3)
     shown = answer("delete", group)
     assert [one["committed"] for one in shown["partitions"]] == [1, 2, 3]
     assert not shown["executed"]
-    _, message, _ = run("delete", group)
-    assert f"tidegate groups delete {group} --execute --expect {shown['fingerprint']}" in message
+    command = f"tidegate groups delete {group} --execute --expect {shown['fingerprint']}"
+    assert command in run("delete", group).stdout
     assert answer("delete", group, "--execute")["executed"]
-    assert "there is no consumer group" in run("describe", group)[2]
+    assert "there is no consumer group" in run("describe", group).stderr
 
 
 def test_a_group_behind_the_log_start_lags_past_retention(site: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    site.commit(group, 2, 9)
+    group = site.new_group(2, 9)
     site.delete_below(6)
     found = {one["partition"]: one for one in answer("describe", group)["partitions"]}
     assert (found[0]["log_start"], found[0]["expired"], found[0]["lag"], found[0]["lag_seconds"]) == (6, 4, 8, None)
@@ -367,13 +350,10 @@ def test_a_pipelines_group_is_shown_as_such_and_reset_points_at_replay(
     shared.commit("tidegate-bank_transfers", 3)
     listed = {one["group"]: one for one in answer("list")["groups"]}["tidegate-bank_transfers"]
     assert listed["pipeline"] == "bank_transfers"
-    code, _, message = run("reset", "tidegate-bank_transfers", "--topic", shared.topic, "--to", "earliest", "--execute")
-    assert code == 1
+    message = refusal("reset", "tidegate-bank_transfers", "--topic", shared.topic, "--to", "earliest", "--execute")
     assert "tidegate replay bank_transfers" in message
-    assert "its next run that reads" in run("delete", "tidegate-bank_transfers", "--execute")[1]
-    code, _, message = run("delete", "tidegate.bank_transfers.asset", "--execute")
-    assert code == 1
-    assert "would write its messages again" in message
+    assert "its next run that reads" in run("delete", "tidegate-bank_transfers", "--execute").stdout
+    assert "would write its messages again" in refusal("delete", "tidegate.bank_transfers.asset", "--execute")
 
 
 @pytest.mark.slow
@@ -409,8 +389,7 @@ def test_a_watch_sees_joins_assignments_and_leaves_as_they_happen(site: Site) ->
 
 @pytest.mark.slow
 def test_a_watch_prints_a_line_of_json_for_each_event_and_ends_well_on_ctrl_c(shared: Site) -> None:
-    group = f"g{uuid4().hex[:8]}"
-    shared.commit(group, 1)
+    group = shared.new_group(1)
     command = [sys.executable, "-m", "platform_defs.cli.main", "groups", "watch", group, "-o", "json"]
     watching = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert watching.stdout is not None

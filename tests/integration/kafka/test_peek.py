@@ -5,7 +5,7 @@ import signal
 import struct
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -13,40 +13,21 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 from fastavro import parse_schema, schemaless_writer
-from typer.testing import CliRunner
 
-from platform_defs.cli.main import app
 from platform_defs.contract.model.classified import HIDDEN
 from platform_defs.contract.model.contract import Contract, WireFormat
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.contract.reader import written
-from platform_defs.errors import TidegateError
 from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peek_ranges import Start
 from platform_defs.operations.kafka.peek import Peek, filter_of
+from tests.support.commands import Called, invoke
 from tests.support.own_home import TIDEGATE
 from tests.support.waiting import BOUND, wait_for
 from tests.support.world import World, transfer, transfers
 from tests.unit.registry.registry_double import registry_double, says
 
 ZONE = "2026-11-01T10:00:00+00:00"
-
-
-@dataclass(frozen=True)
-class Peeked:
-    """The command's exit code and output."""
-
-    code: int
-    stdout: str
-    said: str
-
-    @property
-    def places(self) -> list[tuple[int, int]]:
-        return [(one["partition"], one["offset"]) for one in self.messages]
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        return json.loads(self.stdout)["messages"]
 
 
 Keep = Callable[[Contract], None]
@@ -73,18 +54,17 @@ def pipeline(world: World, keep: Keep) -> Pipeline:
     return made
 
 
-def peek(*arguments: object) -> Peeked:
-    done = CliRunner().invoke(app, ["peek", *map(str, arguments)])
-    if isinstance(done.exception, TidegateError):
-        return Peeked(1, done.stdout, str(done.exception))
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return Peeked(done.exit_code, done.stdout, done.stderr)
+def peek(*arguments: object) -> Called:
+    return invoke("peek", *map(str, arguments))
 
 
-def peek_json(*arguments: object) -> Peeked:
-    found = peek(*arguments, "-o", "json")
-    assert found.code == 0, found.said
-    return found
+def peek_json(*arguments: object) -> list[dict[str, Any]]:
+    """Return the messages that the command shows with -o json."""
+    return invoke("peek", *map(str, arguments), "-o", "json", code=0).document["messages"]
+
+
+def places(messages: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    return [(one["partition"], one["offset"]) for one in messages]
 
 
 def groups_of(world: World) -> set[str]:
@@ -97,18 +77,18 @@ def test_it_starts_where_it_is_told_and_leaves_no_trace(world: World, pipeline: 
     world.send(pipeline, transfers(100))
     before = groups_of(world)
     first = peek_json(pipeline.name)
-    assert len(first.messages) == 20
-    assert {partition for partition, _ in first.places} == {0, 1, 2, 3}
-    assert sorted(peek_json(pipeline.name, "--limit", 1000).places) == [(p, o) for p in range(4) for o in range(25)]
-    assert sorted(peek_json(pipeline.name, "--last", 2).places) == [(p, o) for p in range(4) for o in (23, 24)]
-    assert peek_json(pipeline.name, "--partition", 2, "--offset", 7, "--limit", 2).places == [(2, 7), (2, 8)]
-    assert sorted(peek_json(pipeline.name, "--partition", 0, "--partition", 3, "--last", 1).places) == [
+    assert len(first) == 20
+    assert {partition for partition, _ in places(first)} == {0, 1, 2, 3}
+    assert sorted(places(peek_json(pipeline.name, "--limit", 1000))) == [(p, o) for p in range(4) for o in range(25)]
+    assert sorted(places(peek_json(pipeline.name, "--last", 2))) == [(p, o) for p in range(4) for o in (23, 24)]
+    assert places(peek_json(pipeline.name, "--partition", 2, "--offset", 7, "--limit", 2)) == [(2, 7), (2, 8)]
+    assert sorted(places(peek_json(pipeline.name, "--partition", 0, "--partition", 3, "--last", 1))) == [
         (0, 24),
         (3, 24),
     ]
-    assert peek_json(pipeline.name, "--at", "2026-01-01T00:00Z").places == first.places
-    assert peek_json(pipeline.name, "--at", "9999-12-31T00:00Z").messages == []
-    one = first.messages[0]
+    assert places(peek_json(pipeline.name, "--at", "2026-01-01T00:00Z")) == places(first)
+    assert peek_json(pipeline.name, "--at", "9999-12-31T00:00Z") == []
+    one = first[0]
     assert (one["fields"]["amount"], one["fields"]["occurred_at"], one["dead_letter"]) == ("1.00", ZONE, None)
     assert groups_of(world) == before
 
@@ -119,8 +99,8 @@ def test_timestamps_say_where_to_start(world: World, pipeline: Pipeline) -> None
         producer.produce(pipeline.contract.topic, transfer(number), partition=0, timestamp=1_700_000_000_000 + number)
     producer.flush(10)
     found = peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.003+00:00")
-    assert found.places == [(0, 3), (0, 4), (0, 5)]
-    assert peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.004Z").places == [(0, 4), (0, 5)]
+    assert places(found) == [(0, 3), (0, 4), (0, 5)]
+    assert places(peek_json(pipeline.name, "--at", "2023-11-14T22:13:20.004Z")) == [(0, 4), (0, 5)]
 
 
 def test_what_would_be_a_dead_letter_is_shown_with_the_reason_and_its_first_bytes(
@@ -136,8 +116,8 @@ def test_what_would_be_a_dead_letter_is_shown_with_the_reason_and_its_first_byte
     assert "... 58 more bytes" in shown.stdout
     assert "key -, tombstone" in shown.stdout
     assert "header trace  \\xff" in shown.stdout
-    assert "3 messages of" in shown.said
-    document = peek_json(pipeline.name, "--where", "_error is not null").messages
+    assert "3 messages of" in shown.stderr
+    document = peek_json(pipeline.name, "--where", "_error is not null")
     assert [one["dead_letter"]["error_class"] for one in document] == ["InvalidJson", "amount_minimum", "NullValue"]
     assert document[0]["value"]["text"] == bad.decode()
     assert (document[2]["tombstone"], document[2]["value"]) == (True, None)
@@ -150,23 +130,23 @@ def test_filters_show_what_matches_and_count_what_was_read(world: World, pipelin
         100,
         {"98.97", "99.98", "100.99"},
     )
-    assert len(peek_json(pipeline.name, "--key", "k3", "--limit", 100).messages) == 10
+    assert len(peek_json(pipeline.name, "--key", "k3", "--limit", 100)) == 10
     shown = peek(pipeline.name, "--key", "k3", "--limit", 2)
-    assert "2 messages of" in shown.said
-    assert "--limit 2" in shown.said
+    assert "2 messages of" in shown.stderr
+    assert "--limit 2" in shown.stderr
     refused = peek(pipeline.name, "--where", "amuont > 1")
     assert refused.code == 1
-    assert "The columns are transfer_id, debit_account" in refused.said
+    assert "The columns are transfer_id, debit_account" in refused.stderr
 
 
 def test_a_missing_topic_partition_or_offset_is_named_with_what_is_there(world: World, pipeline: Pipeline) -> None:
     world.send(pipeline, transfers(8))
-    assert "nowhere does not exist" in peek("nowhere").said
-    assert "has no partition 4; it has partitions 0 to 3" in peek(pipeline.name, "--partition", 4).said
+    assert "nowhere does not exist" in peek("nowhere").stderr
+    assert "has no partition 4; it has partitions 0 to 3" in peek(pipeline.name, "--partition", 4).stderr
     refused = peek(pipeline.name, "--partition", 1, "--offset", 2)
-    assert f"offset 2 is not in {pipeline.contract.topic}: partition 1 holds offsets 0 to 1" in refused.said
+    assert f"offset 2 is not in {pipeline.contract.topic}: partition 1 holds offsets 0 to 1" in refused.stderr
     assert peek(pipeline.name, "--offset", 1, "--last", 1).code == 2
-    assert "not a time in ISO 8601" in peek(pipeline.name, "--at", "yesterday").said
+    assert "not a time in ISO 8601" in peek(pipeline.name, "--at", "yesterday").stderr
 
 
 def transaction(world: World, topic: str, *messages: bytes, commit: bool) -> Producer:
@@ -196,11 +176,11 @@ def test_messages_of_aborted_and_open_transactions_are_not_shown_and_gaps_are_co
     still_open.begin_transaction()
     still_open.produce(topic, transfer(300), partition=0)
     still_open.flush(10)
-    ids = [one["fields"]["transfer_id"] for one in peek_json(pipeline.name).messages]
+    ids = [one["fields"]["transfer_id"] for one in peek_json(pipeline.name)]
     assert ids == ["T1", "T2", "T3", "T4"]
-    last = [one["fields"]["transfer_id"] for one in peek_json(pipeline.name, "--last", 3).messages]
+    last = [one["fields"]["transfer_id"] for one in peek_json(pipeline.name, "--last", 3)]
     assert last == ["T2", "T3", "T4"]
-    assert "belong to an open transaction" in peek(pipeline.name, "--partition", 0, "--offset", 20).said
+    assert "belong to an open transaction" in peek(pipeline.name, "--partition", 0, "--offset", 20).stderr
     still_open.abort_transaction(10)
 
 
@@ -210,11 +190,11 @@ def test_classified_values_are_masked_and_bytes_refused(world: World, keep: Keep
     world.send(pipeline, [transfer(0, memo="hush hush"), b'{"memo": "hush hush"', b"hush"], keys=[b"hush"] * 3)
     for found in (peek(pipeline.name), peek(pipeline.name, "-o", "json"), peek(pipeline.name, "--key", "hush")):
         assert found.code == 0
-        assert "3 messages" in found.said or len(found.messages) == 3
-        assert "hush" not in found.stdout + found.said
+        assert "3 messages" in found.stderr or len(found.document["messages"]) == 3
+        assert "hush" not in found.stdout + found.stderr
         assert HIDDEN in found.stdout
-    assert "classifies fields" in peek(pipeline.contract.topic, "--raw").said
-    assert "memo may hold classified values" in peek(pipeline.name, "--where", "memo = 'hush hush'").said
+    assert "classifies fields" in peek(pipeline.contract.topic, "--raw").stderr
+    assert "memo may hold classified values" in peek(pipeline.name, "--where", "memo = 'hush hush'").stderr
 
 
 def test_a_topic_without_a_contract_and_raw_show_bytes(world: World, pipeline: Pipeline) -> None:
@@ -224,9 +204,9 @@ def test_a_topic_without_a_contract_and_raw_show_bytes(world: World, pipeline: P
     shown = peek(other)
     assert "  text\n" in shown.stdout
     assert f"  00000000  00 ff{' ' * 45}.." in shown.stdout
-    assert [one["value"]["bytes"] for one in peek_json(other, "--where", "_value = 'text'").messages] == [4]
+    assert [one["value"]["bytes"] for one in peek_json(other, "--where", "_value = 'text'")] == [4]
     world.send(pipeline, transfers(1))
-    (raw,) = peek_json(pipeline.name, "--raw").messages
+    (raw,) = peek_json(pipeline.name, "--raw")
     assert (raw["fields"], raw["value"]["text"]) == (None, transfers(1)[0].decode())
 
 
@@ -234,7 +214,7 @@ def test_a_topic_without_a_contract_and_raw_show_bytes(world: World, pipeline: P
 def test_it_needs_no_postgres(world: World, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     world.send(pipeline, transfers(4))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", "postgresql://nobody@127.0.0.1:9/nothing")
-    assert len(peek_json(pipeline.name).messages) == 4
+    assert len(peek_json(pipeline.name)) == 4
 
 
 def avro(schema: Any, number: int, document: Any) -> bytes:

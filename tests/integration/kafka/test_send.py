@@ -40,7 +40,7 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
     message = desk.send(
         one, two, "--partition", "2", "--key", "A1", "--header", "trace=é", "--header", "trace=b=c", "-o", "json"
     )
-    assert message.json | {"messages": []} == {
+    assert message.document | {"messages": []} == {
         "topic": desk.topic,
         "pipeline": desk.name,
         "preset": "asynchronous",
@@ -57,32 +57,32 @@ def test_each_value_is_a_message_and_the_answer_says_where_it_is(desk: Desk) -> 
     named = [[name for name, _ in m.headers()] for m in found]
     assert named == [["trace", "trace", "tidegate-id"]] * 2
     assert found[0].headers()[:2] == [("trace", "é".encode()), ("trace", b"b=c")]
-    listed = message.json["messages"]
+    listed = message.document["messages"]
     assert [(m["value"], m["partition"], m["offset"], m["error"]) for m in listed] == [(1, 2, 0, None), (2, 2, 1, None)]
     assert listed[0]["timestamp"].endswith("+00:00")
     person = desk.send(one, "--no-ids", to=desk.topic)
-    assert "value 1: partition " in person.out
-    assert f"1 message sent to {desk.topic} by the contract of {desk.name}" in person.out
+    assert "value 1: partition " in person.stdout
+    assert f"1 message sent to {desk.topic} by the contract of {desk.name}" in person.stdout
     assert [m.headers() for m in desk.log()].count(None) == 1
 
 
 def test_nothing_is_sent_where_one_value_would_be_a_dead_letter(desk: Desk, tmp_path: Path) -> None:
     desk.declare()
     desk.make_topic()
-    message = desk.send(json.dumps(EXAMPLE), BAD, "{", code=1).err
+    message = desk.send(json.dumps(EXAMPLE), BAD, "{", code=1).stderr
     assert "value 2 would be a dead letter (currency_enum): currency is XXX; the contract requires" in message
     assert "value 3 would be a dead letter (InvalidJson)" in message
     assert "Nothing was sent; --unchecked sends bytes as they are" in message
     file = tmp_path / "lines"
     file.write_bytes(b"\n".join([*[json.dumps(EXAMPLE).encode()] * 1_500, b"", BAD.encode()]))
-    assert "line 1502 would be a dead letter (currency_enum)" in desk.send("--file", str(file), code=1).err
+    assert "line 1502 would be a dead letter (currency_enum)" in desk.send("--file", str(file), code=1).stderr
     assert desk.log() == []
 
 
 def test_a_classified_value_is_not_quoted_where_it_is_refused(desk: Desk) -> None:
     desk.declare("crm/customers")
     desk.make_topic()
-    message = desk.send(json.dumps(CUSTOMER | {"email": "nobody knows"}), "--key", "C1", code=1).err
+    message = desk.send(json.dumps(CUSTOMER | {"email": "nobody knows"}), "--key", "C1", code=1).stderr
     assert "email breaks email_pattern" in message
     assert "nobody knows" not in message
     assert "dlq show" not in message
@@ -94,11 +94,11 @@ def test_lines_of_a_file_and_of_standard_input_are_messages(desk: Desk, tmp_path
     lines = [transfer(number) for number in range(2_500)]
     file = tmp_path / "lines"
     file.write_bytes(b"\r\n".join(lines))
-    answer = desk.send("--file", str(file), "-o", "json").json
+    answer = desk.send("--file", str(file), "-o", "json").document
     assert (answer["sent"], [m["value"] for m in answer["messages"]]) == (2_500, list(range(1, 2_501)))
     assert sorted(m.value() for m in desk.log()) == sorted(lines)
-    assert desk.send(given=b"\n".join(lines[:3]) + b"\n\n").out.count("line ") == 3
-    assert desk.send("-", given=b"").out == f"0 messages sent to {desk.topic} by the contract of {desk.name}\n"
+    assert desk.send(given=b"\n".join(lines[:3]) + b"\n\n").stdout.count("line ") == 3
+    assert desk.send("-", given=b"").stdout == f"0 messages sent to {desk.topic} by the contract of {desk.name}\n"
     assert len(desk.log()) == 2_503
 
 
@@ -106,9 +106,9 @@ def test_standard_input_is_sent_up_to_the_line_that_is_refused(desk: Desk) -> No
     desk.declare()
     desk.make_topic()
     message = desk.send("-o", "json", given=b"\n".join([transfer(1), transfer(2), BAD.encode(), transfer(3)]), code=1)
-    assert (message.json["sent"], message.json["refused"]["value"]) == (2, 3)
-    assert message.json["refused"]["error_class"] == "currency_enum"
-    assert "line 3 would be a dead letter (currency_enum)" in message.err
+    assert (message.document["sent"], message.document["refused"]["value"]) == (2, 3)
+    assert message.document["refused"]["error_class"] == "currency_enum"
+    assert "line 3 would be a dead letter (currency_enum)" in message.stderr
     assert sorted(m.value() for m in desk.log()) == [transfer(1), transfer(2)]
 
 
@@ -131,7 +131,7 @@ def test_a_line_is_sent_while_the_next_one_is_waited_for(desk: Desk) -> None:
 def test_unchecked_bytes_are_sent_as_they_are(desk: Desk) -> None:
     desk.declare()
     desk.make_topic()
-    assert "unchecked (--unchecked)" in desk.send("no JSON", "", "--unchecked").out
+    assert "unchecked (--unchecked)" in desk.send("no JSON", "", "--unchecked").stdout
     assert sorted(m.value() for m in desk.log()) == [b"", b"no JSON"]
 
 
@@ -140,12 +140,12 @@ def test_without_a_contract_bytes_are_sent_as_they_are_and_the_answer_says_so(de
     (desk.folder / "web").mkdir()
     broken = desk.folder / "web" / "broken.odcs.yaml"
     broken.write_text(f"physicalName: {desk.topic}\n{{")
-    assert "broken.odcs.yaml" in desk.send("any text", to=desk.topic, code=1).err
-    assert "unchecked: no contract reads it" in desk.send("any text", "--unchecked", to=desk.topic).out
+    assert "broken.odcs.yaml" in desk.send("any text", to=desk.topic, code=1).stderr
+    assert "unchecked: no contract reads it" in desk.send("any text", "--unchecked", to=desk.topic).stdout
     broken.write_text("{")
     message = desk.send("any text", "--key", "k", to=desk.topic)
-    assert "unchecked: no contract reads it" in message.out
-    answer = desk.send("any text", "--key", "k", "-o", "json", to=desk.topic).json
+    assert "unchecked: no contract reads it" in message.stdout
+    answer = desk.send("any text", "--key", "k", "-o", "json", to=desk.topic).document
     assert (answer["pipeline"], answer["checked"], answer["unsent"]) == (None, False, 0)
     assert sorted(str(m.key()) for m in desk.log()) == ["None", "b'k'", "b'k'"]
     assert {(m.value(), m.headers() is None) for m in desk.log()} == {(b"any text", True)}
@@ -154,24 +154,25 @@ def test_without_a_contract_bytes_are_sent_as_they_are_and_the_answer_says_so(de
 def test_a_tombstone_has_a_key_and_no_value(desk: Desk) -> None:
     desk.declare("crm/customers")
     desk.make_topic()
-    assert desk.send("--null", "--key", "C1", "-o", "json").json["sent"] == 1
+    assert desk.send("--null", "--key", "C1", "-o", "json").document["sent"] == 1
     assert [(m.key(), m.value()) for m in desk.log()] == [(b"C1", None)]
-    assert "an upsert table needs one, since the key decides the row; set one with --key" in desk.send("{}", code=1).err
-    assert "--null requires --key" in desk.send("--null", code=2).err
+    keyless = desk.send("{}", code=1).stderr
+    assert "an upsert table needs one, since the key decides the row; set one with --key" in keyless
+    assert "--null requires --key" in desk.send("--null", code=2).stderr
 
 
 def test_a_tombstone_for_a_table_that_appends_is_refused(desk: Desk) -> None:
     desk.declare()
     desk.make_topic()
-    assert "would be a dead letter (NullValue)" in desk.send("--null", "--key", "k", code=1).err
+    assert "would be a dead letter (NullValue)" in desk.send("--null", "--key", "k", code=1).stderr
     desk.send("--null", "--key", "k", "--unchecked")
     assert [(m.key(), m.value()) for m in desk.log()] == [(b"k", None)]
 
 
 def test_a_topic_that_is_missing_is_not_created(desk: Desk) -> None:
     desk.declare()
-    assert "To create it: tidegate topics apply" in desk.send("{}", code=1).err
-    assert f"Did you mean {desk.name}?" in desk.send("{}", to=f"{desk.name}x", code=1).err
+    assert "To create it: tidegate topics apply" in desk.send("{}", code=1).stderr
+    assert f"Did you mean {desk.name}?" in desk.send("{}", to=f"{desk.name}x", code=1).stderr
     assert desk.topic not in desk.world.admin().list_topics(timeout=10).topics
 
 
@@ -185,7 +186,7 @@ def test_a_topic_is_not_created_where_brokers_create_them(
         options = kafka.options(secured_kafka.ADMIN)
         for name, value in kafka.environment(options).items():
             monkeypatch.setenv(name, value)
-        assert "topic nowhere does not exist" in desk.send("x", to="nowhere", code=1).err
+        assert "topic nowhere does not exist" in desk.send("x", to="nowhere", code=1).stderr
         admin = AdminClient({**options})
         assert "nowhere" not in admin.list_topics(timeout=10).topics
         admin.list_topics("elsewhere", timeout=10)  # as any other client
@@ -196,13 +197,13 @@ def test_what_cannot_be_sent_is_said_before_anything_is(desk: Desk) -> None:
     desk.declare()
     desk.make_topic()
     value = json.dumps(EXAMPLE)
-    assert "the last of its 4 partitions is 3" in desk.send(value, "--partition", "4", code=1).err
-    assert "there is no preset 'sync'" in desk.send(value, "--preset", "sync", code=1).err
-    assert "--header is NAME=VALUE" in desk.send(value, "--header", "x", code=2).err
-    assert "not both" in desk.send(value, "--file", "x", code=2).err
-    assert "it cannot be read: No such file" in desk.send("--file", "nowhere", code=1).err
+    assert "the last of its 4 partitions is 3" in desk.send(value, "--partition", "4", code=1).stderr
+    assert "there is no preset 'sync'" in desk.send(value, "--preset", "sync", code=1).stderr
+    assert "--header is NAME=VALUE" in desk.send(value, "--header", "x", code=2).stderr
+    assert "not both" in desk.send(value, "--file", "x", code=2).stderr
+    assert "it cannot be read: No such file" in desk.send("--file", "nowhere", code=1).stderr
     desk.declare(name=f"{desk.name}b")
-    assert f"give one of them instead: {desk.name}" in desk.send(value, to=desk.topic, code=1).err
+    assert f"give one of them instead: {desk.name}" in desk.send(value, to=desk.topic, code=1).stderr
     assert desk.log() == []
 
 
@@ -211,7 +212,7 @@ def test_what_cannot_be_sent_is_said_before_anything_is(desk: Desk) -> None:
 def test_any_preset_sends(desk: Desk, preset: str) -> None:
     desk.declare()
     desk.make_topic()
-    answer = desk.send(transfer(1).decode(), transfer(2).decode(), "--preset", preset, "-o", "json").json
+    answer = desk.send(transfer(1).decode(), transfer(2).decode(), "--preset", preset, "-o", "json").document
     assert (answer["preset"], answer["sent"]) == (preset, 2)
     assert [m["offset"] is None for m in answer["messages"]] == [preset == "fire_and_forget"] * 2
 
@@ -224,12 +225,13 @@ def test_messages_that_are_not_acknowledged_are_named_and_kept(desk: Desk, prese
     large = transfer(2, more=os.urandom(1_500).hex()).decode()  # as in a column that no table reads
     text = desk.send(transfer(1).decode(), large, "--preset", preset, "-o", "json", code=1)
     whole = preset == "transactional"
-    assert (text.json["sent"], text.json["failed"], text.json["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
-    assert text.json["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
-    assert f"({'values 1 to 2' if whole else 'value 2'}): " in text.err
-    assert f"tidegate dlq send {desk.name}" in text.err
+    answer = text.document
+    assert (answer["sent"], answer["failed"], answer["unsent"]) == ((0, 2, 2) if whole else (1, 1, 1))
+    assert answer["messages"][1]["error"] == "MSG_SIZE_TOO_LARGE"
+    assert f"({'values 1 to 2' if whole else 'value 2'}): " in text.stderr
+    assert f"tidegate dlq send {desk.name}" in text.stderr
     counts = UnsentLedger(desk.world.endpoints.postgres_url).counts(desk.name, None, None)
-    assert sum(count.messages for count in counts) == text.json["unsent"]
+    assert sum(count.messages for count in counts) == answer["unsent"]
 
 
 def test_ctrl_c_in_a_commit_acknowledges_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,13 +245,13 @@ def test_ctrl_c_in_a_commit_acknowledges_nothing(desk: Desk, monkeypatch: pytest
 
     monkeypatch.setattr(Transactions, "_commit", interrupted)
     message = desk.send(transfer(1).decode(), "--preset", "transactional", code=130)
-    assert "offset" not in message.out
-    assert "0 messages sent" in message.out
+    assert "offset" not in message.stdout
+    assert "0 messages sent" in message.stdout
 
 
 def test_what_is_not_acknowledged_without_a_contract_is_named_as_not_kept(desk: Desk) -> None:
     desk.world.create_topic(desk.topic, 4, {"max.message.bytes": "1000"})
     message = desk.send("x", "y" * 2_000, "--preset", "synchronous", to=desk.topic, code=1)
-    assert "1 message sent" in message.out
-    assert "(value 2): " in message.err
-    assert "They were not saved: send them again" in message.err
+    assert "1 message sent" in message.stdout
+    assert "(value 2): " in message.stderr
+    assert "They were not saved: send them again" in message.stderr

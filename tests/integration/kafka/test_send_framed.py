@@ -82,7 +82,7 @@ def test_a_document_is_sent_as_confluents_serializer_writes_it_and_read_by_its_d
     declare(desk, kind)
     (wanted,) = serialized(kind, client(desk), desk.topic, [TRANSFER])
     text = json.dumps(TRANSFER, separators=(",", ":"))
-    assert desk.send(text, "-o", "json").json["sent"] == 1
+    assert desk.send(text, "-o", "json").document["sent"] == 1
     (message,) = desk.log()
     assert message.value() == wanted
     assert read_back(desk, kind, message.value()) == TRANSFER
@@ -109,7 +109,7 @@ def test_a_document_that_does_not_fit_is_refused_and_nothing_is_sent(desk: Desk,
     declare(desk, kind)
     client(desk).register_schema(f"{desk.topic}-value", Schema(SCHEMAS[kind], kind.upper()))
     for wrong, reason in MISFITS[kind]:
-        assert reason in desk.send(json.dumps(TRANSFER), json.dumps(TRANSFER | wrong), code=1).err.replace(
+        assert reason in desk.send(json.dumps(TRANSFER), json.dumps(TRANSFER | wrong), code=1).stderr.replace(
             "value 2", "value 1"
         )
     assert desk.log() == []
@@ -118,7 +118,7 @@ def test_a_document_that_does_not_fit_is_refused_and_nothing_is_sent(desk: Desk,
 def test_without_a_registered_schema_nothing_is_sent_unless_unchecked(desk: Desk) -> None:
     declare(desk, "avro")
     assert f"has no schema yet, .*tidegate contract register {desk.name}".partition(".*")[0] in (
-        desk.send(json.dumps(TRANSFER), code=1).err
+        desk.send(json.dumps(TRANSFER), code=1).stderr
     )
     assert desk.log() == []
     desk.send("\x00\x00\x00\x00\x07x", "--unchecked")
@@ -131,7 +131,7 @@ def test_a_header_names_the_schema_where_the_contract_says_so(desk: Desk) -> Non
     desk.send(json.dumps(TRANSFER), "--no-ids")
     (message,) = desk.log()
     assert (message.value(), message.headers()) == (wanted[5:], [("__value_schema_id", wanted[:5])])
-    refused = desk.send(json.dumps(TRANSFER), "--header", "__value_schema_id=x", code=1).err
+    refused = desk.send(json.dumps(TRANSFER), "--header", "__value_schema_id=x", code=1).stderr
     assert "the header __value_schema_id names the schema of the message, and Tidegate sets it" in refused
 
 
@@ -148,5 +148,5 @@ def test_a_key_is_written_with_the_schema_of_keys(desk: Desk) -> None:
     desk.send("--null", "--key", "C1")
     assert [(m.key(), m.value()) for m in desk.log()] == [(key, wanted), (key, None)]
     client(desk).register_schema(f"{desk.topic}-key", Schema('"long"', "AVRO"))
-    message = desk.send("--null", "--key", "C1", code=1).err
+    message = desk.send("--null", "--key", "C1", code=1).stderr
     assert f"--key must be text that the schema of {desk.topic}-key can encode: " in message

@@ -1,131 +1,22 @@
 """`tidegate topics` on a real broker: planned, applied, refused, and never more than was declared."""
 
-import json
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
-from uuid import uuid4
-
-import psycopg
 import pytest
 from confluent_kafka import Producer
-from typer.testing import CliRunner
 
-from assets import ASSETS, find_pipeline
-from platform_defs.cli.main import app
-from platform_defs.errors import Halt, TidegateError, TopicMissing
-from platform_defs.topics.observed import ObservedTopic
+from assets import find_pipeline
+from platform_defs.errors import Halt, TopicMissing
 from platform_defs.topics.steps import AddPartitions, SetConfig, Value
 from resources.kafka.admin.broker import KafkaBroker
-from resources.kafka.admin.topic_admin import TopicAdmin
 from resources.postgres.ledger.topics_ledger import TopicsLedger
 from tests.support.kafka.group_members import commit
-from tests.support.world import World
-
-DECLARED = re.compile(r"    customProperties:.*\n      - \{property: partitions.*\n      - \{property: config.*\n")
-SHIPPED = DECLARED.sub("", (ASSETS / "web" / "page_views.odcs.yaml").read_text())
-TOPIC = "    physicalName: web.page_views\n    properties:\n      - name: event_id\n"
-
-
-@dataclass(frozen=True)
-class Done:
-    """A command's exit code and output."""
-
-    code: int
-    said: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.said)
-
-
-@dataclass(frozen=True)
-class Site:
-    """A folder of contracts, with one pipeline and its own topics."""
-
-    folder: Path
-    name: str  # of the pipeline and, with a dot, the beginning of each topic's
-    world: World
-
-    @property
-    def topic(self) -> str:
-        return f"{self.name}.views"
-
-    def declare(self, **keys: str) -> Path:
-        """Write the contract, with these keys of its topic as YAML."""
-        assert SHIPPED.count(TOPIC) == 1
-        given = "".join(f"      - {{property: {key}, value: {value}}}\n" for key, value in keys.items())
-        text = SHIPPED.replace(
-            TOPIC, TOPIC.replace("    prop", f"    customProperties:\n{given}    prop") if keys else TOPIC
-        )
-        path = self.folder / "web" / "views.odcs.yaml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text.replace("web.page_views", self.topic).replace("web_page_views", self.name))
-        return path
-
-    def declare_upsert(self, config: str) -> Path:
-        """Write the shipped contract of an upsert instead of the other one, with these topic settings as YAML."""
-        text = DECLARED.sub("", (ASSETS / "crm" / "customers.odcs.yaml").read_text())
-        topic = "    physicalName: crm.customers\n    properties:\n"
-        assert text.count(topic) == 1
-        keys = f"    customProperties: [{{property: config, value: {config}}}]\n"
-        text = text.replace(topic, topic.replace("    prop", f"{keys}    prop"))
-        path = self.folder / "crm" / "customers.odcs.yaml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text.replace("crm.customers", self.topic).replace("crm_customers", self.name))
-        return path
-
-    def list_others(self, *lines: str) -> None:
-        (self.folder / "topics.yaml").write_text("topics:\n" + "".join(f"  {line}\n" for line in lines))
-
-    def run(self, *arguments: str) -> Done:
-        done = CliRunner().invoke(app, ["topics", *arguments])
-        if isinstance(done.exception, TidegateError):
-            return Done(1, str(done.exception))
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        return Done(done.exit_code, done.stdout if "json" in arguments else done.output)
-
-    def look(self, topic: str = "") -> ObservedTopic:
-        return self.admin.observe([topic or self.topic]).topics[topic or self.topic]
-
-    @property
-    def admin(self) -> TopicAdmin:
-        return TopicAdmin(self.world.endpoints.kafka_options())
-
-
-@pytest.fixture
-def site(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    folder = tmp_path / "contracts"
-    folder.mkdir()
-    monkeypatch.setenv("TIDEGATE_CONTRACTS", str(folder))
-    return Site(folder, f"t{uuid4().hex[:8]}", world)
-
-
-@pytest.fixture
-def empty_database(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Yield a database without a ledger, which the commands use."""
-    name, given = f"topics_{uuid4().hex[:8]}", world.endpoints.postgres_url
-    with psycopg.connect(given, autocommit=True) as session:
-        session.execute(f'CREATE DATABASE "{name}"'.encode())
-        url = urlsplit(given)._replace(path=f"/{name}").geturl()
-        monkeypatch.setenv("TIDEGATE_POSTGRES_URL", url)
-        monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)
-        yield url
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
-
-
-def verdicts(done: Done) -> Mapping[str, dict[str, Any]]:
-    return {one["rule"]: one for one in done.json["verdicts"]}
+from tests.support.kafka.topic_sites import Site, verdicts
 
 
 def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(site: Site) -> None:
     path = site.declare(partitions="12", replicationFactor="1", config="{retention.ms: 604800000}")
     site.list_others(f"- name: {site.name}.receipts", "  partitions: 2", f"- name: {site.name}.dead")
     assert site.run("plan", "--exit-code").code == 10
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     assert site.run("plan", "--exit-code").code == 0
     made = site.look()
     assert (len(made.partitions), made.overrides) == (12, {"retention.ms": "604800000"})
@@ -146,7 +37,7 @@ def test_topics_are_made_as_declared_and_what_a_rule_refuses_changes_nothing(sit
 
 def test_a_missing_topic_of_a_contract_that_declares_nothing_is_created_and_then_left_alone(site: Site) -> None:
     site.declare()
-    listed = {one["topic"]: one for one in site.run("list", "-o", "json").json["topics"]}[site.topic]
+    listed = site.listed()
     assert (listed["state"], listed["changes"]) == ("missing", ["create it with the cluster's number of partitions"])
     with pytest.raises(TopicMissing, match="To create it: tidegate topics apply"):
         KafkaBroker(site.world.endpoints.kafka_options()).describe(site.topic)
@@ -155,7 +46,7 @@ def test_a_missing_topic_of_a_contract_that_declares_nothing_is_created_and_then
     assert site.look().overrides == {}
     site.admin.apply([SetConfig(site.topic, {"retention.ms": Value(None, "86400000")})])
     assert "Nothing to do" in site.run("plan", "--exit-code").said
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     assert site.look().overrides == {"retention.ms": "86400000"}
 
 
@@ -165,8 +56,8 @@ def test_a_topic_that_a_pipeline_has_read_is_created_again_only_when_asked(
     site: Site, declared: dict[str, str]
 ) -> None:
     site.declare(**declared)
-    assert site.run("apply", "--yes").code == 0
-    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
+    site.apply()
+    site.produce(30)
     pipeline = find_pipeline(site.name)
     site.world.drain(pipeline)
     site.admin.delete(site.topic, site.look().topic_id)
@@ -174,23 +65,23 @@ def test_a_topic_that_a_pipeline_has_read_is_created_again_only_when_asked(
     assert f"{site.name} has read {site.topic}" in verdicts(refused)["read_before"]["message"]
     assert refused.code == 1
     assert site.admin.observe([site.topic]).topics == {}
-    assert site.run("apply", "--yes", "--recreate").code == 0
+    site.apply("--recreate")
     with pytest.raises(Halt, match="deleted and created again"):
         site.world.drain(pipeline)
 
 
 def test_what_is_not_declared_is_left_alone_and_drift_of_what_is_declared_is_shown(site: Site) -> None:
     site.declare(partitions="1", config="{retention.ms: 604800000}")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     by_hand = {"retention.ms": Value(None, "86400000"), "max.message.bytes": Value(None, "2000000")}
     site.admin.apply([SetConfig(site.topic, by_hand)])
     assert "retention.ms 86400000 → 604800000" in site.run("plan").said
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     assert site.look().overrides == {"retention.ms": "604800000", "max.message.bytes": "2000000"}
-    listed = {one["topic"]: one for one in site.run("list", "-o", "json").json["topics"]}
-    assert (listed[site.topic]["state"], listed[site.topic]["pipelines"]) == ("as_declared", [site.name])
+    listed = site.listed()
+    assert (listed["state"], listed["pipelines"]) == ("as_declared", [site.name])
     site.declare(config="{max.message.bytes: null}")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     assert site.look().overrides == {"retention.ms": "604800000"}
 
 
@@ -208,9 +99,9 @@ def test_the_plan_of_one_topic_names_the_mistake_in_its_contract(site: Site) -> 
 
 def test_the_list_shows_bytes_overrides_and_who_reads_each_topic(site: Site) -> None:
     site.declare(partitions="2", config="{retention.ms: 604800000}")
-    assert site.run("apply", "--yes").code == 0
-    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
-    document = site.run("list", "-o", "json").json
+    site.apply()
+    site.produce(30)
+    document = site.run("list", "-o", "json").document
     listed = {one["topic"]: one for one in document["topics"]}[site.topic]
     assert (listed["partitions"], listed["config"], document["sizes_unknown"]) == (
         2,
@@ -224,13 +115,13 @@ def test_the_list_shows_bytes_overrides_and_who_reads_each_topic(site: Site) -> 
 
 def test_a_topic_is_described_with_its_files_settings_and_readers(site: Site) -> None:
     site.declare(partitions="2", config="{retention.ms: 604800000, segment.ms: 60000}")
-    assert site.run("apply", "--yes").code == 0
-    assert CliRunner().invoke(app, ["produce", site.name, "--count", "30"]).exit_code == 0
+    site.apply()
+    site.produce(30)
     broken = site.folder / "web" / "broken.odcs.yaml"
     broken.write_text(f"physicalName: {site.topic}\n- [")
     group = f"analytics-{site.topic}"
     commit(site.world.admin(), group, site.topic, 1)
-    found = site.run("describe", site.topic, "-o", "json").json
+    found = site.run("describe", site.topic, "-o", "json").document
     (reading,) = found["groups"]
     assert (reading["group"], reading["members"], reading["partitions"]) == (group, 0, 1)
     assert reading["lag"] == found["partitions"][0]["latest"] - 1
@@ -289,15 +180,14 @@ def test_a_plan_in_a_file_is_applied_once_and_not_after_somebody_changed_the_top
 
 def test_retention_below_what_no_run_has_read_is_refused_with_the_number_of_messages(site: Site) -> None:
     site.declare(partitions="2")
-    assert site.run("apply", "--yes").code == 0
-    produced = CliRunner().invoke(app, ["produce", site.name, "--count", "30", "-o", "json"])
-    assert produced.exit_code == 0, produced.output
+    site.apply()
+    site.produce(30)
     site.declare(config="{retention.ms: 1000}")
     done = site.run("apply", "--yes", "-o", "json")
     assert done.code == 1
     assert f"{site.name} has not read 30 messages of {site.topic}" in verdicts(done)["unread_kept"]["message"]
     site.declare(config="{retention.ms: 86400000}")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     site.declare(config="{retention.bytes: 1000}")
     assert site.run("plan").code == 1
 
@@ -317,7 +207,7 @@ def test_another_cluster_than_the_first_is_refused_until_it_is_said_to_take_its_
     site: Site, empty_database: str
 ) -> None:
     site.list_others(f"- name: {site.name}.a")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     cluster = site.admin.observe([]).cluster_id
     assert TopicsLedger(empty_database).cluster(cluster) == cluster
     TopicsLedger(empty_database).keep_cluster("another", instead=True)
@@ -325,7 +215,7 @@ def test_another_cluster_than_the_first_is_refused_until_it_is_said_to_take_its_
     done = site.run("apply", "--yes", "-o", "json")
     assert done.code == 1
     assert f"apply --new-cluster {cluster}" in verdicts(done)["same_cluster"]["message"]
-    assert site.run("apply", "--yes", "--new-cluster", cluster).code == 0
+    site.apply("--new-cluster", cluster)
     assert TopicsLedger(empty_database).cluster(cluster) == cluster
 
 
@@ -359,9 +249,9 @@ def test_a_ledger_without_a_cluster_lets_topics_be_made_and_none_that_exists_be_
     assert (done.code, verdicts(done)["cluster_known"]["severity"]) == (1, "refuse")
     assert len(site.look(topics[0]).partitions) == 1
     site.list_others(f"- name: {topics[1]}")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     site.list_others(f"- name: {topics[0]}", "  partitions: 2")
-    assert site.run("apply", "--yes").code == 0  # the cluster of the first apply
+    site.apply()  # the cluster of the first apply
 
 
 def test_a_topic_that_exists_is_imported_and_then_as_declared(site: Site) -> None:
@@ -375,7 +265,7 @@ def test_a_topic_that_exists_is_imported_and_then_as_declared(site: Site) -> Non
     )
     site.declare()
     site.world.create_topic(site.topic, 2)
-    answer = site.run("import", site.topic, "-o", "json").json
+    answer = site.run("import", site.topic, "-o", "json").document
     assert (answer["pipelines"], answer["written"]) == ([site.name], False)
     assert "      - {property: partitions, value: 2}\n" in answer["yaml"]
     assert site.run("import", f"{site.name}.none").code == 1
@@ -385,7 +275,7 @@ def test_only_a_topic_that_nothing_declares_is_deleted_and_only_by_its_name(site
     other = f"{site.name}.other"
     site.world.create_topic(other, 1)
     site.declare(partitions="1")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     assert f"{site.name} reads it" in site.run("delete", site.topic, "--confirm", site.topic).said
     assert "is not the name of the topic" in site.run("delete", other, "--confirm", "other").said
     site.list_others(f"- name: {other}")
@@ -402,13 +292,13 @@ def test_a_contract_that_cannot_be_read_refuses_a_plan_of_all_and_none_of_anothe
     site.list_others(f"- name: {site.name}.a")
     done = site.run("plan", "-o", "json")
     assert (done.code, verdicts(done)["contract"]["file"]) == (1, str(path))
-    assert site.run("apply", "--yes", "--topic", f"{site.name}.a").code == 0
+    site.apply("--topic", f"{site.name}.a")
     assert site.run("apply", "--yes", "--topic", f"{site.name}.b").code == 1
 
 
 def test_producers_that_would_put_keys_elsewhere_and_messages_without_keys_are_seen_in_the_log(site: Site) -> None:
     site.declare(partitions="3", producerOptions="{partitioner: keyed-crc32}")
-    assert site.run("apply", "--yes").code == 0
+    site.apply()
     client = Producer({**site.world.endpoints.kafka_options(), "partitioner": "murmur2_random"})
     for number in range(60):
         client.produce(site.topic, b"{}", key=f"key-{number}".encode())

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from tests.integration.kafka.test_topics import Site, site
+from tests.support.kafka.topic_sites import Site
 
-__all__ = ["site"]  # the fixture
 COMMAND = (sys.executable, "-c", "from platform_defs.cli.main import main; main()", "topics", "apply", "--yes")
 OLD, NEW = range(10), range(10, 20)
 
@@ -46,6 +45,6 @@ def test_an_apply_that_was_killed_is_run_again(site: Site, lines: int) -> None:
             reported += "warning" not in run.stderr.readline()
         run.send_signal(signal.SIGKILL)
         assert run.wait(30) == -signal.SIGKILL
-    assert site.run("apply", "--yes", *named).code == 0
+    site.apply(*named)
     assert site.run("plan", "--exit-code").code == 0
     assert state(site) == [(3, {"retention.ms": "7200000"})] * 20

@@ -8,7 +8,7 @@ from confluent_kafka.admin import NewTopic
 from platform_defs.operations.cluster.reassign import Record
 from resources.process.settings import settings
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, three_brokers
-from tests.integration.kafka.test_topics import Site, verdicts
+from tests.support.kafka.topic_sites import Site, verdicts
 from tests.support.waiting import BOUND
 from tests.support.world import World
 
@@ -30,7 +30,7 @@ def test_replicas_are_added_and_taken_away_as_declared(
     admin.create_topics([NewTopic(topic, 3, replica_assignment=[[1], [1], [2]])])[topic].result(BOUND)
     site.list_others(f"- name: {topic}", "  partitions: 6", "  replicationFactor: 3")
     named = ("--cluster-id", site.admin.observe([]).cluster_id)
-    assert site.run("apply", "--yes", *named).code == 0
+    site.apply(*named)
     grown = site.look(topic)
     assert [len(set(one)) for one in grown.replicas] == [3] * 6
     assert [one[0] for one in grown.replicas[:3]] == [1, 1, 2]
@@ -42,7 +42,7 @@ def test_replicas_are_added_and_taken_away_as_declared(
     site.list_others(f"- name: {topic}", "  replicationFactor: 4")
     assert verdicts(site.run("plan", "-o", "json"))["replication_fits"]["severity"] == "refuse"
     site.list_others(f"- name: {topic}", "  replicationFactor: 2")
-    assert site.run("apply", "--yes", *named).code == 0
+    site.apply(*named)
     shrunk = site.look(topic)
     assert [len(one) for one in shrunk.replicas] == [2] * 6
     assert (shrunk.topic_id, len(shrunk.partitions)) == (grown.topic_id, 6)

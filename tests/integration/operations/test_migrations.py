@@ -26,6 +26,7 @@ from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger import migrations
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import KNOWN, LedgerVersion
+from tests.support.postgres.databases import new_database
 from tests.support.world import World
 
 REPLAYS = "004_replays.sql"
@@ -39,11 +40,8 @@ UNDO_REPLAYS = (
 @pytest.fixture
 def url(endpoints: Endpoints) -> Iterator[str]:
     """Yield the URL of a database for this test, without a ledger."""
-    name = f"fresh_{uuid4().hex[:10]}"
-    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
-        session.execute(f'CREATE DATABASE "{name}"'.encode())
-        yield urlsplit(endpoints.postgres_url)._replace(path=f"/{name}").geturl()
-        session.execute(f'DROP DATABASE "{name}" WITH (FORCE)'.encode())
+    with new_database(endpoints.postgres_url) as made:
+        yield made
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
-from uuid import uuid4
 
 import psycopg
 import pytest
@@ -30,6 +28,7 @@ from platform_defs.verification.verify import verify
 from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.ledger import prune_ledger
 from resources.postgres.ledger.lineage_outbox import outbox
+from tests.support.postgres.databases import new_database
 from tests.support.waiting import BOUND
 from tests.support.world import World, renamed, transfers
 
@@ -267,13 +266,9 @@ def test_the_command_shows_what_it_would_remove_and_why_the_rest_is_kept(
 
 
 def test_without_a_ledger_there_is_nothing_to_prune(world: World) -> None:
-    name = f"empty_{uuid4().hex[:10]}"
-    with world.session() as session:
-        session.execute(f"create database {name}")
-        url = urlsplit(world.endpoints.postgres_url)._replace(path=f"/{name}").geturl()
-        contract = renamed(next(iter(find_pipelines())).contract, "none")
+    contract = renamed(next(iter(find_pipelines())).contract, "none")
+    with new_database(world.endpoints.postgres_url) as url:
         assert not prune(url, contract, pytest.fail, execute=True).any
-        session.execute(f"drop database {name} with (force)")
 
 
 def _ended(world: World) -> bool:

@@ -1,18 +1,14 @@
 """A second operator, a producer or a run changes something between a command's plan and its execution."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 import time
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from typer.testing import CliRunner
 
-from platform_defs.cli.main import app
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import NotDelivered
 from platform_defs.producing.message import Message
@@ -21,14 +17,13 @@ from resources.kafka.admin.broker import KafkaBroker
 from resources.postgres.ledger.unsent import UnsentLedger
 from resources.unsent.files import UnsentFiles
 from resources.unsent.sink import UnsentSink
-from tests.integration.kafka.test_topics import Done, Site, empty_database, site, verdicts
+from tests.support.commands import Called, invoke
+from tests.support.kafka.topic_sites import Site, verdicts
 from tests.support.postgres.restricted_roles import new_company
 from tests.support.world import World, transfers
 
-__all__ = ["empty_database", "site"]  # fixtures
 
-
-def expected(done: Done) -> str:
+def expected(done: Called) -> str:
     """Return the value that confirms what the command showed."""
     found = re.search(r"--expect ([0-9a-f]{12})", done.said)
     assert found is not None, done.said
@@ -192,17 +187,17 @@ def test_undelivered_messages_are_discarded_only_as_they_were_shown(site: Site) 
         sink.failed(sink.attempt(Message(value), b"id of " + value), NotDelivered("", reason="_MSG_TIMED_OUT"), None)
         sink.keep(all_of_it=True)
 
-    def discard(*arguments: str) -> Any:
-        return CliRunner().invoke(app, ["dlq", "discard", site.name, "-o", "json", *arguments])
+    def discard(*arguments: str) -> Called:
+        return invoke("dlq", "discard", site.name, "-o", "json", *arguments)
 
     fail(b"a")
-    shown = json.loads(discard().stdout)
+    shown = discard().document
     assert (shown["messages"], shown["discarded"]) == (1, 0)
     execute = ("--execute", "--reason", "exported by hand")
-    assert discard(*execute).exit_code == 2  # without what was shown
+    assert discard(*execute).code == 2  # without what was shown
     fail(b"a second ago")
-    assert "has changed since it was shown" in str(discard(*execute, "--expect", shown["fingerprint"]).exception)
-    again = json.loads(discard().stdout)
+    assert "has changed since it was shown" in discard(*execute, "--expect", shown["fingerprint"]).stderr
+    again = discard().document
     assert (again["messages"], again["by_reason"][0]["error_name"]) == (2, "_MSG_TIMED_OUT")
-    assert json.loads(discard(*execute, "--expect", again["fingerprint"]).stdout)["discarded"] == 2
-    assert json.loads(discard().stdout)["messages"] == 0
+    assert discard(*execute, "--expect", again["fingerprint"]).document["discarded"] == 2
+    assert discard().document["messages"] == 0

@@ -22,6 +22,7 @@ from resources.postgres.ledger.vitals import look
 from resources.postgres.session import pooling
 from resources.postgres.session.connection import application_name, connect, queries, session_uri
 from resources.postgres.session.sqlalchemy_sessions import with_sessions
+from tests.support.postgres.databases import new_database
 from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.support.waiting import wait_for
 from tests.support.world import World
@@ -52,12 +53,10 @@ def pooled(endpoints: Endpoints) -> Iterator[str]:
 @pytest.fixture
 def database(endpoints: Endpoints) -> Iterator[str]:
     """Yield the direct URL of an empty database, in which other sessions have a statement_timeout."""
-    name = f"pooled_{uuid4().hex[:10]}"
-    with psycopg.connect(endpoints.postgres_url, autocommit=True) as session:
-        session.execute(f"CREATE DATABASE {name}".encode())
-        session.execute(f"ALTER DATABASE {name} SET statement_timeout = '1h'".encode())
-        yield make_url(endpoints.postgres_url).set(database=name).render_as_string(hide_password=False)
-        session.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with new_database(endpoints.postgres_url) as url:
+        with psycopg.connect(url, autocommit=True) as session:
+            session.execute(f"ALTER DATABASE {session.info.dbname} SET statement_timeout = '1h'".encode())
+        yield url
 
 
 def test_a_session_is_set_as_on_a_direct_server(endpoints: Endpoints, pooled: str) -> None:

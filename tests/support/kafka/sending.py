@@ -1,31 +1,15 @@
 """`tidegate send` with a contract and a topic per test, and the messages that another client then reads."""
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
-from typer.testing import CliRunner
 
 from assets import ASSETS
-from platform_defs.cli.main import app
-from platform_defs.errors import TidegateError
+from tests.support.commands import Called, invoke
 from tests.support.world import World
-
-
-@dataclass(frozen=True)
-class Answered:
-    """A command's exit code and output."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclass(frozen=True)
@@ -58,15 +42,8 @@ class Desk:
     def make_topic(self) -> None:
         self.world.create_topic(self.topic)
 
-    def send(self, *arguments: str, to: str = "", given: bytes | None = None, code: int = 0) -> Answered:
-        done = CliRunner().invoke(app, ["send", to or self.name, *arguments], input=given)
-        if isinstance(done.exception, TidegateError):
-            done = Answered(1, done.stdout, str(done.exception))
-        else:
-            assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-            done = Answered(done.exit_code, done.stdout, done.stderr)
-        assert done.code == code, done
-        return done
+    def send(self, *arguments: str, to: str = "", given: bytes | None = None, code: int = 0) -> Called:
+        return invoke("send", to or self.name, *arguments, given=given, code=code)
 
     def log(self) -> list[Any]:
         """Return every message of the topic, read by another client, by partition and offset."""
