@@ -2,6 +2,7 @@
 
 import sys
 from base64 import b64encode
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -18,6 +19,7 @@ from platform_defs.verification.formats.protobuf_schema import message_types
 from tests.unit.formats.protobuf.protobuf_messages import contract_of
 
 RESERVED = ",".join(str(2 * n + 1) for n in range(100_000))  # compared each with each
+ELSEWHERE = "Could not make proto path relative"
 LARGE = f'syntax = "proto3"; message A {{ reserved {RESERVED}; }}'
 
 
@@ -74,6 +76,14 @@ def test_a_schema_that_the_compiler_refuses_without_naming_its_file_is_not_compa
         ProtobufJudge(contract_of({"number": "integer"}), document, tuple(references.items()))
 
 
+def by_the_engine(document: str) -> None:
+    file_of(WriterSchema(document, "protobuf", document))
+
+
+def by_verify(document: str) -> None:
+    ProtobufJudge(contract_of({"number": "integer"}), document)
+
+
 def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     run = compiler.run
 
@@ -88,14 +98,16 @@ def test_a_disk_that_is_full_is_no_fault_of_the_schema(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("kept", "document", "message"),
+    ("read", "kept", "document", "message"),
     [
-        ("src/schema.proto", 'syntax = "proto3"; message Lost { }', "Could not make proto path relative"),
-        ("given", written("Lost"), "given: No such file"),
+        (by_the_engine, "src/schema.proto", 'syntax = "proto3"; message Lost { }', ELSEWHERE),
+        (by_the_engine, "given", written("Lost"), "given: No such file"),
+        (by_verify, "texts/judged.proto", 'syntax = "proto3"; message NotThere { }', ELSEWHERE),
+        (by_verify, "descriptors", written("NotThere"), "descriptors: No such file"),
     ],
 )
 def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
-    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, message: str
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str], None], kept: str, document: str, message: str
 ) -> None:
     run = compiler.run
 
@@ -106,29 +118,7 @@ def test_a_file_that_the_compiler_cannot_open_is_no_fault_of_the_schema(
 
     monkeypatch.setattr(compiler, "run", without_it)
     with pytest.raises(Retryable, match=message):
-        file_of(WriterSchema(f"without {kept}", "protobuf", document))
-
-
-@pytest.mark.parametrize(
-    ("kept", "document", "message"),
-    [
-        ("texts/judged.proto", 'syntax = "proto3"; message NotThere { }', "Could not make proto path relative"),
-        ("descriptors", written("NotThere"), "descriptors: No such file"),
-    ],
-)
-def test_a_file_that_verifys_compiler_cannot_open_is_no_fault_of_the_schema(
-    monkeypatch: pytest.MonkeyPatch, kept: str, document: str, message: str
-) -> None:
-    run = compiler.run
-
-    def without_it(arguments: list[str]) -> CompletedProcess[str]:
-        output = next(one for one in arguments if one.startswith("-o"))
-        (Path(output.removeprefix("-o")).parent / kept).unlink()
-        return run(arguments)
-
-    monkeypatch.setattr(compiler, "run", without_it)
-    with pytest.raises(Retryable, match=message):
-        ProtobufJudge(contract_of({"number": "integer"}), document)
+        read(document)
 
 
 def test_a_schema_that_speaks_as_the_compiler_does_of_files_is_refused() -> None:
