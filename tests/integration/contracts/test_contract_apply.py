@@ -15,6 +15,7 @@ from platform_defs.operations.contracts import evolve
 from platform_defs.verification.verify import verify
 from tests.integration.verification.test_verify import view
 from tests.support.postgres.adoptions import adopt, restored
+from tests.support.postgres.restricted_roles import clerk_of
 from tests.support.waiting import BOUND
 from tests.support.world import World
 
@@ -275,23 +276,11 @@ def test_who_may_not_alter_the_table_is_told_so(world: World) -> None:
     before = views(world)
     after = with_field(before)
     world.rows(f"create role {before.name}_owner")
-    world.rows(f"create role {before.name}_clerk login password 'x'")
+    clerk = clerk_of(world, before)
     world.rows(f"alter table {before.contract.row_table.name} owner to {before.name}_owner")
-    world.rows(f"grant all on schema {before.name}, tidegate to {before.name}_clerk")
-    world.rows(f"grant all on all tables in schema {before.name}, tidegate to {before.name}_clerk")
-    url = (
-        world.endpoints.postgres_url.replace("://", f"://{before.name}_clerk:x@", 1)
-        if "@" not in (world.endpoints.postgres_url)
-        else _as(world.endpoints.postgres_url, f"{before.name}_clerk:x")
-    )
     with pytest.raises(BadInput, match="Only a table's owner may change it"):
-        evolve.apply(url, after.contract, Given(), "tester")
+        evolve.apply(clerk, after.contract, Given(), "tester")
     assert versions(world, before) == [("1.0.0", False, True)]
-
-
-def _as(url: str, user: str) -> str:
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{user}@{rest.partition('@')[2]}"
 
 
 def test_a_partitioned_table_of_a_users_own_is_changed_with_its_partitions(world: World) -> None:

@@ -12,6 +12,7 @@ from resources.postgres.ledger import pinning
 from resources.postgres.ledger.contract_ledger import SHORT_WAIT
 from tests.integration.contracts.test_contract_apply import apply, exact, versions, views, with_field
 from tests.integration.verification.test_verify import view
+from tests.support.postgres.restricted_roles import clerk_of
 from tests.support.world import World
 
 
@@ -71,13 +72,8 @@ def test_a_role_that_may_not_see_other_sessions_is_told_who_holds_the_table(
     monkeypatch.setattr(evolve, "SHORT_WAIT", "50ms")
     monkeypatch.setattr(evolve, "PAUSE", (0.01, 0.02))
     before = views(world)
-    table, clerk = before.contract.row_table.name, f"{before.name}_clerk"
-    world.rows(f"create role {clerk} login password 'x'")
-    world.rows(f"grant all on schema {before.name}, tidegate to {clerk}")
-    world.rows(f"grant all on all tables in schema {before.name}, tidegate to {clerk}")
-    world.rows(f"alter table {table} owner to {clerk}")
-    scheme, _, rest = world.endpoints.postgres_url.partition("://")
-    url = f"{scheme}://{clerk}:x@{rest.rpartition('@')[2]}"
+    table, url = before.contract.row_table.name, clerk_of(world, before)
+    world.rows(f"alter table {table} owner to {before.name}_clerk")
     with reader(world, table), pytest.raises(LedgerAway, match="pg_read_all_stats") as refused:
         evolve.apply(url, with_field(before).contract, Given(), "tester")
     assert "None" not in str(refused.value)

@@ -18,6 +18,7 @@ from resources.postgres.ledger.contract_ledger import ContractLedger
 from tests.integration.contracts.test_contract_apply import apply, changed, columns, exact
 from tests.integration.contracts.test_contract_columns import optional_tier, upserted, without
 from tests.integration.verification.test_verify import customer
+from tests.support.postgres.restricted_roles import clerk_of
 from tests.support.replays import execute
 from tests.support.world import World
 
@@ -245,12 +246,7 @@ def test_a_check_that_another_session_drops_is_not_replaced_by_a_long_lock(
 
 def test_a_role_that_does_not_own_the_table_gets_the_command_and_leaves_no_check(world: World) -> None:
     first = nullable_tier(world)
-    clerk = f"{first.name}_clerk"
-    world.rows(f"create role {clerk} login password 'x'")
-    world.rows(f"grant all on schema {first.name}, tidegate to {clerk}")
-    world.rows(f"grant all on all tables in schema {first.name}, tidegate to {clerk}")
-    scheme, _, rest = world.endpoints.postgres_url.partition("://")
-    url = f"{scheme}://{clerk}:x@{rest.rpartition('@')[2]}"
+    url = clerk_of(world, first)
     with pytest.raises(BadInput, match=r"Only a table's owner may change it.*tidegate contract apply"):
         evolve.set_not_null(url, first.contract)
     assert check_of(world, first) == []

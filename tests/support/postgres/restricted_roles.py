@@ -66,3 +66,15 @@ def new_company(world: World) -> Generator[Company]:
         yield Company(name, {**urls, "administrator": given.geturl()}, Roles(**roles), world)
         session.execute(f"drop database {name} with (force)".encode())
         session.execute(f"drop role {', '.join(roles.values())}".encode())
+
+
+def clerk_of(world: World, pipeline: Pipeline) -> str:
+    """Create a role with all rights to the pipeline's tables and the ledger, which owns none of them; return the URL of
+    its sessions.
+    """
+    clerk = f"{pipeline.name}_clerk"
+    world.rows(f"create role {clerk} login password 'x'")
+    world.rows(f"grant all on schema {pipeline.name}, tidegate to {clerk}")
+    world.rows(f"grant all on all tables in schema {pipeline.name}, tidegate to {clerk}")
+    given = urlsplit(world.endpoints.postgres_url)
+    return given._replace(netloc=f"{clerk}:x@{given.netloc.rpartition('@')[2]}").geturl()
