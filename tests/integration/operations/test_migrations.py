@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -12,10 +12,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 from dagster import DagsterInstance
-from typer.testing import CliRunner
 
 from assets import find_pipeline
-from platform_defs.cli.main import app
 from platform_defs.errors import BadInput, Fenced, LedgerAway, LedgerMissing, LedgerOutdated, LedgerTooNew
 from platform_defs.errors.halts import AccumulateRefused, BlockingCheckFailed
 from platform_defs.operations.settlements.settlement import Settlement, settle
@@ -26,6 +24,7 @@ from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger import migrations
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import KNOWN, LedgerVersion
+from tests.support.commands import invoke
 from tests.support.postgres.databases import new_database
 from tests.support.world import World
 
@@ -77,9 +76,7 @@ def test_lag_on_a_fresh_database_shows_every_pipeline_unread(
 ) -> None:
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", url)
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", endpoints.bootstrap_servers)
-    answer = CliRunner().invoke(app, ["lag", "-o", "json"])
-    assert answer.exit_code == 0, answer.output
-    found = json.loads(answer.stdout)["pipelines"]
+    found = invoke("lag", "-o", "json", code=0).document["pipelines"]
     assert len(found) > 1
     assert {item["state"] for item in found} == {"active"}
     assert {part["position"] for item in found for part in item["partitions"]} <= {None}
@@ -141,9 +138,7 @@ def test_which_tables_an_older_ledger_has_left_out_is_known_from_its_lineage(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A renamed table keeps its first name; the event has the name at its time."""
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "005"))
-        Ledger(url).migrate()
+    _migrated_to(url, _before("005"), monkeypatch)
     new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings)"
     execute(
         url,
@@ -169,9 +164,7 @@ def test_the_application_of_older_batches_is_known_where_each_contract_came_once
     """Batches of p name one contract after the other; those of `again` also name the first one again. In `late`, and in
     `there` whose table has the column, what the first contract dropped when it came again is on its first application.
     """
-    with monkeypatch.context() as earlier:
-        earlier.setattr(migrations, "KNOWN", tuple(name for name in KNOWN if name < "021"))
-        Ledger(url).migrate()
+    _migrated_to(url, _before("021"), monkeypatch)
     new = "(batch_id, pipeline, epoch, owner, messages, rows, dead_letters, unknown_fields, contract_version, timings"
     values = "1, gen_random_uuid(), 0, 0, 0, 0, '', '{}'"
     kept = "(pipeline, digest, version, document, schema_text, applied_by, by_command, dropped, applied_at)"
@@ -223,7 +216,7 @@ def test_the_application_of_older_batches_is_known_where_each_contract_came_once
 
 
 def test_halts_of_an_older_version_get_new_names(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    _migrated_to(url, tuple(name for name in KNOWN if name < "029"), monkeypatch)
+    _migrated_to(url, _before("029"), monkeypatch)
     checks = '{"batch_id": 1, "messages": 2, "rows": 2, "checks": [], "tries": 8}'
     execute(
         url,
@@ -264,24 +257,14 @@ def test_a_ledger_that_lists_its_migrations_in_public_is_taken_over(url: str) ->
 
 def test_a_migration_behind_a_long_reader_holds_up_no_publication(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _migrated_to(url, KNOWN[:3], monkeypatch)
-    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.batch'::regclass"
-    with (
-        psycopg.connect(url) as reader,
-        psycopg.connect(url, autocommit=True) as publisher,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    with psycopg.connect(url) as reader, psycopg.connect(url, autocommit=True) as publisher:
         reader.execute("SELECT count(*) FROM tidegate.batch")  # and its transaction stays open
-        migrated = pool.submit(Ledger(url).migrate)
-        try:
-            while publisher.execute(waits).fetchone() == (0,):
-                assert not migrated.done()
+        with _waiting(url, reader, "tidegate.batch") as migrated:
             publisher.execute("SET lock_timeout = '10s'")
             with publisher.transaction():
                 publisher.execute("LOCK TABLE tidegate.batch IN ROW EXCLUSIVE MODE")
             assert not migrated.done()
-        finally:
-            reader.rollback()
-        assert migrated.result() == KNOWN[3:]
+    assert migrated.result() == KNOWN[3:]
 
 
 @pytest.mark.parametrize("first", ["010", "026"])
@@ -289,25 +272,29 @@ def test_a_migration_asks_for_no_lock_on_top_of_one_that_holds_a_publication_up(
     url: str, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A publication has locked its pipeline's row, and writes its batch later: neither may wait for the other."""
-    _migrated_to(url, tuple(name for name in KNOWN if name < first), monkeypatch)
-    waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'tidegate.pipeline'::regclass"
-    with (
-        psycopg.connect(url) as publication,
-        psycopg.connect(url, autocommit=True) as asking,
-        ThreadPoolExecutor(1) as pool,
-    ):
+    _migrated_to(url, _before(first), monkeypatch)
+    with psycopg.connect(url) as publication:
         publication.execute("SELECT name FROM tidegate.pipeline FOR UPDATE")
-        migrated = pool.submit(Ledger(url).migrate)
-        try:
-            while asking.execute(waits).fetchone() == (0,):
-                assert not migrated.done()
+        with _waiting(url, publication, "tidegate.pipeline") as migrated:
             publication.execute("SET lock_timeout = '500ms'")  # less than the migration waits
             publication.execute("LOCK TABLE tidegate.batch IN ROW EXCLUSIVE MODE")
             publication.execute("UPDATE tidegate.pipeline SET updated_at = now()")
             publication.commit()
+    assert migrated.result() == tuple(name for name in KNOWN if name >= first)
+
+
+@contextmanager
+def _waiting(url: str, holder: psycopg.Connection, table: str) -> Iterator[Future[Sequence[str]]]:
+    """Yield a migration in another thread, once it waits for a lock on the table. `holder` has it until the end."""
+    waits = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{table}'::regclass"
+    with psycopg.connect(url, autocommit=True) as asking, ThreadPoolExecutor(1) as pool:
+        migrated = pool.submit(Ledger(url).migrate)
+        try:
+            while asking.execute(waits.encode()).fetchone() == (0,):
+                assert not migrated.done()
+            yield migrated
         finally:
-            publication.rollback()
-        assert migrated.result() == tuple(name for name in KNOWN if name >= first)
+            holder.rollback()
 
 
 def test_a_migration_that_never_gets_its_locks_says_so_and_changes_nothing(
@@ -342,14 +329,16 @@ def test_a_ledger_of_a_later_version_is_neither_taken_over_nor_settled(url: str)
     acquire(url, contract).close()
     execute(url, "INSERT INTO tidegate.migration (name) VALUES ('999_later.sql')")
     decided = Settlement("", pipeline=contract.pipeline, detail=AccumulateRefused(), epoch=1)
-    for change in (
-        lambda: acquire(url, contract),
-        lambda: settle(url, contract, decided, "a test", "tester"),
-    ):
+    for change in (lambda: acquire(url, contract), lambda: settle(url, contract, decided, "a test", "tester")):
         with pytest.raises(LedgerTooNew):
             change()
     with psycopg.connect(url) as session:
         assert session.execute("SELECT epoch FROM tidegate.pipeline").fetchone() == (1,)
+
+
+def _before(first: str) -> Sequence[str]:
+    """Return the migrations before the one whose number is `first`."""
+    return tuple(name for name in KNOWN if name < first)
 
 
 def _migrated_to(url: str, known: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,10 +374,7 @@ def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recor
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Older versions read the new topic and left the positions of the old one behind."""
-    earlier = tuple(name for name in KNOWN if name < "006")
-    with monkeypatch.context() as older:
-        older.setattr(migrations, "KNOWN", earlier)
-        Ledger(url).migrate()
+    _migrated_to(url, _before("006"), monkeypatch)
     batch = "INSERT INTO tidegate.batch SELECT {}, 'p', 1, gen_random_uuid(), NULL, 5, 5, 0, 0, '1', '{{}}'"
     ranges = "INSERT INTO tidegate.batch_range SELECT {}, '{}', '{} id', 0, 0, 5, 5, '{{}}', 0"
     at = "INSERT INTO tidegate.source_position SELECT 'p', '{0}', {1}, 'c', '{0} id', 0, {2}, 0, NULL, {3}"
@@ -399,7 +385,7 @@ def test_a_topic_that_was_renamed_before_pipelines_were_bound_to_theirs_is_recor
         *(ranges.format(number, topic, topic) for number, topic in ((1, "old"), (2, "new"))),
         *(at.format(*row) for row in (("old", 0, 5, 1), ("old", 1, 0, "NULL"), ("new", 0, 5, 2))),
     )
-    assert Ledger(url).migrate() == tuple(name for name in KNOWN if name not in earlier)
+    assert Ledger(url).migrate() == tuple(name for name in KNOWN if name >= "006")
     (position,) = Ledger(url).positions("p")
     assert (position.topic, position.topic_id, position.next_offset) == ("new", "new id", 5)
     with psycopg.connect(url) as session:
