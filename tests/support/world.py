@@ -152,6 +152,11 @@ class World:
         found = self.rows(f"select * from {table.name}")
         return sorted(tuple(str(v) for k, v in row.items() if k != "_batch_id") for row in found)
 
+    def by_key(self, pipeline: Pipeline, column: str = "name") -> list[tuple[str, Any]]:
+        """Return the key and this column of each row of an upsert, by key."""
+        rows = self.rows(f'select _key, {column} from {pipeline.contract.row_table.name} order by _key collate "C"')
+        return [(row["_key"], row[column]) for row in rows]
+
     def staging_table(self, staging_id: int) -> str:
         """Return the staging table of an attempt at a batch."""
         (row,) = self.rows("select table_id from tidegate.staging where staging_id = %s", staging_id)
@@ -161,6 +166,10 @@ class World:
         return self.rows(
             'select * from tidegate.dead_letter where pipeline = %s order by partition, "offset"', pipeline.name
         )
+
+    def letters(self, pipeline: Pipeline) -> list[tuple[int, str]]:
+        """Return offset and error class of each dead letter, by partition and offset."""
+        return [(letter["offset"], letter["error_class"]) for letter in self.dead_letters(pipeline)]
 
     def suspected_long_ago(self, pipeline: Pipeline) -> None:
         """Move the time at which messages of the pending batch were suspected back by an hour, so that the wait is

@@ -10,12 +10,13 @@ import pytest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine import batch
 from platform_defs.engine.batch import run_batch
+from platform_defs.engine.ports.run_ports import Published
 from platform_defs.errors import NotReproduced, TidegateError, TooManyRefused
 from resources.postgres.batch import refused_rows
 from resources.postgres.batch.publish_statements import PostgresPublication
 from resources.postgres.session.connection import queries
 from tests.integration.verification.test_verify import customer, send_customers, view
-from tests.support.world import World, transfers
+from tests.support.world import World
 
 DEFERRED = "add foreign key (name) references known deferrable initially deferred"
 DEFERRED_AFTER_A_TRIGGER = f"""{DEFERRED};
@@ -30,10 +31,7 @@ def test_refused_rows_among_many_take_one_more_reading_and_few_writes(world: Wor
     pipeline = _views(world, "alter table {} add check (duration_ms % 100 <> 50)")
     world.send(pipeline, [view(n) for n in range(500)], partition=0)
     table = pipeline.contract.row_table.name
-    with world.open_run(pipeline) as outside:
-        counting = _Counting(outside.ledger)
-        published = run_batch(pipeline, replace(outside, ledger=counting))
-    assert published is not None
+    published, counting = _counted(world, pipeline)
     assert (published.rows, published.dead_letters, counting.readings) == (495, 5, 2)
     assert [d["offset"] for d in world.dead_letters(pipeline)] == [50, 150, 250, 350, 450]
     (written,) = world.rows("select pg_stat_get_tuples_inserted(%s::regclass) as n", table)
@@ -132,21 +130,14 @@ def _unique_values_go_from_row_to_row(world: World, deferrable: str) -> None:
     """Assert that each message is written in its place. Raises AssertionError or TidegateError otherwise."""
     pipeline = world.new_pipeline("upsert", partitions=1)
     table = pipeline.contract.row_table.name
-    _send_named(world, pipeline, ("C1", "one"), ("C2", "two"))
-    world.drain(pipeline)
+    _named(world, pipeline, ("C1", "one"), ("C2", "two"))
     world.rows(f"alter table {table} add unique (name) {deferrable}")
-    _send_named(world, pipeline, ("C2", "three"), ("C1", "two"))
-    (published,) = world.drain(pipeline)
+    (published,) = _named(world, pipeline, ("C2", "three"), ("C1", "two"))
     assert (published.messages, published.dead_letters) == (2, 0)
     # Refused at its offset, although a later message of the batch frees the name, and another replaces the row.
-    _send_named(world, pipeline, ("C3", "two"), ("C1", "four"), ("C3", "five"), ("C2", "six"), ("C4", "six"))
-    (published,) = world.drain(pipeline)
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [
-        (4, "UniqueViolation"),
-        (8, "UniqueViolation"),
-    ]
-    rows = world.rows(f'select _key, name, _batch_id from {table} order by _key collate "C"')
-    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "four"), ("C2", "six"), ("C3", "five")]
+    (published,) = _named(world, pipeline, ("C3", "two"), ("C1", "four"), ("C3", "five"), ("C2", "six"), ("C4", "six"))
+    assert world.letters(pipeline) == [(4, "UniqueViolation"), (8, "UniqueViolation")]
+    assert world.by_key(pipeline) == [("C1", "four"), ("C2", "six"), ("C3", "five")]
 
 
 @pytest.mark.slow
@@ -155,10 +146,7 @@ def test_orphans_of_a_deferred_foreign_key_beside_another_key_are_found_in_one_s
     named = [(f"C{n}", f"none {n}" if n % 5 == 0 else "one") for n in range(1, 101)]
     # Refused although a later message of C2 follows. Without the last message of C1, the one before it decides.
     _send_named(world, pipeline, ("C2", "none yet"), *named, ("C1", "none"), ("C1", "none again"))
-    with world.open_run(pipeline) as outside:
-        counting = _Counting(outside.ledger)
-        published = run_batch(pipeline, replace(outside, ledger=counting))
-    assert published is not None
+    published, counting = _counted(world, pipeline)
     assert [d["offset"] for d in world.dead_letters(pipeline)] == [0, *range(5, 101, 5), 101, 102]
     assert {d["error_class"] for d in world.dead_letters(pipeline)} == {"ForeignKeyViolation"}
     assert (published.rows, counting.readings, counting.found) == (80, 2, [23])
@@ -175,24 +163,20 @@ def test_an_orphan_takes_no_message_that_collides_with_it_wherever_the_batch_is_
     numbered = [("C1", 1, "none"), ("C2", 1, "one"), ("C3", 3, "none"), ("C3", 4, "one"), ("C4", 3, "one")]
     send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in numbered])
     world.drain(pipeline)
-    letters = [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)]
-    assert letters == [(0, "ForeignKeyViolation"), (2, "ForeignKeyViolation")]
-    rows = world.rows(f"select _key, customer_id from {pipeline.contract.row_table.name} order by _key")
-    assert [(row["_key"], row["customer_id"]) for row in rows] == [("C2", "C1"), ("C3", "C4"), ("C4", "C3")]
+    assert world.letters(pipeline) == [(0, "ForeignKeyViolation"), (2, "ForeignKeyViolation")]
+    assert world.by_key(pipeline, "customer_id") == [("C2", "C1"), ("C3", "C4"), ("C4", "C3")]
 
 
 def test_a_trigger_may_insert_the_row_that_a_deferred_foreign_key_refers_to(world: World) -> None:
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED_AFTER_A_TRIGGER)
-    _send_named(world, pipeline, ("C1", "new"), ("C2", "none"), ("C3", "new"))
-    (published,) = world.drain(pipeline)
+    (published,) = _named(world, pipeline, ("C1", "new"), ("C2", "none"), ("C3", "new"))
     assert (published.rows, [d["offset"] for d in world.dead_letters(pipeline)]) == (2, [1])
 
 
 @pytest.mark.slow
 def test_orphans_of_one_key_are_found_with_few_writes(world: World) -> None:
     pipeline = _customers(world, "name text primary key", "'one'", DEFERRED)
-    _send_named(world, pipeline, ("C2", "one"), *[("C1", "none")] * 60)
-    (published,) = world.drain(pipeline)
+    (published,) = _named(world, pipeline, ("C2", "one"), *[("C1", "none")] * 60)
     assert (published.rows, published.dead_letters) == (1, 60)
     counted = (
         "select pg_stat_get_tuples_inserted(t) + pg_stat_get_tuples_updated(t) as n from cast(%s as regclass) as t"
@@ -209,90 +193,10 @@ def test_many_refused_messages_of_one_key_take_one_more_reading(world: World) ->
     world.rows(f"alter table {pipeline.contract.row_table.name} add check (name <> 'bad')")
     named = [("C2", "good"), ("C1", "good"), *[("C1", "bad")] * 60, ("C3", "bad")]
     send_customers(world, pipeline, [(key, customer(1, name)) for key, name in named])
-    with world.open_run(pipeline) as outside:
-        counting = _Counting(outside.ledger)
-        published = run_batch(pipeline, replace(outside, ledger=counting))
-    assert published is not None
+    published, counting = _counted(world, pipeline)
     assert (published.rows, counting.readings, counting.found) == (2, 2, [61])
     assert [d["offset"] for d in world.dead_letters(pipeline)] == [*range(2, 63)]
-    rows = world.rows(f"select _key, _offset from {pipeline.contract.row_table.name} order by _key")
-    assert [(row["_key"], row["_offset"]) for row in rows] == [("C1", 1), ("C2", 0)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("batch_messages", [1, 2, 100])
-def test_children_move_to_another_parent_before_the_old_one_is_deleted_wherever_the_batch_is_cut(
-    world: World, batch_messages: int
-) -> None:
-    """With a message that is refused, the batch is searched as well."""
-    pipeline, table = _people(world, batch_messages=batch_messages)
-    messages = [("C1", "C1"), ("C2", "C2"), ("C3", "C2"), ("C3", "C1"), ("C2", None), ("C66", "C1")]
-    send_customers(world, pipeline, [(key, customer(int(key[1:]), name) if name else None) for key, name in messages])
-    world.drain(pipeline)
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(5, "CheckViolation")]
-    rows = world.rows(f"select _key, name from {table} order by _key")
-    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C3", "C1")]
-
-
-@pytest.mark.slow
-def test_many_rows_may_come_before_the_one_that_they_reference_beside_a_rejected_one(world: World) -> None:
-    pipeline, table = _people(world)
-    children = [(f"C{n}", customer(n, "C1")) for n in range(100, 350)]
-    send_customers(world, pipeline, [*children, ("C66", customer(66, "C1")), ("C2", customer(2, "C1"))])
-    send_customers(world, pipeline, [("C1", customer(1, "C1"))])
-    (published,) = world.drain(pipeline)
-    assert [d["offset"] for d in world.dead_letters(pipeline)] == [250]
-    assert (published.messages, world.rows(f"select count(*) as n from {table}")[0]["n"]) == (253, 252)
-
-
-@pytest.mark.slow
-def test_a_row_may_reference_its_group_in_an_accumulate(world: World) -> None:
-    """By a deferred key, since publish writes rows first. Only one message is rejected for itself."""
-    pipeline = world.new_pipeline()
-    world.drain(pipeline)
-    rows, sums = pipeline.contract.row_table.name, pipeline.contract.accumulates[0].name
-    key = f"foreign key (account) references {sums} deferrable initially deferred"
-    world.rows(f"alter table {rows} add check (transfer_id <> 'T3'), add {key}")
-    world.send_and_drain(pipeline, transfers(6), partition=0)
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(2, "CheckViolation")]
-    assert len(world.table(pipeline)) == 10
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("action", "batch_messages"), [("", 1), ("", 100), ("on delete cascade", 100)])
-def test_a_tombstone_of_a_row_that_an_earlier_message_references_is_rejected(
-    world: World, action: str, batch_messages: int
-) -> None:
-    """With CASCADE in one batch as well: the new row would be gone without a check."""
-    pipeline, table = _people(world, action, batch_messages=batch_messages)
-    send_customers(world, pipeline, [("C1", customer(1, "C1")), ("C3", customer(3, "C1"))])
-    world.drain(pipeline)
-    send_customers(world, pipeline, [("C2", customer(2, "C1")), ("C3", customer(3, "C3")), ("C1", None)])
-    world.drain(pipeline)
-    letters = [d["offset"] for d in world.dead_letters(pipeline)]
-    rows = [(row["_key"], row["name"]) for row in world.rows(f"select _key, name from {table} order by _key")]
-    assert (letters, rows) == ([4], [("C1", "C1"), ("C2", "C1"), ("C3", "C3")])
-
-
-def test_a_row_may_reference_a_key_whose_newest_message_is_rejected(world: World) -> None:
-    """C2 refers to C1, whose newest message is refused and the one before it not; C3 refers to C2."""
-    pipeline, table = _people(world)
-    messages = [("C3", 3, "C2"), ("C1", 1, "C1"), ("C2", 2, "C1"), ("C1", 66, "C1")]
-    send_customers(world, pipeline, [(key, customer(number, name)) for key, number, name in messages])
-    world.drain(pipeline)
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(3, "CheckViolation")]
-    rows = world.rows(f"select _key, name from {table} order by _key")
-    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "C1"), ("C2", "C1"), ("C3", "C2")]
-
-
-def _people(world: World, action: str = "", **limits: Any) -> tuple[Pipeline, str]:
-    """Return an upsert whose rows refer to each other by name, and its table, which refuses customer C66."""
-    pipeline = world.new_pipeline("upsert", partitions=1, **limits)
-    world.drain(pipeline)
-    table = pipeline.contract.row_table.name
-    key = f"foreign key (name) references {table} {action}"
-    world.rows(f"alter table {table} add check (customer_id <> 'C66'), add {key}")
-    return pipeline, table
+    assert world.by_key(pipeline, "_offset") == [("C1", 1), ("C2", 0)]
 
 
 def test_an_identity_column_is_no_other_key(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -301,10 +205,8 @@ def test_an_identity_column_is_no_other_key(world: World, monkeypatch: pytest.Mo
     world.drain(pipeline)
     world.rows(f"alter table {pipeline.contract.row_table.name} add id bigint generated always as identity unique")
     monkeypatch.delitem(cast("dict[str, Any]", queries()), "upsert_in_order")  # KeyError if it is used
-    _send_named(world, pipeline, ("C1", "one"), ("C2", "two"), ("C1", "three"))
-    world.drain(pipeline)
-    rows = world.rows(f"select _key, name from {pipeline.contract.row_table.name} order by _key")
-    assert [(row["_key"], row["name"]) for row in rows] == [("C1", "three"), ("C2", "two")]
+    _named(world, pipeline, ("C1", "one"), ("C2", "two"), ("C1", "three"))
+    assert world.by_key(pipeline) == [("C1", "three"), ("C2", "two")]
 
 
 def test_a_row_rejected_only_after_its_trial_write_is_no_dead_letter(world: World) -> None:
@@ -360,10 +262,9 @@ def test_a_row_that_a_deferred_foreign_key_accepts_is_not_taken_for_an_orphan(
     world: World, known: str, values: str, alterations: Sequence[str]
 ) -> None:
     pipeline = _customers(world, known, values, "add check (name <> 'bad')", *alterations)
-    _send_named(world, pipeline, ("C1", "none"), ("C2", "bad"), ("C3", "one"))
-    (published,) = world.drain(pipeline)
+    (published,) = _named(world, pipeline, ("C1", "none"), ("C2", "bad"), ("C3", "one"))
     assert published.rows == 2
-    assert [(d["offset"], d["error_class"]) for d in world.dead_letters(pipeline)] == [(1, "CheckViolation")]
+    assert world.letters(pipeline) == [(1, "CheckViolation")]
 
 
 def test_more_refused_rows_than_are_isolated_fail_the_batch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,6 +304,15 @@ def _customers(world: World, known: str, values: str, *alterations: str, **limit
     return pipeline
 
 
+def _counted(world: World, pipeline: Pipeline) -> tuple[Published, "_Counting"]:
+    """Run one batch, and count its readings and searches."""
+    with world.open_run(pipeline) as outside:
+        counting = _Counting(outside.ledger)
+        published = run_batch(pipeline, replace(outside, ledger=counting))
+    assert published is not None
+    return published, counting
+
+
 class _Counting:
     """A run's ledger that counts the readings of the batch and the messages found by each search."""
 
@@ -420,6 +330,11 @@ class _Counting:
         found = self._ledger.refused_rows(staged)
         self.found.append(len(found))
         return found
+
+
+def _named(world: World, pipeline: Pipeline, *named: tuple[str, str]) -> list[Published]:
+    _send_named(world, pipeline, *named)
+    return world.drain(pipeline)
 
 
 def _send_named(world: World, pipeline: Pipeline, *named: tuple[str, str]) -> None:

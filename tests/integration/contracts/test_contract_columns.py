@@ -55,8 +55,7 @@ def upserted(world: World, pipeline: Pipeline, *messages: tuple[str, bytes]) -> 
     """Send messages by key and run; return key and tier of each row."""
     world.send(pipeline, [value for _, value in messages], keys=[key.encode() for key, _ in messages], partition=0)
     world.drain(pipeline)
-    found = world.rows(f"select _key, tier from {pipeline.contract.row_table.name} order by 1")
-    return [(row["_key"], row["tier"]) for row in found]
+    return world.by_key(pipeline, "tier")
 
 
 @pytest.mark.longest

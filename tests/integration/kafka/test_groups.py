@@ -82,13 +82,8 @@ def new_site(world: World) -> Site:
 
 
 @pytest.fixture(scope="module")
-def shared(module_world: World) -> Site:
-    return new_site(module_world)
-
-
-@pytest.fixture(scope="module")
-def module_world(endpoints: Any, spark: Any) -> World:
-    return World(endpoints, spark)
+def shared(endpoints: Any, spark: Any) -> Site:
+    return new_site(World(endpoints, spark))
 
 
 @pytest.fixture
@@ -334,9 +329,8 @@ def test_a_group_behind_the_log_start_lags_past_retention(site: Site) -> None:
     site.delete_below(6)
     found = {one["partition"]: one for one in answer("describe", group)["partitions"]}
     assert (found[0]["log_start"], found[0]["expired"], found[0]["lag"], found[0]["lag_seconds"]) == (6, 4, 8, None)
-    assert found[0]["note"] == (
-        "lags past retention: offset 2 is below the log start 6, so 4 messages can no longer be read"
-    )
+    note = "lags past retention: offset 2 is below the log start 6, so 4 messages can no longer be read"
+    assert found[0]["note"] == note
     assert (found[1]["expired"], found[1]["lag"], found[1]["note"]) == (0, 1, None)
     listed = {one["group"]: one for one in answer("list")["groups"]}[group]
     assert (listed["past_retention"], listed["lag"]) == (1, 9)

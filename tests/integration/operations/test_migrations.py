@@ -284,7 +284,7 @@ def test_a_migration_asks_for_no_lock_on_top_of_one_that_holds_a_publication_up(
 
 
 @contextmanager
-def _waiting(url: str, holder: psycopg.Connection, table: str) -> Iterator[Future[Sequence[str]]]:
+def _waiting(url: str, holder: psycopg.Connection, table: str) -> Iterator[Future[tuple[str, ...]]]:
     """Yield a migration in another thread, once it waits for a lock on the table. `holder` has it until the end."""
     waits = f"SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = '{table}'::regclass"
     with psycopg.connect(url, autocommit=True) as asking, ThreadPoolExecutor(1) as pool:
