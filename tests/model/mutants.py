@@ -20,7 +20,8 @@ from platform_defs.engine.run_context import RunContext
 from platform_defs.errors import StagingLost
 from platform_defs.offsets import PendingBatch, Position
 from platform_defs.operations.settlements import settlement
-from platform_defs.operations.settlements.settled_log import Decision, SettledLog
+from platform_defs.operations.settlements.decision import Decision
+from platform_defs.operations.settlements.settled_log import SettledLog
 from resources.postgres.batch import publish_statements, staging_tables, table_claims
 from resources.postgres.batch.lease import PostgresLease
 from resources.postgres.batch.publish_statements import PostgresPublication

@@ -61,6 +61,7 @@ def resolve(
       accept         whether the batch is published with all its dead letters
       checks_accepted  blocking checks that the batch may fail
       set_aside      null, or why all its messages become dead letters
+      without_schemas  whether its messages without a schema become dead letters
       registry       null, or the registry that is asked again for ids from
                      here on
       keep_pending   whether the same batch is read again

@@ -26,12 +26,10 @@ from platform_defs.errors.halts import (
 from platform_defs.errors.words import plural
 from platform_defs.offsets import PartitionView, TopicView, spell
 from platform_defs.operations.settlements.choices import ResumeAt
+from platform_defs.operations.settlements.decision import Decision, Positions
 from platform_defs.operations.settlements.log_cut import first_changed
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.settlement_ledger import LogPosition, PartitionChange
-
-Positions = tuple[tuple[int, LogPosition], ...]
-Span = tuple[int, int]
 
 
 class Log(Broker, Protocol):
@@ -40,21 +38,6 @@ class Log(Broker, Protocol):
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         """Open a reader of single messages of the topic, for their leader epochs."""
         ...
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The change that resolves a halt, or a batch that fails its checks."""
-
-    explanation: str
-    steps: tuple[PartitionChange, ...] = ()
-    accept: bool = False  # the dead letters of the pending batch
-    keep_pending: bool = False
-    checks_accepted: tuple[str, ...] = ()  # blocking checks that the pending batch may fail
-    set_aside: str | None = None  # why every message of the pending batch becomes a dead letter
-    log: tuple[str, str] | None = None  # cluster id and topic id of the log in which the pipeline continues, if new
-    registry: str | None = None  # whose next generation of schemas begins at the positions
-    without_schemas: bool = False  # messages of the pending batch without a schema become dead letters
 
 
 @dataclass(frozen=True)
@@ -101,7 +84,9 @@ class SettledLog:
     ) -> PartitionChange:
         """Return the step of a partition that may have been cut, and then perhaps written to again."""
         held = self.view.partitions[number]
-        cut = self._first_changed(number, at, seen)
+        read = self.ledger.epochs_read(self.pipeline, at.topic_id, number, held.low)
+        with self.broker.leader_epochs(self.view.topic) as epochs:
+            cut = first_changed(epochs, number, at.next_offset, read, held, seen)
         if cut == at.next_offset:
             return PartitionChange(number, at, at)
         lost, resumed = (cut, at.next_offset), min(at.next_offset, held.end)
@@ -115,12 +100,6 @@ class SettledLog:
             if start == "position":
                 return PartitionChange(number, at, at.moved_to(resumed), skip=(cut, resumed), lost=lost)
         return PartitionChange(number, at, at.moved_to(cut), lost=lost)
-
-    def _first_changed(self, number: int, at: LogPosition, seen: int | None) -> int:
-        held = self.view.partitions[number]
-        read = self.ledger.epochs_read(self.pipeline, at.topic_id, number, held.low)
-        with self.broker.leader_epochs(self.view.topic) as epochs:
-            return first_changed(epochs, number, at.next_offset, read, held, seen)
 
     # In another log.
 
@@ -231,5 +210,5 @@ def _require(start: ResumeAt | None, choices: Mapping[ResumeAt, str], why: str) 
         raise BadInput("\n".join([f"{why}. Choose where to start:", *options]))
 
 
-def _span(start: int, until: int) -> Span | None:
+def _span(start: int, until: int) -> tuple[int, int] | None:
     return (start, until) if start < until else None

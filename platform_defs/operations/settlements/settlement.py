@@ -16,7 +16,7 @@ registry_switched                 from the positions on, ids are those of the cu
                                   the schemas in the ledger
 anything else                     the batch is retried, once the cause is fixed
 
-operations/settlements/settled_log.py decides about the positions.
+operations/settlements/settled_log.py decides about the positions, and pending_batch.py about the batch.
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,9 @@ from platform_defs.errors.halts import (
 )
 from platform_defs.errors.words import plural
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
-from platform_defs.operations.settlements.settled_gate import settled_gate
-from platform_defs.operations.settlements.settled_log import Decision, Log, Positions, SettledLog
+from platform_defs.operations.settlements.decision import Decision, Positions
+from platform_defs.operations.settlements.pending_batch import RETRIED, decide_failed_checks, decide_missing_schemas
+from platform_defs.operations.settlements.settled_log import Log, SettledLog
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import reading
@@ -110,9 +111,9 @@ def propose(
         for at in ledger.started_positions(contract.pipeline)
     )
     if isinstance(detail, BlockingCheckFailed):
-        decision = settled_gate(detail, batch or "retry")
+        decision = decide_failed_checks(detail, batch or "retry")
     elif _lacks_schemas(detail):
-        decision = _of_schemas(batch)
+        decision = decide_missing_schemas(batch)
     else:
         decision = _decide(detail, positions, contract, ledger, broker, start)
     return Settlement(
@@ -127,24 +128,6 @@ def propose(
 
 def _lacks_schemas(detail: HaltDetail | None) -> bool:
     return isinstance(detail, KeepsFailing) and detail.error_class == SchemasNotGiven.__name__
-
-
-def _of_schemas(batch: BatchChoice | None) -> Decision:
-    """Return the decision about a batch whose messages name schemas that the registry lacks."""
-    if batch == "dead-letters":
-        message = (
-            "messages whose schema the registry does not return become dead letters, however many there are, and "
-            "the others become rows"
-        )
-        return Decision(
-            f"The batch will be published: {message}.", accept=True, keep_pending=True, without_schemas=True
-        )
-    message = "The pipeline retries the same batch. Fix the cause first; see the detail."
-    other = (
-        "Alternatively, turn the messages whose schema the registry does not return into dead letters (--batch "
-        "dead-letters)."
-    )
-    return Decision(f"{message} {other}", keep_pending=True)
 
 
 def _to_settle(found: PipelineStatus | LockedPipeline, contract: Contract) -> HaltDetail | None:
@@ -167,7 +150,7 @@ def _decide(
         hint = "If the contract is wrong, correct it instead: nothing was published."
         return Decision(f"{kept} ({hint})", accept=True, keep_pending=True)
     if isinstance(detail, AccumulateRefused | KeepsFailing | UnknownHalt):
-        return Decision("The pipeline retries the same batch. Fix the cause first; see the detail.", keep_pending=True)
+        return Decision(RETRIED, keep_pending=True)
     if isinstance(detail, RegistrySwitched):
         message = (
             "For messages from these positions on, schema ids are looked up again in the registry "
@@ -186,7 +169,10 @@ def settle(url: str, contract: Contract, decided: Settlement, reason: str, who: 
     with reading(connect(url)) as connection, connection.transaction():
         ledger = SettlementLedger(connection, contract.pipeline, decided.epoch, reason, who)
         # 1. Check that nothing has changed.
-        _unchanged(ledger.lock(), contract, decided)
+        now = ledger.lock()
+        same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
+        if not same or now.positions != decided.positions:
+            raise ChangedMeanwhile.since_shown(decided.pipeline, f"tidegate resolve {decided.pipeline}")
         # 2. Record who, why and what: the positions before are in the steps.
         settlement_id = ledger.record(decided.code, decided.detail.to_json(), decided.to_json())
         # 3. Move the positions, each as a compare-and-swap.
@@ -230,10 +216,3 @@ def _move(ledger: SettlementLedger, step: PartitionChange, log: tuple[str, str] 
     if step.was:
         return log is not None and ledger.forget(step.partition, step.was, log)
     return step.becomes is None or ledger.add(step.partition, step.becomes, step.read_first_to)
-
-
-def _unchanged(now: LockedPipeline, contract: Contract, decided: Settlement) -> None:
-    """Raise ChangedMeanwhile unless the pipeline is as in `decided`."""
-    same = (now.state, now.epoch) == (decided.state, decided.epoch) and _to_settle(now, contract) == decided.detail
-    if not same or now.positions != decided.positions:
-        raise ChangedMeanwhile.since_shown(decided.pipeline, f"tidegate resolve {decided.pipeline}")
