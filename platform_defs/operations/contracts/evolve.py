@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_attempt, wait_random
@@ -85,7 +85,8 @@ def propose(url: str, contract: Contract, given: Given) -> Proposal:
     registered = _newest_registered(contract)
     with reading(connect(url)) as connection, connection.transaction():
         found = _proposed(connection, contract, given, registered)
-    return replace(found, writers=_writers(url, contract))
+    in_ledger = survey(contract, None, url, settings().registry_name).schemas if contract.wire.framed else ()
+    return replace(found, writers=in_ledger)
 
 
 def apply(url: str, contract: Contract, given: Given, who: str) -> Proposal:
@@ -287,7 +288,8 @@ def _proposed(connection: Connection, contract: Contract, given: Given, register
     if (wrong := unused(given, found)) is not None:
         raise BadInput(wrong, field=contract.pipeline)
     missing = tuple(table for table in contract.accumulates if table.name not in shapes)
-    nulls, loosened = _nulls(ledger, found), _loosened(ledger, found)
+    nulls = [(f"{item.table}.{item.column}", ledger.nulls(item)) for item in found.statements if item.checks_rows]
+    rules = [change.rule for change in found.changes if change.rule]
     demanded = {(item.table, item.column) for item in found.statements if item.kind == "demand"}
     allowing = tuple(
         f"{table.name}.{column}"
@@ -299,9 +301,9 @@ def _proposed(connection: Connection, contract: Contract, given: Given, register
         plan=found,
         known=applied is not None,
         tables=missing,
-        nulls=nulls,
+        nulls=tuple((column, rows) for column, rows in nulls if rows),
         published=published,
-        dead_letters=loosened,
+        dead_letters=tuple(ledger.open_dead_letters(rules).items()) if rules else (),
         nullable=allowing,
     )
 
@@ -317,23 +319,6 @@ def _newest_registered(contract: Contract) -> list[WriterSchema]:
 
     newest = Subjects(address).version(contract.wire.subject)
     return [newest.schema] if newest and newest.schema else []
-
-
-def _writers(url: str, contract: Contract) -> tuple[WriterFit, ...]:
-    """Return the schemas that values named, from the ledger."""
-    if not contract.wire.framed:
-        return ()
-    return survey(contract, None, url, settings().registry_name).schemas
-
-
-def _nulls(ledger: ContractLedger, found: ChangePlan) -> tuple[tuple[str, int], ...]:
-    asked = [(f"{item.table}.{item.column}", ledger.nulls(item)) for item in found.statements if item.checks_rows]
-    return tuple((column, rows) for column, rows in asked if rows)
-
-
-def _loosened(ledger: ContractLedger, found: ChangePlan) -> tuple[tuple[str, int], ...]:
-    rules = [change.rule for change in found.changes if change.rule]
-    return tuple(ledger.open_dead_letters(rules).items()) if rules else ()
 
 
 @contextmanager
@@ -355,16 +340,14 @@ def _locked(url: str, contract: Contract, what: str, left: str = "") -> LedgerAw
     tables = [table.name for table in contract.tables]
     with connect(url) as connection, database_errors():
         row = connection.execute(queries()["table_holders"], {"tables": tables}).fetchone()
-    who = _holder(row) if row else "a run that is publishing, or another session that changes the pipeline"
+    who = "a run that is publishing, or another session that changes the pipeline"
+    if row:
+        pid, user, name, seconds, query = row
+        known = f" ({name or 'no name'}), in a transaction for {seconds} s: {query}"
+        who = f"session {pid} of {user}"
+        who += " (only members of pg_read_all_stats may see its details)" if seconds is None else known
     return LedgerAway(
         f"{what}: no lock in {TRIES} tries of {SHORT_WAIT}. The lock belongs to {who}. Try again once it is "
         f"released{left}",
         sqlstate="55P03",
     )
-
-
-def _holder(row: Sequence[Any]) -> str:
-    pid, user, name, seconds, query = row
-    if seconds is None:
-        return f"session {pid} of {user} (only members of pg_read_all_stats may see its details)"
-    return f"session {pid} of {user} ({name or 'no name'}), in a transaction for {seconds} s: {query}"

@@ -15,7 +15,7 @@ from platform_defs.contract.reader.odcs import load
 from platform_defs.errors import BadInput, RegistryAway
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import why_not
-from platform_defs.operations.contracts.schema_survey import UNREADABLE
+from platform_defs.operations.contracts.schema_survey import UNREADABLE, subject_of
 from platform_defs.schema_conversion.exporting import export_schema
 from platform_defs.schema_conversion.importing import SUFFIXES, Imported, Wanted, import_schema
 from resources.process.settings import settings
@@ -52,14 +52,14 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
     """
     from resources.registry.subjects import Subjects
 
-    if not contract.wire.framed:
-        raise _refused(contract, "its messages name no schema of a registry (framing: none)")
+    subject_of(contract)
     registration = _Registration(contract, _document(contract, file), Subjects(address))
     try:
         done = registration.values()
         registration.keys()
     except BadInput as error:
-        raise _refused(contract, f"{error.problem}. {registration.stays()}") from error
+        file = str(contract.path) if contract.path else None
+        raise BadInput(f"{error.problem}. {registration.stays()}", file=file, field=contract.pipeline) from error
     except RegistryAway as error:
         raise error.adding(registration.stays()) from error
     return done
@@ -76,7 +76,12 @@ class _Registration:
 
     def values(self) -> Registered:
         """Register the schema of the values, and set its subject's compatibility."""
-        return self._first() if self.subjects.version(self.contract.wire.subject) is None else self._next()
+        subject, level = self.contract.wire.subject, self.contract.wire.compatibility
+        if self.subjects.version(subject) is not None:
+            return self._next()
+        key = self._add(subject, self.contract.format, self.document)
+        self._hold(subject, level)
+        return Registered(subject, key, level, new=True)
 
     def keys(self) -> None:
         """Register the schema of keys, a text or a message with one, unless their subject has a schema."""
@@ -89,12 +94,6 @@ class _Registration:
         if not self.changed:
             return "Nothing was registered or changed"
         return f"These changes stay in the registry: {'; '.join(self.changed)}. It is safe to run the command again"
-
-    def _first(self) -> Registered:
-        subject, level = self.contract.wire.subject, self.contract.wire.compatibility
-        key = self._add(subject, self.contract.format, self.document)
-        self._hold(subject, level)
-        return Registered(subject, key, level, new=True)
 
     def _next(self) -> Registered:
         subject, wanted = self.contract.wire.subject, self.contract.wire.compatibility
@@ -166,11 +165,9 @@ def import_from_registry(subject: str, address: Registry, wanted: Wanted) -> Imp
         close = difflib.get_close_matches(subject, subjects.subjects(), 3, 0.4)
         hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise BadInput(f"the schema registry at {address} has no subject {subject}{hint}", field=subject)
-    if found.schema is None:
-        raise BadInput(
-            f"version {found.number} of {subject} (id {found.key}) cannot be used: {UNREADABLE}", field=subject
-        )
     source = f"version {found.number} of {subject} (id {found.key})"
+    if found.schema is None:
+        raise BadInput(f"{source} cannot be used: {UNREADABLE}", field=subject)
     return import_schema(found.schema, replace(wanted, subject=subject, source=source))
 
 
@@ -211,7 +208,3 @@ def _text(file: Path) -> str:
         raise BadInput(f"cannot be read: {error.strerror}", file=str(file)) from None
     except UnicodeDecodeError:
         raise BadInput("is not UTF-8", file=str(file)) from None
-
-
-def _refused(contract: Contract, why: str) -> BadInput:
-    return BadInput(why, file=str(contract.path) if contract.path else None, field=contract.pipeline)

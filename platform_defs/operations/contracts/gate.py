@@ -6,10 +6,12 @@ messages (registry_gate.py). It needs no Spark, and against git neither Arrow no
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platform_defs.contract.model.contract import SUFFIX, Contract
 from platform_defs.contract.reader.catalogue import BrokenContract, read_contracts
@@ -21,6 +23,9 @@ from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.writer_fit import writer_changes
 from platform_defs.operations.contracts.gate_result import Checked, Gate
 from resources.process.settings import settings
+
+if TYPE_CHECKING:
+    from resources.postgres.ledger.contract_ledger import ContractLedger
 
 Check = Callable[[Contract], Checked]  # never raises errors of a system or a user's file: `not asked`
 InUse = Callable[[Contract], Sequence[WriterSchema]]
@@ -93,24 +98,23 @@ class InLedger:
     """The contracts recorded by the last run or `tidegate contract apply`."""
 
     def before(self, contract: Contract) -> Contract | None:
-        from resources.postgres.ledger.contract_ledger import ContractLedger
-        from resources.postgres.ledger.migrations import reading
-        from resources.postgres.session.connection import connect
-
-        try:
-            with reading(connect(self._url)) as session:
-                found = ContractLedger(session, contract.pipeline).applied()
-                return found.contract(contract.pipeline) if found else None
-        except LedgerMissing:
-            return None
+        with suppress(LedgerMissing), self._opened(contract) as ledger:
+            found = ledger.applied()
+            return found.contract(contract.pipeline) if found else None
+        return None
 
     def schemas_in_use(self, contract: Contract) -> Sequence[WriterSchema]:
+        with self._opened(contract) as ledger:
+            return ledger.schemas_in_use()
+
+    @contextmanager
+    def _opened(self, contract: Contract) -> Generator["ContractLedger"]:
         from resources.postgres.ledger.contract_ledger import ContractLedger
         from resources.postgres.ledger.migrations import reading
         from resources.postgres.session.connection import connect
 
         with reading(connect(self._url)) as session:
-            return ContractLedger(session, contract.pipeline).schemas_in_use()
+            yield ContractLedger(session, contract.pipeline)
 
     @cached_property
     def _url(self) -> str:

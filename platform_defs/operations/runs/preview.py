@@ -6,14 +6,12 @@ Schemas that the registry had to be queried for are stored in the ledger, as by 
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.engine.plan.topic_view import describe
-from platform_defs.engine.ports.schema_ports import Schemas
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.formats.blocks.arrow import places
 from platform_defs.formats.blocks.block import Block, in_parts
@@ -35,12 +33,13 @@ class Judged:
 
     def add(self, partition: int, block: Block) -> None:
         """Count the messages of a block."""
-        for _, found in in_parts(block, partial(self._read, partition)):
+
+        def decoded(part: Block) -> Decoded:
+            return self.decoder.rows(partition, part, judged_of(self.contract, part)).decoded
+
+        for _, found in in_parts(block, decoded):
             self.rows += found.rows.num_rows
             self.dead_letters.update(fault.error_class for fault in found.faults)
-
-    def _read(self, partition: int, block: Block) -> Decoded:
-        return self.decoder.rows(partition, block, judged_of(self.contract, block)).decoded
 
     def to_json(self) -> Mapping[str, Any]:
         return {"rows": self.rows, "dead_letters": self.dead_letters}
@@ -85,12 +84,9 @@ def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, sa
 
 
 def _judged(contract: Contract, endpoints: Endpoints, topic_id: str) -> Judged:
-    return Judged(contract, BlockDecoder(contract, _schemas(contract, endpoints, topic_id)))
-
-
-def _schemas(contract: Contract, endpoints: Endpoints, topic_id: str) -> Schemas | None:
     if not contract.wire.framed:
-        return None
+        return Judged(contract, BlockDecoder(contract, None))
     from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
 
-    return schemas_of(contract, contract.pipeline, endpoints.postgres_url, endpoints.registry, topic_id)
+    schemas = schemas_of(contract, contract.pipeline, endpoints.postgres_url, endpoints.registry, topic_id)
+    return Judged(contract, BlockDecoder(contract, schemas))

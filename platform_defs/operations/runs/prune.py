@@ -83,20 +83,15 @@ def prune(url: str, contract: Contract, describe: Describe, *, execute: bool) ->
     """Prune a pipeline; nothing if there is no ledger yet. Raises LedgerOutdated, LedgerTooNew and LedgerAway; earlier
     removals stay.
     """
+    nothing = Pruned(contract.pipeline, contract.limits.retention_seconds, execute)
     try:
-        return _prune(url, contract, describe, execute=execute)
+        ledger, why = _with_lows(PruneLedger(url, contract.pipeline, nothing.retention_seconds), describe)
+        found = _details(ledger, replace(nothing, log_unknown=why))
+        if ledger.topic_id is not None:  # without a position it is not known what was read
+            found = _letters(ledger, _batches(ledger, found))
+        return replace(found, unsent=_unsent(ledger, execute=execute))
     except LedgerMissing:
-        return Pruned(contract.pipeline, contract.limits.retention_seconds, execute)
-
-
-def _prune(url: str, contract: Contract, describe: Describe, *, execute: bool) -> Pruned:
-    ledger, why = _with_lows(PruneLedger(url, contract.pipeline, contract.limits.retention_seconds), describe)
-    found = Pruned(contract.pipeline, ledger.seconds, execute, log_unknown=why)
-    found = _details(ledger, found)
-    if ledger.topic_id is not None:  # without a position it is not known what was read
-        found = _batches(ledger, found)
-        found = _letters(ledger, found)
-    return replace(found, unsent=_unsent(ledger, execute=execute))
+        return nothing
 
 
 def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, str | None]:

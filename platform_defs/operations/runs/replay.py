@@ -138,21 +138,19 @@ class Replay:
     def _batch_of(self, start: ReplayStart) -> int | None:
         """Return the batch of a start that is not the beginning."""
         if start.batch is not None:
-            self._refuse_replaced(start.batch)
+            if (replay_id := self._replays.replaced_by(start.batch)) is not None:
+                raise BadInput(
+                    f"batch {start.batch} was replaced by replay {replay_id}. To find the batches that have read its "
+                    "offsets since, query tidegate.batch and tidegate.batch_range. Or give offsets, such as "
+                    "0:100,1:250",
+                    field="--from",
+                )
             return self._replays.batch_at_or_after(start.batch)
         if start.timestamp is not None:
             milliseconds = int(start.timestamp.timestamp() * 1000)
             at_time = offsets_at(self.endpoints.kafka_options(), self.live.contract.topic, milliseconds)
             return self._replays.batch_of_offsets(at_time)
         return self._replays.batch_of_offsets(start.offsets or {})
-
-    def _refuse_replaced(self, batch_id: int) -> None:
-        if (replay_id := self._replays.replaced_by(batch_id)) is not None:
-            raise BadInput(
-                f"batch {batch_id} was replaced by replay {replay_id}. To find the batches that have read its "
-                "offsets since, query tidegate.batch and tidegate.batch_range. Or give offsets, such as 0:100,1:250",
-                field="--from",
-            )
 
     def _history(self, from_batch: int) -> History:
         """Return the history to replay. Raises BadInput if the result would be wrong."""
@@ -173,9 +171,9 @@ class Replay:
     def _build(self, history: History, say: Say) -> int:
         """Continue building, or start again if this is not the replay begun before. Return the replay's id."""
         replay_id, done = self._begun(history, say), 0
-        with self._building(replay_id, history) as outside:
+        with self._building(replay_id, history) as context:
             try:
-                for batch in self._batches(outside, history, say):
+                for batch in self._batches(context, history, say):
                     done += batch.messages
                     say(f"{done} of {history.messages} messages read again")
             except Halt as halt:
@@ -194,23 +192,23 @@ class Replay:
                 ) from failed
         return replay_id
 
-    def _batches(self, outside: RunContext, history: History, say: Say) -> Iterator[Published]:
+    def _batches(self, context: RunContext, history: History, say: Say) -> Iterator[Published]:
         """Yield the remaining batches. One with suspected messages is read again after their delay; a batch that a user
         decided about is rebuilt by itself with the decision repeated, unless it is in `decide_again`.
         """
         decided = [one for one in self._replays.decided_batches() if one.batch_id not in self.decide_again]
         ends = {item.partition: item.next_offset for item in history.partitions}
         while True:
-            at = replace(outside, broker=UpTo(outside.broker, ends))
+            at = replace(context, broker=UpTo(context.broker, ends))
             try:
                 if not decided:
                     yield from drain(self._built, at, WHOLE)
                     return
-                positions = {item.partition: item.next_offset for item in outside.ledger.positions()}
+                positions = {item.partition: item.next_offset for item in context.ledger.positions()}
                 until, marks = replay_plan.next_part(decided, positions, ends)
-                at = replace(outside, broker=UpTo(outside.broker, until))
+                at = replace(context, broker=UpTo(context.broker, until))
                 if marks and (pending := plan_batch(self._built.contract, at)) is not None:
-                    outside.ledger.mark(pending.batch_id, marks)
+                    context.ledger.mark(pending.batch_id, marks)
                 published = [*drain(self._built, at, ONE)]
                 yield from published
                 if not published:
@@ -239,17 +237,17 @@ class Replay:
     @contextmanager
     def _building(self, replay_id: int, history: History) -> Generator[RunContext]:
         """Yield the run context of the building pipeline, leased."""
-        with open_run(self._built, self.endpoints, self.spark) as outside:
+        with open_run(self._built, self.endpoints, self.spark) as context:
             found = self._replays.building()  # read under the lease: from here on it is not discarded unnoticed
             if found is None or found.replay_id != replay_id:
                 raise ChangedMeanwhile(f"another session discarded the replay of {self.live.name}; try again")
-            if not outside.ledger.positions():
-                view = outside.broker.describe(self.live.contract.topic)
+            if not context.ledger.positions():
+                view = context.broker.describe(self.live.contract.topic)
                 log = view.cluster_id, view.topic_id
                 starts = [Position(item.partition, *log, item.from_offset) for item in history.partitions]
-                outside.ledger.add_positions(starts, starts)
-            events = InTheNameOf(outside.lineage, self.live.contract)
-            yield replace(outside, lineage=events)
+                context.ledger.add_positions(starts, starts)
+            events = InTheNameOf(context.lineage, self.live.contract)
+            yield replace(context, lineage=events)
 
     def _compare(self, replay_id: int, history: History) -> Shown:
         """Compare in one snapshot, in which both are at the same offsets. Raises _Moved if they are not."""

@@ -10,7 +10,7 @@ from platform_defs.errors import BadInput, ChangedMeanwhile
 from platform_defs.errors.halts import KeepsFailing
 from platform_defs.offsets import PendingBatch
 from platform_defs.split_batch import split_pending
-from resources.postgres.ledger.answers import PipelineState, PipelineStatus
+from resources.postgres.ledger.answers import PipelineState
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.migrations import reading
 from resources.postgres.ledger.settlement_ledger import SettlementLedger
@@ -69,7 +69,11 @@ def propose(ledger: Ledger, pipeline: str, messages: int) -> BatchSplit:
             f"{pipeline} has no planned batch that is not committed yet: there is nothing to split. batchMessages "
             "in its contract limits the size of the next one"
         )
-    _refuse_other_halts(status)
+    if status.state == "halted" and status.halt_code != KeepsFailing.code:
+        raise BadInput(
+            f"{pipeline} is halted ({status.halt_code}), which smaller batches cannot fix. Resolve the halt first: "
+            f"tidegate resolve {pipeline}"
+        )
     becomes = split_pending(status.pending, messages)
     return BatchSplit(
         pipeline=pipeline,
@@ -94,11 +98,3 @@ def cut(postgres_url: str, decided: BatchSplit, reason: str, who: str) -> int:
         number = ledger.record(CODE, decided.was.to_json(), {"messages": decided.messages, "batches": decided.parts})
         ledger.reactivate(decided.state, decided.becomes.to_json(), keep_pending=True)
         return number
-
-
-def _refuse_other_halts(status: PipelineStatus) -> None:
-    if status.state == "halted" and status.halt_code != KeepsFailing.code:
-        raise BadInput(
-            f"{status.pipeline} is halted ({status.halt_code}), which smaller batches cannot fix. Resolve the halt "
-            f"first: tidegate resolve {status.pipeline}"
-        )

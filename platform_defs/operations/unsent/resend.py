@@ -22,7 +22,7 @@ from platform_defs.producing.outcomes import Outcome
 from platform_defs.producing.unsent import UnsentMessage
 from resources.kafka.admin.broker import KafkaBroker
 from resources.kafka.data.source import KafkaSource
-from resources.postgres.ledger.unsent import HeldUnsent, UnsentId, UnsentLedger, UnsentLog
+from resources.postgres.ledger.unsent import HeldUnsent, UnsentId, UnsentLedger
 
 LOOKED_FOR = 50_000  # messages in one pass over the log
 AT_ONCE = 1_000  # messages, and
@@ -91,17 +91,14 @@ class Resending:
         """
         done = Resent()
         with self.ledger.hold(self.pipeline) as held:
-            self._wait_for_earlier(held)
+            while (left := held.seconds_under_way()) > 0:
+                self.show(WAITING.format(left))
+                time.sleep(min(left, 5.0))  # until pending messages have timed out; shown every five seconds
             for portion in _portions(held, choice.outcomes):
                 self._portion(held, portion, choice, done)
                 if done.stopped:
                     break
         return done
-
-    def _wait_for_earlier(self, held: HeldUnsent) -> None:
-        while (left := held.seconds_under_way()) > 0:
-            self.show(WAITING.format(left))
-            time.sleep(min(left, 5.0))  # until pending messages have timed out; shown every five seconds
 
     def _portion(self, held: HeldUnsent, portion: Sequence[UnsentId], choice: Choice, done: Resent) -> None:
         for topic in sorted({item.log.before.topic for item in portion}):
@@ -138,7 +135,8 @@ class Resending:
             assert sender is not None  # noqa: S101  # there are items
             failed = self._try(held, sender, batch, done)
             if len(batch) > 1:  # brokers refuse a batch as a whole, for its size or for one message in it
-                for item in [one for one in batch if _is_poison(failed.get(one.unsent_id))]:
+                poison = {key for key, error in failed.items() if error.outcome == "poison"}
+                for item in [one for one in batch if one.unsent_id in poison]:
                     del failed[item.unsent_id]
                     failed |= self._try(held, sender, [item], done)
             held.fail({key: (error.code, error.reason, error.outcome) for key, error in failed.items()})
@@ -164,17 +162,11 @@ class Resending:
 NEWER = Refusal("newer_in_log", "the log has a message with the same key that may be newer: they would overwrite it")
 
 
-def _is_poison(error: NotDelivered | None) -> bool:
-    return error is not None and error.outcome == "poison"
-
-
 def _allowed(items: Sequence[UnsentId], now: TopicView, choice: Choice, done: Resent) -> Iterator[UnsentId]:
     """Yield the messages that may be sent; count the others."""
-    judged: dict[UnsentLog, Refusal | None] = {}
+    reasons = {log: refusal(log, now) for log in {item.log for item in items}}
     for item in items:
-        if item.log not in judged:
-            judged[item.log] = refusal(item.log, now)
-        why = judged[item.log]
+        why = reasons[item.log]
         if why is None or (why.may_be_lifted and choice.may_double):
             yield item
         else:
