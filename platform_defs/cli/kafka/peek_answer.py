@@ -57,11 +57,10 @@ def print_each(found: Peek, output: Output) -> None:
 
 
 def _summary(found: Peek) -> str:
-    filters = found.selected.key is not None or found.selected.where is not None
     shown = f"{plural(found.returned, 'message')} of {found.topic}"
     if found.returned == found.limit:
         shown += f", as many as --limit {found.limit} allows"
-    return f"{shown}; {plural(found.read, 'message')} read" if filters else shown
+    return f"{shown}; {plural(found.read, 'message')} read" if found.selected.selects else shown
 
 
 def _lines(one: PeekedMessage) -> Iterator[str]:

@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from platform_defs.cluster.observed import Bytes, Observed, Quorum
+from platform_defs.cluster.observed import Bytes, Observed
 from platform_defs.errors import BrokerAway, TidegateError
 from resources.kafka.admin.cluster import KafkaCluster
 from resources.kafka.admin.descriptions import KafkaPartitions
@@ -38,16 +38,18 @@ class Look:
             topics = self.partitions.topics()
             asked = pool.submit(self.partitions.limits, topics.names)
             unknown = list[str]()
-            known = _or_unknown(registered, unknown) or ()
+            known = or_unknown(registered, unknown) or ()
             brokers = self.partitions.asked(known or topics.brokers)
-            lost, limits = _lost(quorum), _or_unknown(asked, unknown) or {}
+            # The broker answered, but not the quorum's leader, to which it forwards this request.
+            lost = isinstance(quorum.exception(), BrokerAway)
+            limits = or_unknown(asked, unknown) or {}
             return Observed(
                 topics.cluster_id,
                 brokers,
                 tuple(replace(one, min_in_sync=limits.get(one.topic, (0, False))[0]) for one in topics.partitions),
-                quorum=None if lost else _or_unknown(quorum, unknown),
-                quorum_lost=lost,
-                moving=() if lost else _or_unknown(moving, unknown) or (),
+                quorum=None if lost else or_unknown(quorum, unknown),
+                quorum_lost=f"its leader did not answer within {PATIENCE:.0f} s" if lost else None,
+                moving=() if lost else or_unknown(moving, unknown) or (),
                 throttled=tuple(name for name, (_, throttled) in limits.items() if throttled),
                 unknown=tuple(unknown),
             )
@@ -72,22 +74,10 @@ class Look:
 T = TypeVar("T")
 
 
-def _or_unknown(asked: Future[T], unknown: list[str]) -> T | None:
+def or_unknown(asked: Future[T], unknown: list[str]) -> T | None:
+    """Return the answer; None, with the reason added to `unknown`, if there is none."""
     try:
         return asked.result()
     except TidegateError as error:
         unknown.append(str(error))
         return None
-
-
-def _lost(asked: Future[Quorum]) -> str | None:
-    """Return why the quorum has no leader, as far as known: a broker answers, but a request that it forwards
-    does not.
-    """
-    try:
-        asked.result()
-    except BrokerAway:
-        return f"its leader did not answer within {PATIENCE:.0f} s"
-    except TidegateError:
-        return None
-    return None

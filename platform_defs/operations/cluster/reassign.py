@@ -172,9 +172,21 @@ class Reassigning:
     def check(self, plan: Reassignment) -> Observed:
         """Return the cluster's state for `begin`. Raises as it does, and changes nothing."""
         now = self._now(plan)
-        _refuse_if_changed(plan, now)
-        _refuse_if_away(plan, now)
-        self._refuse_if_another(plan)
+        if changed := reassignment.differences(plan, now):
+            raise ChangedMeanwhile(
+                f"the plan is out of date: {'; '.join(changed[:5])}. Nothing was changed. Make a new plan: tidegate "
+                "cluster reassign plan"
+            )
+        well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
+        needed = {broker for replicas in plan.planned().values() for broker in replicas}
+        if away := sorted(needed - well):
+            raise BadInput(
+                f"broker {away[0]}, which the plan assigns replicas to, does not answer. Nothing was changed. Start "
+                "the broker first"
+            )
+        kept = self.record.load(plan.cluster_id)
+        if kept is not None and kept.state == "under way" and kept.plan != plan:
+            raise BadInput(f"another reassignment is still in progress: {GOES_ON}")
         return now
 
     def status(self, kept: Kept) -> Progress:
@@ -195,22 +207,17 @@ class Reassigning:
             return Progress(kept, (), {})
         until, still = time.monotonic() + seconds, 0
         while True:
-            found = self._unless_away(kept)
+            try:
+                found = self.status(kept)
+            except BrokerAway:  # no controller answers, as during an election; moves continue meanwhile
+                found = None
             still = still + 1 if found is not None and not found.moving else 0
-            if found is not None and (found.kept.state != "under way" or still == STILL):
-                return found
-            if time.monotonic() > until:
+            ended = found is not None and (found.kept.state != "under way" or still == STILL)
+            if ended or time.monotonic() > until:
                 return found
             if found is not None:
                 show(found)
             time.sleep(1.0)  # the controller does not notify of arrived replicas
-
-    def _unless_away(self, kept: Kept) -> Progress | None:
-        """Return the progress; None if no controller answers, as during an election. Moves continue meanwhile."""
-        try:
-            return self.status(kept)
-        except BrokerAway:
-            return None
 
     def cancel(self, kept: Kept) -> Progress:
         """Return the partitions that still move to their replicas. Those that have arrived stay; `begin` with the
@@ -270,26 +277,3 @@ class Reassigning:
                 f"started continue: {GOES_ON}"
             )
         return {at for at, error in answers.items() if error is None}
-
-    def _refuse_if_another(self, plan: Reassignment) -> None:
-        kept = self.record.load(plan.cluster_id)
-        if kept is not None and kept.state == "under way" and kept.plan != plan:
-            raise BadInput(f"another reassignment is still in progress: {GOES_ON}")
-
-
-def _refuse_if_changed(plan: Reassignment, now: Observed) -> None:
-    if changed := reassignment.differences(plan, now):
-        raise ChangedMeanwhile(
-            f"the plan is out of date: {'; '.join(changed[:5])}. Nothing was changed. Make a new plan: tidegate "
-            "cluster reassign plan"
-        )
-
-
-def _refuse_if_away(plan: Reassignment, now: Observed) -> None:
-    well = {broker.id for broker in now.brokers if broker.answers and not broker.fenced}
-    needed = {broker for replicas in plan.planned().values() for broker in replicas}
-    if away := sorted(needed - well):
-        raise BadInput(
-            f"broker {away[0]}, which the plan assigns replicas to, does not answer. Nothing was changed. Start "
-            "the broker first"
-        )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from platform_defs.cluster.health import INTERNAL
 from platform_defs.cluster.moves import Site, led_evenly, rearranged
-from platform_defs.cluster.observed import Bytes, Observed, Partition, Replicas, by_topic
+from platform_defs.cluster.observed import Bytes, Observed, Replicas, by_topic
 from platform_defs.cluster.reassignment import Reassignment, TopicPlan
 from platform_defs.errors import BadInput, TopicMissing
 from platform_defs.operations.cluster.observe_cluster import Look
@@ -31,7 +31,7 @@ def plan(look: Look, wanted: Wanted) -> Reassignment:
     seen = look.observe()
     chosen = _chosen(seen, wanted)
     held = {name: items for name, items in by_topic(seen.partitions).items() if name in chosen}
-    racks = _racks(seen, wanted)
+    racks = _racks(seen, wanted, max((len(item.replicas) for items in held.values() for item in items), default=1))
     ids = look.partitions.topic_ids(list(held))
     sizes, _ = look.sizes([broker.id for broker in seen.brokers if broker.answers])
     load = Counter(broker for item in seen.partitions for broker in item.replicas)
@@ -39,16 +39,11 @@ def plan(look: Look, wanted: Wanted) -> Reassignment:
     for name, items in held.items():
         observed = {item.number: item.replicas for item in items}
         load.subtract(broker for replicas in observed.values() for broker in replicas)
-        planned = _planned(observed, Site(racks, load), wanted)
+        site = Site(racks, load)
+        planned = led_evenly(observed) if wanted.leaders_only else rearranged(observed, site, wanted.replication_factor)
         load.update(broker for replicas in planned.values() for broker in replicas)
         plans += _changed(name, ids.get(name, ""), observed, planned, sizes)
     return Reassignment(seen.cluster_id, tuple(plans))
-
-
-def _planned(observed: dict[int, Replicas], site: Site, wanted: Wanted) -> dict[int, Replicas]:
-    if wanted.leaders_only:
-        return led_evenly(observed)
-    return rearranged(observed, site, wanted.replication_factor)
 
 
 def _chosen(seen: Observed, wanted: Wanted) -> set[str]:
@@ -64,8 +59,8 @@ def _chosen(seen: Observed, wanted: Wanted) -> set[str]:
     return chosen
 
 
-def _racks(seen: Observed, wanted: Wanted) -> dict[int, str | None]:
-    """Return the brokers that may have replicas, with their racks."""
+def _racks(seen: Observed, wanted: Wanted, replicas: int) -> dict[int, str | None]:
+    """Return the brokers that may have replicas, with their racks. `replicas`: the most that a partition has now."""
     if seen.unknown:
         raise BadInput(f"a plan needs to see the whole cluster: {seen.unknown[0]}")
     site = [broker for broker in seen.brokers if broker.id not in wanted.without]
@@ -74,15 +69,9 @@ def _racks(seen: Observed, wanted: Wanted) -> dict[int, str | None]:
             f"broker {away[0].id} ({away[0].address}) does not answer, and the plan needs it. Start the broker, or "
             f"plan without it: --without {away[0].id}"
         )
-    most = max((len(item.replicas) for item in _of(seen, wanted)), default=1)
-    if len(site) < (needed := wanted.replication_factor or most):
+    if len(site) < (needed := wanted.replication_factor or replicas):
         raise BadInput(f"{needed} replicas need as many brokers, but only {len(site)} are available")
     return {broker.id: broker.rack for broker in site}
-
-
-def _of(seen: Observed, wanted: Wanted) -> list[Partition]:
-    chosen = _chosen(seen, wanted)
-    return [item for item in seen.partitions if item.topic in chosen]
 
 
 def _changed(

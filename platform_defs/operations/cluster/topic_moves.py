@@ -33,8 +33,12 @@ class Moves:
         moves = reassignment_of(plan)
         if not moves.topics:
             return
+
+        def show_progress(at: Progress) -> None:
+            show(f"{len(at.moving)} partitions in progress and {len(at.waiting)} waiting")
+
         begun = self._reassigning.begin(moves, THROTTLE)
-        ended = self._reassigning.wait(begun.kept, MOVED, lambda at: show(_sentence(at)))
+        ended = self._reassigning.wait(begun.kept, MOVED, show_progress)
         if ended is None or ended.kept.state == "under way":
             raise BrokerAway(
                 f"replicas are still being moved, or have not started to move, after {MOVED:g} s. Run tidegate "
@@ -70,7 +74,3 @@ def reassignment_of(plan: Plan) -> Reassignment:
             for step, topic_id in topics
         ),
     )
-
-
-def _sentence(found: Progress) -> str:
-    return f"{len(found.moving)} partitions in progress and {len(found.waiting)} waiting"

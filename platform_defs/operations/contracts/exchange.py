@@ -58,8 +58,8 @@ def register(contract: Contract, address: Registry, file: Path | None = None) ->
         done = registration.values()
         registration.keys()
     except BadInput as error:
-        file = str(contract.path) if contract.path else None
-        raise BadInput(f"{error.problem}. {registration.stays()}", file=file, field=contract.pipeline) from error
+        place = str(contract.path) if contract.path else None
+        raise BadInput(f"{error.problem}. {registration.stays()}", file=place, field=contract.pipeline) from error
     except RegistryAway as error:
         raise error.adding(registration.stays()) from error
     return done

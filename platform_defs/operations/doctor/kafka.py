@@ -140,10 +140,9 @@ def _look(visitor: Visitor, addresses: Iterable[Address]) -> dict[Address, Seen]
 
 
 def _addresses(servers: str, source: str) -> list[Address]:
-    return [_address(one, source) for one in servers.split(",") if one.strip()]
-
-
-def _address(text: str, source: str) -> Address:
-    if (found := parsed(text, PORT)) is None:
-        raise BadInput(f"{text.strip()} is not an address like kafka-1.example.com:9092", field=source)
+    found = list[Address]()
+    for text in filter(str.strip, servers.split(",")):
+        if (address := parsed(text, PORT)) is None:
+            raise BadInput(f"{text.strip()} is not an address like kafka-1.example.com:9092", field=source)
+        found.append(address)
     return found

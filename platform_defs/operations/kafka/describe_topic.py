@@ -2,11 +2,10 @@
 unknown.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
 
 from platform_defs.cluster.observed import Partition
 from platform_defs.contract.model.topic import check_topic_name
@@ -21,6 +20,7 @@ from platform_defs.kafka.topic_description import (
     TopicDescription,
 )
 from platform_defs.offsets import PartitionView
+from platform_defs.operations.cluster.observe_cluster import or_unknown
 from platform_defs.operations.kafka.groups import incomplete, read_groups
 from resources.kafka.admin.cluster import KafkaCluster
 from resources.kafka.admin.descriptions import KafkaPartitions
@@ -30,7 +30,6 @@ from resources.local import stack
 from resources.local.segments import segments_of
 
 PATIENCE = 6.0  # seconds for the log folders of a broker: one that has just died does not answer
-Found = TypeVar("Found")
 Sizes = Mapping[tuple[int, int], int]  # bytes by broker and partition
 
 
@@ -54,7 +53,7 @@ class TopicLook:
             bounds = pool.submit(kafka.bounds, found.partitions, to_describe(self.topic))
             folders = pool.submit(self._sizes, hosts)
             groups = pool.submit(self._groups)
-            held = _or_unknown(bounds.result, unknown) or {}
+            held = or_unknown(bounds, unknown) or {}
             unknown += dict.fromkeys(str(view) for view in held.values() if isinstance(view, TidegateError))
             sizes, without = folders.result()
             reading, missing = groups.result()
@@ -63,10 +62,10 @@ class TopicLook:
             home = running.home if running.kafka.embedded else None
             return TopicDescription(
                 topic=self.topic,
-                topic_id=(_or_unknown(ids.result, unknown) or {}).get(self.topic),
+                topic_id=(or_unknown(ids, unknown) or {}).get(self.topic),
                 cluster_id=found.cluster_id,
                 partitions=tuple(_partition(one, held.get(one.number), sizes, home) for one in found.partitions),
-                settings=_or_unknown(settings.result, unknown),
+                settings=or_unknown(settings, unknown),
                 contracts=_reading(contracts, self.topic),
                 groups=reading,
                 unknown=tuple(unknown),
@@ -109,14 +108,6 @@ class TopicLook:
                 if one.topic == self.topic and not one.moves_here
             }
         return sizes, why
-
-
-def _or_unknown(ask: Callable[[], Found], unknown: list[str]) -> Found | None:
-    try:
-        return ask()
-    except TidegateError as error:
-        unknown.append(str(error))
-        return None
 
 
 def _partition(

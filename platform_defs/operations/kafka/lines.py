@@ -2,7 +2,7 @@
 
 import os
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -103,7 +103,8 @@ class StreamLines:
 def _blocks(stream: BinaryIO) -> Iterator[Sequence[Line]]:
     """Yield the lines of each chunk, without their ends; a block may be empty. The last line may lack its end."""
     number, rest = 1, b""
-    while chunk := _some(stream):
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)  # what is available; waits if there is none
+    while chunk := read(_CHUNK):
         *whole, rest = (rest + chunk).split(b"\n")
         if len(rest) > MAX_LINE:
             raise BadInput(f"line {number + len(whole)} is longer than {MAX_LINE >> 20} MB")
@@ -111,9 +112,3 @@ def _blocks(stream: BinaryIO) -> Iterator[Sequence[Line]]:
         number += len(whole)
     if rest:
         yield [Line(number, rest)]
-
-
-def _some(stream: BinaryIO) -> bytes:
-    """Return the available bytes; wait only if there are none. Empty at the end."""
-    read = getattr(stream, "read1", stream.read)
-    return read(_CHUNK)

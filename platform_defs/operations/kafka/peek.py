@@ -92,7 +92,7 @@ class Peek:
             OffsetRange(self.topic, number, max(view.low, self.position.get(number, view.low)), view.end)
             for number, view in sorted(held.items())
         ]
-        for parts in turns(ranges, None if self._filters else self._left):
+        for parts in turns(ranges, None if self.selected.selects else self._left):
             matching = [self._matching(part) for part in parts]
             found = merge(*matching, key=lambda one: (one.timestamp_ms or 0, one.offset))
             for message in islice(found, self._left):
@@ -120,13 +120,9 @@ class Peek:
         return None if self.limit is None else self.limit - self.returned
 
     @property
-    def _filters(self) -> bool:
-        return self.selected.key is not None or self.selected.where is not None
-
-    @property
     def _source(self) -> KafkaSource:
         wanted = self.limit or self.start.last
-        few = not self._filters and wanted is not None and wanted <= FEW
+        few = not self.selected.selects and wanted is not None and wanted <= FEW
         return KafkaSource(self.options, own={**READING, **(_FETCH_LITTLE if few else {})})
 
     def _described(self) -> Sequence[Partition]:

@@ -75,6 +75,11 @@ class PeekFilter:
         why = "may hold classified values, which --where cannot filter by"
         self._where = None if self.where is None else _where(self.where, self._columns, hidden, why)
 
+    @property
+    def selects(self) -> bool:
+        """True if some messages are left out."""
+        return self.key is not None or self.where is not None
+
     def matching(self, partition: int, block: Block, most: int | None) -> list[PeekedMessage]:
         """Return the first `most` messages of a block that match, all if None, by offset."""
         found = list[PeekedMessage]()

@@ -89,8 +89,8 @@ def prepare(request: Request, contracts: Contracts) -> Prepared:
     topic, contract = found.topic, found.contract
     if found.broken and contract is None and not request.unchecked:
         raise found.broken[0].error
-    outside = None if contract is None else connection()
-    options = {**(kafka_alone() if outside is None else outside.kafka_options()), **NEVER_CREATED}
+    endpoints = None if contract is None else connection()
+    options = {**(kafka_alone() if endpoints is None else endpoints.kafka_options()), **NEVER_CREATED}
     try:
         partitions = existing_partitions(options, topic)
     except TopicMissing:
@@ -99,17 +99,17 @@ def prepare(request: Request, contracts: Contracts) -> Prepared:
         last = f"the last of its {plural(partitions, 'partition')} is {partitions - 1}"
         raise BadInput(f"{topic} has no partition {request.partition}; {last}. Nothing was sent", field="--partition")
     tuned, sent_with = settings().librdkafka_options, (request.key, request.headers, request.partition, request.null)
-    if contract is None or outside is None:
+    if contract is None or endpoints is None:
         chosen, unsent = choose(request.preset or DEFAULT, environment=tuned), None
         maker = Unchecked(*sent_with)
     else:
         chosen = contract.producing.chosen(request.preset, tuned)
-        unsent = sink(contract.pipeline, topic, outside.kafka_options(), outside.postgres_url)
+        unsent = sink(contract.pipeline, topic, endpoints.kafka_options(), endpoints.postgres_url)
         keyed = request.key is not None
         maker = (
             Unchecked(*sent_with)
             if request.unchecked
-            else Checked(contract, message_schemas(contract, outside.registry, keyed=keyed), *sent_with)
+            else Checked(contract, message_schemas(contract, endpoints.registry, keyed=keyed), *sent_with)
         )
     if not request.lines.streamed:
         _refuse(request, maker)

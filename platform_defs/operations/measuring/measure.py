@@ -118,10 +118,6 @@ class Laboratory:
         yield
         self.brokers.start(DOWN)
 
-    def _mend(self, fault: Fault) -> None:
-        """Start and wake the brokers that a broken round left dead or frozen."""
-        self.brokers.start(*(number for number in NUMBERS if not (fault.one_down and number == DOWN)))
-
     def _staged(self, fault: Fault, preset: Preset) -> Round:
         turn = next(self._turns)
         down = (DOWN,) if fault.one_down else ()
@@ -146,7 +142,8 @@ class Laboratory:
             fired = fault.recipe(field)
             field.wait_for(FLOWING if fault.name != "none" else 0)
         except BREAKS:
-            self._mend(fault)  # before waiting for the messages sent
+            # Start and wake what the fault left dead or frozen, before waiting for the messages sent.
+            self.brokers.start(*(number for number in NUMBERS if not (fault.one_down and number == DOWN)))
             stream.end()
             raise
         except BaseException:

@@ -3,7 +3,7 @@
 import os
 import platform
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,14 +60,23 @@ def body(measured: Sequence[Measured]) -> str:
 
 def table(measured: Sequence[Measured]) -> str:
     """Return a Markdown table, a row a pair."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in measured)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_table(COLUMNS, map(astuple, measured))
+
+
+def markdown_table(columns: Sequence[str], rows: Iterable[Sequence[str | int | float]]) -> str:
+    """Return a Markdown table; numbers have commas between thousands."""
+    texts = ([value if isinstance(value, str) else f"{value:,}" for value in row] for row in rows)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (columns, ["---"] * len(columns), *texts))
 
 
 def rows(text: str) -> list[Measured]:
     """Return the pairs of a table that `table` wrote, wherever it is in the text."""
-    split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    return [_row(cells) for cells in split if cells[0] in PRESETS]
+    return [_row(cells) for cells in table_rows(text) if cells[0] in PRESETS]
+
+
+def table_rows(text: str) -> list[list[str]]:
+    """Return the cells of each row of the tables in a text."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
 
 
 def _row(cells: Sequence[str]) -> Measured:
@@ -76,21 +85,13 @@ def _row(cells: Sequence[str]) -> Measured:
     return Measured(cells[0], cells[1], *numbers)  # pyright: ignore[reportArgumentType]  # by the kinds of its fields
 
 
-def cell_text(value: str | int | float) -> str:
-    """Return a value as a cell of a table."""
-    return value if isinstance(value, str) else f"{value:,}"
-
-
 def machine() -> str:
     """Return the sentence about the time and the machine of a measurement."""
-    kind = next((line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")), "")
+    cpu = Path("/proc/cpuinfo")
+    lines = cpu.read_text().splitlines() if cpu.exists() else []
+    kind = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
     text = (
         f"Last written {datetime.now(UTC).date()}; {os.cpu_count()} cores ({platform.machine()}, {kind}), Python "
         f"{platform.python_version()}, three brokers and the producer on the same cores."
     )
     return textwrap.fill(text, 119)
-
-
-def _cpu_lines() -> Sequence[str]:
-    found = Path("/proc/cpuinfo")
-    return found.read_text().splitlines() if found.exists() else ()

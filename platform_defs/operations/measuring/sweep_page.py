@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, fields
 from pathlib import Path
 
-from platform_defs.operations.measuring.page import PAGE, between, cell_text, machine
+from platform_defs.operations.measuring.page import PAGE, between, machine, markdown_table, table_rows
 from platform_defs.operations.measuring.sweep_picture import sweep_picture
 from platform_defs.producing.sweeps import VARIED, Swept, settings_of
 
@@ -40,14 +40,12 @@ def merged(old: Sequence[Swept], new: Sequence[Swept]) -> list[Swept]:
 
 def table(swept: Sequence[Swept]) -> str:
     """Return a Markdown table, a row a setting."""
-    lines = [COLUMNS, ["---"] * len(COLUMNS), *([cell_text(value) for value in astuple(one)] for one in swept)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_table(COLUMNS, map(astuple, swept))
 
 
 def rows(text: str) -> list[Swept]:
     """Return the settings of a table that `table` wrote, wherever it is in the text."""
-    split = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    return [_row(cells) for cells in split if cells[0] in VARIED]
+    return [_row(cells) for cells in table_rows(text) if cells[0] in VARIED]
 
 
 def _row(cells: Sequence[str]) -> Swept:

@@ -1,6 +1,6 @@
 """Rounds of a producer with one varied option: a topic of one partition on three brokers, and a stream to it."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count, groupby
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from platform_defs.operations.measuring.measure import BREAKS, interrupted, reason_of, three_brokers
+from platform_defs.operations.measuring.measure import BREAKS, Progress, interrupted, reason_of, three_brokers
 from platform_defs.operations.measuring.sending import SIZE, Pace, Stream
 from platform_defs.operations.measuring.statistics import ProducerStatistics
 from platform_defs.operations.measuring.topic import Topic
@@ -19,8 +19,6 @@ from platform_defs.producing.sweeps import STEADY, Setting, SweepRound, Swept, s
 from resources.local.three_brokers import NUMBERS, ThreeBrokers
 
 SHARE = 5  # messages of a round at full load for each one of a steady round
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,8 @@ class Witness:
         messages = sum(_between(at.get(number), held.written, held) for number, held in view.partitions.items())
         if change.milliseconds is None or not messages:
             return Unread(reader.pipeline, messages, messages, change)
-        until = offsets_at(self.options, view.topic, _oldest_kept(change.milliseconds, reader))
+        oldest_kept = int((time.time() + reader.seconds) * 1_000) - change.milliseconds  # at the reader's next run
+        until = offsets_at(self.options, view.topic, max(0, oldest_kept))
         expiring = sum(_between(at.get(number), until[number], held) for number, held in view.partitions.items())
         return Unread(reader.pipeline, messages, expiring, change)
 
@@ -93,11 +94,6 @@ def _retired(found: StatusAndPositions) -> str:
     """Return a hash that changes as soon as the pipeline runs: each run has an epoch of its own."""
     positions = [astuple(position) for position in found.positions]
     return fingerprint_of([found.status.pipeline, found.status.epoch, positions])
-
-
-def _oldest_kept(retention: int, reader: Reader) -> int:
-    """Return the timestamp, in ms, below which a message is gone before the reader's next run may start for it."""
-    return max(0, int((time.time() + reader.seconds) * 1_000) - retention)
 
 
 def _between(position: int | None, until: int, held: PartitionView) -> int:
