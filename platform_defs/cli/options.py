@@ -24,6 +24,7 @@ PresetOption = Annotated[
 _EXECUTE = "Make the change; without this option, only show it."
 ExecuteOption = Annotated[bool, typer.Option("--execute", help=_EXECUTE)]
 ExecuteWithReasonOption = Annotated[bool, typer.Option("--execute", help=f"{_EXECUTE} Requires --reason.")]
+ExecuteAsShownOption = Annotated[bool, typer.Option("--execute", help=f"{_EXECUTE} Requires --reason and --expect.")]
 ReasonOption = Annotated[
     str | None,
     typer.Option(

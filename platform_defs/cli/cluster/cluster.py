@@ -138,12 +138,9 @@ def skew(topic: str | None = TopicArgument, output: OutputOption = Output.human)
     for why in unknown:
         print_error(f"byte counts are unavailable: {why}")
     topics = [topic_skew(held, len(live)) for held in by_topic(seen.partitions).values()]
-    loads = cluster_load(seen.partitions, {*live, *_holders(seen.partitions)}, sizes)
+    with_replicas = {broker for item in seen.partitions for broker in item.replicas}
+    loads = cluster_load(seen.partitions, {*live, *with_replicas}, sizes)
     print_answer(skew_json(seen.cluster_id, loads, topics), lambda: print_skew(loads, topics), output)
-
-
-def _holders(partitions: Sequence[Partition]) -> set[int]:
-    return {broker for item in partitions for broker in item.replicas}
 
 
 @app.command()
@@ -190,9 +187,8 @@ def _once_shown(
     while True:
         found = asked.topics(None if topic is None else [topic]).partitions
         ours = [item for item in found if (item.topic, item.number) in awaited]
-        if all(item.leader is not None and (unclean or item.led_by_preferred) for item in ours):
-            return found
-        if time.monotonic() > until:
+        shown = all(item.leader is not None and (unclean or item.led_by_preferred) for item in ours)
+        if shown or time.monotonic() > until:
             return found
         time.sleep(0.1)  # brokers send no notification of an election
 

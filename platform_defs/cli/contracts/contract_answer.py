@@ -10,6 +10,7 @@ from platform_defs.operations.contracts.evolve import Proposal, replay_command
 from platform_defs.operations.contracts.schema_survey import WriterFit
 from platform_defs.operations.runs.preview import Preview
 
+WRITER = ("key", "generation", "fit", "reason", "messages", "first_batch")  # fields of a schema in the document
 UNKNOWN = (
     "The previous contract is unknown: the ledger has not recorded one yet, so only the tables are compared, and "
     "changed rules or fields are not shown. If you edited the file since the last run, revert it, let the pipeline "
@@ -35,7 +36,7 @@ def as_json(found: Proposal, *, applied: bool, preview: Preview | None) -> dict[
         "refused": list(found.refusals),
         "needs_replay": plan.needs_replay,
         "loosened": dict(found.dead_letters),
-        "writers": [_writer_json(one) for one in found.writers],
+        "writers": [{name: getattr(one, name) for name in WRITER} for one in found.writers],
         "nullable": list(found.nullable),
         "applied": applied,
     }
@@ -84,11 +85,6 @@ def _sentence(found: Proposal, *, applied: bool) -> str:
     return f"Nothing was applied. To apply it: tidegate contract apply {name} --yes, with the same options"
 
 
-def _writer_json(one: WriterFit) -> dict[str, Any]:
-    names = ("key", "generation", "fit", "reason", "messages", "first_batch")
-    return {name: getattr(one, name) for name in names}
-
-
 def _writers(found: Sequence[WriterFit]) -> str:
     refused = [one for one in found if one.fit == "does not fit"]
     fit = sum(one.fit == "fits" for one in found)
@@ -99,14 +95,7 @@ def _writers(found: Sequence[WriterFit]) -> str:
 
 def _show_preview(preview: Preview) -> None:
     print_line(f"The latest {plural(preview.messages, 'message')}, checked against both contracts:")
-    rows: list[tuple[str, int, int]] = [("rows", preview.before.rows, preview.after.rows)]
-    reasons = sorted({*preview.before.dead_letters, *preview.after.dead_letters})
-    rows += [
-        (
-            f"dead letters: {reason}",
-            preview.before.dead_letters.get(reason, 0),
-            preview.after.dead_letters.get(reason, 0),
-        )
-        for reason in reasons
-    ]
-    print_table(["", "before", "after"], rows)
+    old, new = preview.before, preview.after
+    reasons = sorted({*old.dead_letters, *new.dead_letters})
+    rows = [(f"dead letters: {reason}", old.dead_letters[reason], new.dead_letters[reason]) for reason in reasons]
+    print_table(["", "before", "after"], [("rows", old.rows, new.rows), *rows])

@@ -104,27 +104,21 @@ def _run(count: int) -> _Report:
     started = time.monotonic()
     with progress() as show:
         stack.up(show)
-        sent = _produce(count, show)
+        produce = ["tidegate", "produce", PIPELINE, "--count", str(count)]
+        show(f"$ {shlex.join(produce)}")
+        sent = Sent(**_answer_of(produce))
         _materialize(settings().home / "logs" / "demo.log", show)
     totals, reasons = read_totals(connection().postgres_url)
-    return _Report(totals, reasons, _lag(), sent, round(time.monotonic() - started, 1))
+    lag = _answer_of(["tidegate", "lag", PIPELINE])["lag"]
+    return _Report(totals, reasons, lag, sent, round(time.monotonic() - started, 1))
 
 
-def _produce(count: int, show: Callable[[str], None]) -> Sent:
-    command = ["tidegate", "produce", PIPELINE, "--count", str(count), "-o", "json"]
-    show(f"$ {shlex.join(command[:-2])}")
-    return Sent(**json.loads(_output_of(command)))
-
-
-def _lag() -> int:
-    return json.loads(_output_of(["tidegate", "lag", PIPELINE, "-o", "json"]))["lag"]
-
-
-def _output_of(command: list[str]) -> str:
+def _answer_of(command: list[str]) -> dict[str, Any]:
+    command = [*command, "-o", "json"]
     done = subprocess.run([_installed(command[0]), *command[1:]], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         raise TidegateError(f"`{shlex.join(command)}` failed (exit code {done.returncode}); see its output above")
-    return done.stdout
+    return json.loads(done.stdout)
 
 
 def _materialize(log: Path, show: Callable[[str], None]) -> None:
@@ -175,10 +169,6 @@ def _print(report: _Report) -> None:
     print_line("")
     exact = "Every message became two postings or one dead letter."
     print_line(exact if totals.exact else f"NOT EXACT: to find the differences, run tidegate verify {PIPELINE}")
-    _print_next()
-
-
-def _print_next() -> None:
     print_line("")
     print_line("Next steps (prefix each command with `uv run`, except make):")
     print_fields(

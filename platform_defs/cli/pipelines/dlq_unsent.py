@@ -8,7 +8,7 @@ from uuid import UUID
 
 import typer
 
-from platform_defs.cli.options import ExpectOption, PipelineArgument, ReasonOption
+from platform_defs.cli.options import ExecuteAsShownOption, ExpectOption, PipelineArgument, ReasonOption
 from platform_defs.cli.output import Output, OutputOption, print_answer, print_json, print_line, print_table, progress
 from platform_defs.cli.proposals import print_proposal, refuse_unexpected, required_reason
 from platform_defs.errors.words import plural
@@ -83,16 +83,23 @@ def send(
     with progress() as show:
         done = _resending(pipeline, ledger, show).run(choice)
     poison = [count for count in ledger.counts(pipeline, None, "poison") if count.status == "open"]
-    print_answer(_document(pipeline, done, poison), lambda: _print(pipeline, done, poison), output)
+    answer = {
+        "pipeline": pipeline,
+        "found": done.found,
+        "sent": done.sent,
+        "refused": [{"code": r.code, "why": r.why, "messages": number} for r, number in done.refused.items()],
+        "failed": dict(done.failed),
+        "stopped": done.stopped,
+        "poison": sum(count.messages for count in poison),
+    }
+    print_answer(answer, lambda: _print(pipeline, done, poison), output)
     if not done.is_complete:
         raise typer.Exit(1)
 
 
 def discard(
     pipeline: PipelineArgument,
-    execute: bool = typer.Option(
-        False, "--execute", help="Make the change; without this option, only show it. Requires --reason and --expect."
-    ),
+    execute: ExecuteAsShownOption = False,
     reason: ReasonOption = None,
     outcome: Outcome | None = typer.Option(None, help="Only messages with this outcome.", show_default="all"),
     error: str | None = typer.Option(
@@ -185,19 +192,6 @@ def _resending(pipeline: str, ledger: UnsentLedger, show: Callable[[str], None])
         show=show,
         of_state=contract.row_table.disposition == "upsert",
     )
-
-
-def _document(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> dict[str, Any]:
-    refused = [{"code": r.code, "why": r.why, "messages": number} for r, number in done.refused.items()]
-    return {
-        "pipeline": pipeline,
-        "found": done.found,
-        "sent": done.sent,
-        "refused": refused,
-        "failed": dict(done.failed),
-        "stopped": done.stopped,
-        "poison": sum(count.messages for count in poison),
-    }
 
 
 def _print(pipeline: str, done: Resent, poison: Sequence[UnsentCount]) -> None:

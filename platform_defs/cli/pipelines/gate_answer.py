@@ -11,12 +11,16 @@ from platform_defs.operations.contracts.gate_result import Checked, Gate
 def show(found: Gate, form: str) -> None:
     """Print the answer in one of the forms text, json, github."""
     if form == "json":
-        print_json(_document(found))
+        contracts = list(map(_json, found.contracts))
+        print_json({"against": found.against, "fits": found.code == 0, "error": found.error, "contracts": contracts})
         return
     if found.error and not any(item.result == "not asked" for item in found.contracts):  # else each of them reports it
-        print_line(_nothing_compared(found.against, found.error, form))
+        message = f"Nothing was compared with {found.against}: {found.error}"
+        print_line(f"::error title=tidegate contract check::{_data(message)}" if form == "github" else message)
     elif not found.contracts and form == "text":
-        print_line(_nothing_to_check(found.against))
+        registry = found.against == "registry"
+        why = "no contract has messages that use registry schemas" if registry else "there are no contracts"
+        print_line(f"Nothing to check against {found.against}: {why}.")
     for item in found.contracts:
         for line in _github(item) if form == "github" else _text(item):
             print_line(line)
@@ -26,21 +30,6 @@ def changes_json(changes: Iterable[Change]) -> list[dict[str, Any]]:
     """Return each change, as every command prints it."""
     names = ("sign", "what", "sentence", "table", "column")
     return [{"class": change.kind.value, **{name: getattr(change, name) for name in names}} for change in changes]
-
-
-def _document(found: Gate) -> dict[str, Any]:
-    contracts = list(map(_json, found.contracts))
-    return {"against": found.against, "fits": found.code == 0, "error": found.error, "contracts": contracts}
-
-
-def _nothing_compared(against: str, error: str, form: str) -> str:
-    message = f"Nothing was compared with {against}: {error}"
-    return f"::error title=tidegate contract check::{_data(message)}" if form == "github" else message
-
-
-def _nothing_to_check(against: str) -> str:
-    why = "no contract has messages that use registry schemas" if against == "registry" else "there are no contracts"
-    return f"Nothing to check against {against}: {why}."
 
 
 def _json(item: Checked) -> dict[str, Any]:

@@ -113,7 +113,10 @@ def _lags(
     shown with it.
     """
     backlogs = ledger.lineage_backlog([contract.pipeline for contract in contracts]) if contracts else {}
-    known = [(item, _state(item, ledger, backlogs.get(item.pipeline)), _progress(item, ledger)) for item in contracts]
+    known = [
+        (item, _state(item, ledger, backlogs.get(item.pipeline)), ledger.progress(item.pipeline, item.topic))
+        for item in contracts
+    ]
     views = {topic: describe(topic) for topic in dict.fromkeys(contract.topic for contract in contracts)}
     return [_with_lag(state, at, views[contract.topic]) for contract, state, at in known]
 
@@ -138,10 +141,6 @@ def _state(contract: Contract, ledger: Ledger, lineage: LineageBacklog | None) -
     )
 
 
-def _progress(contract: Contract, ledger: Ledger) -> Mapping[int, PipelineProgress]:
-    return ledger.progress(contract.pipeline, contract.topic)
-
-
 def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: TopicView | None) -> PipelineLag:
     if view is None:
         return state
@@ -152,17 +151,14 @@ def _with_lag(state: PipelineLag, at: Mapping[int, PipelineProgress], view: Topi
 
 
 def _partition(number: int, held: PartitionView, at: PipelineProgress | None) -> PartitionLag:
-    if at is None:
-        return PartitionLag(
-            partition=number, position=None, end=held.end, lag=held.unread(None), batch_id=None, committed_at=None
-        )
+    position = at.next_offset if at else None
     return PartitionLag(
         partition=number,
-        position=at.next_offset,
+        position=position,
         end=held.end,
-        lag=held.unread(at.next_offset),
-        batch_id=at.batch_id,
-        committed_at=at.committed_at,
+        lag=held.unread(position),
+        batch_id=at.batch_id if at else None,
+        committed_at=at.committed_at if at else None,
     )
 
 
@@ -210,14 +206,10 @@ def _lineage(item: PipelineLag) -> str:
     waiting, lost = item.lineage_waiting, item.lineage_given_up
     if not lost and not item.lineage_problem:
         return ""
-    messages = (
-        [f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent"] if waiting else []
-    )
-    if lost:
-        messages.append(
-            f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent"
-        )
-    return ", ".join(messages) + (f": {item.lineage_problem}" if item.lineage_problem else "")
+    waits = f"{plural(waiting, 'lineage event')} {noun_for(waiting, 'waits', 'wait')} to be sent" if waiting else ""
+    rejected = f"{plural(lost, 'lineage event')} {noun_for(lost, 'was', 'were')} rejected and will not be sent"
+    messages = ", ".join(filter(None, (waits, rejected if lost else "")))
+    return messages + (f": {item.lineage_problem}" if item.lineage_problem else "")
 
 
 def _sentence(item: PipelineLag) -> str:

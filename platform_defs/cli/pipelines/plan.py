@@ -218,10 +218,14 @@ def _show(answer: PlanAnswer) -> None:
         print_table([name.replace("_", " ") for name in names], [astuple(item) for item in answer.batch.ranges])
     _show_rest(answer)
     if answer.explanation:
-        _show_explanation(answer.explanation)
+        for step in answer.explanation.steps:
+            print_line("\n".join([f"\n{step.step} {step.name}", *(f"  {does}" for does in step.does)]))
+        print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{answer.explanation.spark}")
 
 
 def _show_rest(answer: PlanAnswer) -> None:
+    transform = answer.transform
+    known = "row-local" if transform and transform.row_local else "not yet known to be row-local"
     added = ", ".join(f"partition {item.partition} from {item.next_offset}" for item in answer.added)
     print_fields(
         {
@@ -229,20 +233,7 @@ def _show_rest(answer: PlanAnswer) -> None:
             "added": added or None,
             "waiting": ", ".join(f"partition {number}" for number in answer.waiting) or None,
             "dead letters": answer.dead_letters.rule,
-            "transform": answer.transform and f"{answer.transform.file}: {_compared_words(answer.transform)}",
+            "transform": transform and f"{transform.file}: {known}: {transform.found}",
             **{item.table: f"{item.disposition}: {item.how}" for item in answer.tables},
         }
     )
-
-
-def _compared_words(transform: ComparedTransform) -> str:
-    known = "row-local" if transform.row_local else "not yet known to be row-local"
-    return f"{known}: {transform.found}"
-
-
-def _show_explanation(explanation: Explanation) -> None:
-    for step in explanation.steps:
-        print_line(f"\n{step.step} {step.name}")
-        for does in step.does:
-            print_line(f"  {does}")
-    print_line(f"\nSpark's plan for the job (steps 2 to 5)\n{explanation.spark}")

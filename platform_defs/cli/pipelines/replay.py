@@ -13,7 +13,6 @@ from platform_defs.cli.proposals import required_reason
 from platform_defs.errors.words import plural
 
 if TYPE_CHECKING:
-    from platform_defs.operations.runs.replay import Replay
     from resources.postgres.replay.replacement import Shown
 
 app = typer.Typer(add_completion=False)
@@ -70,7 +69,9 @@ def replay(
     again = frozenset(decide_again or ())
     wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()), again)
     if discard:
-        _discard(wanted, output)
+        dropped = wanted.discard()
+        sentence = f"The replay of {pipeline} was dropped." if dropped else f"There is no replay of {pipeline} to drop."
+        print_answer({"pipeline": pipeline, "discarded": dropped}, sentence, output)
         return
     begin = ReplayStart.parse(start)
     with progress() as say:
@@ -88,13 +89,6 @@ def replay(
     command = f"tidegate replay {pipeline} --from {start}{options} --execute --reason '...'"
     sentence = f"The live tables have not changed. To put the rebuilt rows in place: {command}"
     print_answer({**document, "command": command}, sentence, output)
-
-
-def _discard(wanted: Replay, output: Output) -> None:
-    name = wanted.live.name
-    dropped = wanted.discard()
-    sentence = f"The replay of {name} was dropped." if dropped else f"There is no replay of {name} to drop."
-    print_answer({"pipeline": name, "discarded": dropped}, sentence, output)
 
 
 def _show(shown: Shown) -> None:

@@ -78,7 +78,7 @@ def _written(preset: Preset) -> dict[str, Any]:
 
 def _print_all(presets: list[Preset]) -> None:
     shown = ("acks", "enable.idempotence", "max.in.flight", "linger.ms", "compression.type")
-    rows = [(preset.name, *(_spelt(preset.options.get(name)) for name in shown), preset.waits) for preset in presets]
+    rows = [(preset.name, *(_value(preset.options.get(name)) for name in shown), preset.waits) for preset in presets]
     print_table(("preset", "acks", "idempotent", "in flight", "linger", "codec", "waits"), rows)
     print_line("")
     print_fields({preset.name: preset.promise for preset in presets})
@@ -91,11 +91,11 @@ def _print_one(preset: Preset) -> None:
     print_line(f"waits: {_WAITS[preset.waits]}")
     for one in written["options"]:
         print_line(
-            f"\n{one['name']}: {_spelt(one['value'])} (the library: {_spelt(one['default'])})\n  {one['reason']}"
+            f"\n{one['name']}: {_value(one['value'])} (the library: {_value(one['default'])})\n  {one['reason']}"
         )
 
 
-def _spelt(value: object) -> str | None:
+def _value(value: object) -> str | None:
     """Return the value as librdkafka's documentation writes it."""
     return None if value is None else str(value).lower()
 

@@ -89,11 +89,11 @@ def produce(
 
     amount = _amount(count, rate, seconds, bad, bad_share)
     contract = find_contract(pipeline)
-    outside = connection()
-    options = outside.kafka_options()
-    chosen = chosen_for(contract, preset, partitioner, option, outside.librdkafka)
+    endpoints = connection()
+    options = endpoints.kafka_options()
+    chosen = chosen_for(contract, preset, partitioner, option, endpoints.librdkafka)
     with progress() as show:
-        samples, headers = samples_of(contract, outside.registry, seed)
+        samples, headers = samples_of(contract, endpoints.registry, seed)
         mixture = Mixture(samples, amount.bad_share)
         there = made_topic(options, first_made(contract, partitions))
         producer = Producer(
@@ -103,7 +103,7 @@ def produce(
             client_id=f"tidegate.{contract.pipeline}.produce",
             ids=ids,
             partitions=there,
-            unsent=(unsent := sink(contract.pipeline, contract.topic, outside.kafka_options(), outside.postgres_url)),
+            unsent=(unsent := sink(contract.pipeline, contract.topic, options, endpoints.postgres_url)),
         )
         sending = Sending(producer, mixture, tuple(headers))
         with telling(lambda: kept_where(unsent)), producer:
