@@ -82,10 +82,10 @@ def diff(
                     reason, before and after
     """
     contract, given = _read(pipeline, fill, drop, allow)
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.contracts.evolve import propose
 
-    endpoints = outside().endpoints
+    endpoints = open_systems().endpoints
     found = propose(endpoints.postgres_url, contract, given)
     preview: Preview | None = None
     if messages:
@@ -124,11 +124,11 @@ def apply(
     With --not-null: pipeline, not_null, a list of schema.table.column.
     """
     contract, given = _read(pipeline, fill, drop, allow)
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.contracts import evolve
     from resources.process.current_user import current_user
 
-    url = outside().endpoints.postgres_url
+    url = open_systems().endpoints.postgres_url
     if not_null:
         altered = evolve.set_not_null(url, contract)
         done = f"Set NOT NULL: {', '.join(altered)}." if altered else "Every required column is NOT NULL already."

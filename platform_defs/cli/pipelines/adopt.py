@@ -46,12 +46,12 @@ def adopt(
       adoption_id   with --execute: the record in tidegate.adoption
     """
     from assets import find_pipeline
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.runs import adopt as adoption
     from resources.process.current_user import current_user
 
     why = required_reason(execute, reason)
-    wanted, endpoints = find_pipeline(pipeline), outside().endpoints
+    wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
     decided = adoption.propose(endpoints.postgres_url, wanted.contract)
     if decided is None:
         print_answer(

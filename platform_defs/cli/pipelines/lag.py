@@ -59,14 +59,14 @@ def lag(
     broken, a list: pipeline, file, line, field, message
     """
     from assets import find_contract, read_contracts
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
 
     if pipeline is not None:
-        contract, systems = find_contract(pipeline), outside()
+        contract, systems = find_contract(pipeline), open_systems()
         (item,) = _lags([contract], systems.ledger, systems.broker.describe)
         print_answer(asdict(item), lambda: _print_one(item), output)
         return
-    contracts, systems = read_contracts(), outside()
+    contracts, systems = read_contracts(), open_systems()
     found = _lags(contracts.good, systems.ledger, partial(_described, systems.broker))
     document = {"pipelines": [asdict(item) for item in found], "broken": list(map(_broken, contracts.broken))}
     print_answer(document, lambda: _print_all(found, contracts.broken), output)

@@ -92,12 +92,12 @@ def look(contract: Contract) -> tuple[PlanAnswer, BatchPlan | None]:
     """Return the answer, and the plan unless the pipeline is halted, or would be. Ledger first, then broker, as a run
     does.
     """
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.engine.plan.planning import decide
     from platform_defs.engine.plan.topic_view import describe
     from platform_defs.engine.task.redaction import stored_halt
 
-    systems = outside()
+    systems = open_systems()
     found = systems.ledger.overview([contract.pipeline])[contract.pipeline]
     status = found.status
     answer = state_of(contract, status)
@@ -118,9 +118,9 @@ def _changed(contract: Contract) -> ChangedTransform | None:
     """Compare the transform's digest with that of the newest batch, without Spark. Raises BadInput for a transform that
     cannot be imported.
     """
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
 
-    newest, own = outside().ledger.newest_transform(contract.pipeline), contract.transform_path
+    newest, own = open_systems().ledger.newest_transform(contract.pipeline), contract.transform_path
     if newest is None or own is None:
         return None
     if not own.exists():
@@ -138,7 +138,7 @@ def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explai
     """Return the answer with the comparison of the transform on a sample, unless the ledger has it, and with the steps
     and Spark's plan of the job if `explain`. Raises BadInput for a transform that a batch would refuse.
     """
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.engine import explain as explained
 
     beside = contract.transform_path
@@ -151,7 +151,7 @@ def _tried(contract: Contract, planned: BatchPlan, answer: PlanAnswer, *, explai
     from resources.kafka.data.source import KafkaSource
     from resources.spark.session import spark_config, start_session
 
-    pipeline, systems = with_transform(contract), outside()
+    pipeline, systems = with_transform(contract), open_systems()
     if pipeline.transform is not None:
         known = systems.ledger.overview([contract.pipeline])[contract.pipeline].status.row_local
         if known == comparison_key(pipeline):

@@ -51,12 +51,12 @@ def prune(
     failed, a list: pipeline, message. If it is not empty, the exit code is 1
     """
     from assets import find_contract, read_contracts
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.runs.prune import Pruned
     from platform_defs.operations.runs.prune import prune as prune_pipeline
 
     contracts: Sequence[Contract] = [find_contract(name) for name in pipelines or ()] or read_contracts().good
-    systems, found, failed = outside(), list[Pruned](), dict[str, str]()
+    systems, found, failed = open_systems(), list[Pruned](), dict[str, str]()
     for contract in contracts:
         try:
             found.append(

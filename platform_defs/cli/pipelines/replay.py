@@ -59,7 +59,7 @@ def replay(
     With --discard: pipeline, discarded (false: there was no replay)
     """
     from assets import find_pipeline
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.engine.plan.replay_plan import ReplayStart
     from platform_defs.operations.runs.replay import Replay
     from resources.process.current_user import current_user
@@ -67,7 +67,7 @@ def replay(
 
     why = required_reason(execute, reason)
     again = frozenset(decide_again or ())
-    wanted = Replay(find_pipeline(pipeline), outside().endpoints, lambda: start_session(spark_config()), again)
+    wanted = Replay(find_pipeline(pipeline), open_systems().endpoints, lambda: start_session(spark_config()), again)
     if discard:
         dropped = wanted.discard()
         sentence = f"The replay of {pipeline} was dropped." if dropped else f"There is no replay of {pipeline} to drop."

@@ -70,12 +70,12 @@ def resolve(
       settlement_id  with --execute: the record in tidegate.settlement
     """
     from assets import find_contract
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.operations.settlements import settlement
     from resources.process.current_user import current_user
 
     why = required_reason(execute, reason)
-    contract, systems = find_contract(pipeline), outside()
+    contract, systems = find_contract(pipeline), open_systems()
     decided = settlement.propose(contract, systems.ledger, systems.broker, start, batch)
     if decided is None:
         answer = {"pipeline": pipeline, "state": "active", "resolved": False}

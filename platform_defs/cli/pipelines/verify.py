@@ -60,14 +60,14 @@ def verify(
                     the signal's name, and the ranges read last
     """
     from assets import find_pipeline
-    from platform_defs.cli.outside import outside
+    from platform_defs.cli.systems import open_systems
     from platform_defs.engine.task.redaction import place_of
     from platform_defs.verification.incremental import verify_new
     from platform_defs.verification.verify import verify as verify_whole
 
     compare = verify_new if new else verify_whole
     try:
-        wanted, endpoints = find_pipeline(pipeline), outside().endpoints
+        wanted, endpoints = find_pipeline(pipeline), open_systems().endpoints
         with progress() as show:
             report = compare(wanted, endpoints, progress=lambda done, of: show(f"{done} of {of} messages compared"))
     except TidegateError as error:

@@ -107,5 +107,5 @@ def lag_with(
     status, nothing = PipelineStatus, lambda *_: {}
     ledger = SimpleNamespace(status=status, progress=nothing, lineage_backlog=lambda _: found)
     systems = SimpleNamespace(ledger=ledger, broker=Refusing(error))
-    monkeypatch.setattr("platform_defs.cli.outside.outside", lambda: systems)
+    monkeypatch.setattr("platform_defs.cli.systems.open_systems", lambda: systems)
     return lag(*arguments)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # a command imports only the clients that it uses
 
 
 @dataclass(frozen=True)
-class Outside:
+class Systems:
     """The systems at `endpoints`, each opened at its first use."""
 
     endpoints: Endpoints
@@ -31,8 +31,8 @@ class Outside:
         return KafkaBroker(self.endpoints.kafka_options())
 
 
-def outside() -> Outside:
+def open_systems() -> Systems:
     """Return the systems. Raises BadInput if the embedded stack is needed and is not running."""
     from resources.endpoints import connection
 
-    return Outside(connection())
+    return Systems(connection())
