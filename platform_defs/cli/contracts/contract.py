@@ -174,7 +174,7 @@ def check(
       problems      why it does not fit, or could not be compared
       notices       other findings, which do not affect the result
     """
-    from platform_defs.cli.pipelines.gate_answer import show
+    from platform_defs.cli.contracts.gate_answer import show
     from platform_defs.operations.contracts.gate import gate
 
     found = gate(pipelines or [], against)

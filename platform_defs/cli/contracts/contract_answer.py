@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from platform_defs.cli.contracts.gate_answer import changes_json
 from platform_defs.cli.output import print_line, print_table
-from platform_defs.cli.pipelines.gate_answer import changes_json
 from platform_defs.errors.words import noun_for, plural
 from platform_defs.operations.contracts.evolve import Proposal, replay_command
 from platform_defs.operations.contracts.schema_survey import WriterFit

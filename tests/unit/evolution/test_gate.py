@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from assets import ASSETS
-from platform_defs.cli.pipelines.gate_answer import show
+from platform_defs.cli.contracts.gate_answer import show
 from platform_defs.operations.contracts import gate as gates
 from platform_defs.operations.contracts.gate import gate
 from tests.support.commands import HEAVY, tidegate
