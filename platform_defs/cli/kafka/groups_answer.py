@@ -190,10 +190,11 @@ def _members(one: GroupProgress) -> int | None:
 
 def _partition_json(one: GroupPartition, found: DescribedGroup) -> dict[str, Any]:
     seconds = found.seconds.get(one.place)
+    owner = next((each.member_id for each in found.progress.group.members if one.place in each.partitions), None)
     return {
         "topic": one.topic,
         "partition": one.partition,
-        "member_id": _owner(one, found.progress),
+        "member_id": owner,
         "committed": one.committed,
         "log_start": one.bounds and one.bounds.log_start,
         "end": one.bounds and one.bounds.end,
@@ -211,10 +212,6 @@ def _partition_row(one: GroupPartition, found: DescribedGroup) -> tuple[Any, ...
         *(one.topic, one.partition, shown["member_id"], one.committed, shown["log_start"], shown["end"], one.lag),
         None if seconds is None else f"{seconds:,.1f}",
     )
-
-
-def _owner(one: GroupPartition, progress: GroupProgress) -> str | None:
-    return next((each.member_id for each in progress.group.members if one.place in each.partitions), None)
 
 
 def _change_json(one: OffsetChange) -> dict[str, Any]:

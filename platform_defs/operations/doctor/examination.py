@@ -1,13 +1,13 @@
 """All checks of `tidegate doctor`: Kafka, Postgres, Spark, Java and the disk, concurrently."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.contract.reader.catalogue import BrokenContract, Contracts
+from platform_defs.contract.reader.catalogue import Contracts
 from platform_defs.doctor import machine, pipelines
 from platform_defs.doctor import postgres as of_postgres
 from platform_defs.doctor.findings import Finding, error, warning
@@ -52,27 +52,32 @@ class Examination:
             "java": self._java,
             "disk": partial(_disk, self.home),
         }
-        found = at_once(looks, self.seconds * UNANSWERED)
-        return [
-            one
-            for system, message in found.items()
-            for one in (message if message is not None else [self._hangs(system)])
-        ]
-
-    def _hangs(self, system: str) -> Finding:
-        return error(
-            system,
-            "answer",
-            f"{system} did not answer within {self.seconds * UNANSWERED:g} s.",
-            "Check whether it hangs, and what is between it and this machine: a firewall, a pooler, a name service.",
+        limit = self.seconds * UNANSWERED
+        advice = (
+            "Check whether it hangs, and what is between it and this machine: a firewall, a pooler, a name service."
         )
+        findings = list[Finding]()
+        for system, found in at_once(looks, limit).items():
+            if found is None:
+                found = [error(system, "answer", f"{system} did not answer within {limit:g} s.", advice)]
+            findings += found
+        return findings
 
     def _kafka(self) -> list[Finding]:
         if self.bootstrap is None:
             return [_not_running("kafka")]
         options = {**self.options, "bootstrap.servers": self.bootstrap}
         asked = KafkaExamination(self.source, options, self.contracts.good, self.write, self.seconds)
-        return [*asked.findings(), *_without_topic(self.contracts.broken)]
+        unchecked = [
+            warning(
+                "topics",
+                broken.name,
+                f"The contract of {broken.name} cannot be used, so its topic was not checked: {broken.error}",
+                "Correct the contract.",
+            )
+            for broken in self.contracts.broken
+        ]
+        return [*asked.findings(), *unchecked]
 
     def _postgres(self) -> list[Finding]:
         if self.postgres_url is None:
@@ -157,18 +162,6 @@ def _state(contract: Contract, status: PipelineStatus, positions: Sequence[Posit
         retry_at=status.retry_at if status.backed_off else None,
         read_topic_id=next((item.topic_id for item in positions if item.topic == contract.topic), None),
     )
-
-
-def _without_topic(contracts: Iterable[BrokenContract]) -> list[Finding]:
-    return [
-        warning(
-            "topics",
-            broken.name,
-            f"The contract of {broken.name} cannot be used, so its topic was not checked: {broken.error}",
-            "Correct the contract.",
-        )
-        for broken in contracts
-    ]
 
 
 def _not_running(system: str) -> Finding:

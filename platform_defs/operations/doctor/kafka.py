@@ -38,7 +38,13 @@ class KafkaExamination:
         """Return all findings. Raises BadInput for an invalid address, an unreadable certificate, or a topic that must
         not be written to.
         """
-        self._refuse_to_write_to_a_pipelines_topic()
+        readers = [contract.pipeline for contract in self.contracts if contract.topic == self.write]
+        if readers:
+            raise BadInput(
+                f"{self.write} is the topic of the pipeline {readers[0]}, which would read the doctor's message. "
+                "Name a topic that no pipeline reads",
+                field="--write",
+            )
         looks = self.addresses()
         found = cluster.findings(looks)
         reached, untried = cluster.reached(looks), cluster.is_untried(looks)
@@ -95,15 +101,6 @@ class KafkaExamination:
         if isinstance(state, TopicTrouble):
             return Written(topic, problem=f"{state.kind.replace('_', ' ')} {state.error}".strip())
         return Trial(options, self.seconds).write(topic)
-
-    def _refuse_to_write_to_a_pipelines_topic(self) -> None:
-        readers = [contract.pipeline for contract in self.contracts if contract.topic == self.write]
-        if readers:
-            raise BadInput(
-                f"{self.write} is the topic of the pipeline {readers[0]}, which would read the doctor's message. "
-                "Name a topic that no pipeline reads",
-                field="--write",
-            )
 
 
 def _throttled(options: Mapping[str, str]) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from typing import Any, cast
 
@@ -72,13 +73,9 @@ class Process:
         """Consume as most programs do: librdkafka commits delivered offsets by a timer."""
         consumer = self._consumer({"enable.auto.commit": True, "auto.commit.interval.ms": 100})
         consumer.subscribe([self.task.topic])
-
-        def committed(message: Message) -> None:
-            _wait_for_commit(consumer, message)
-
         for batch in self._batches(consumer):
             for message in batch:
-                self._handle(message, before_crash=committed)
+                self._handle(message, before_crash=partial(_wait_for_commit, consumer))
         consumer.close()
 
     def consume_at_least_once(self) -> None:

@@ -81,7 +81,9 @@ class DeliveryDemo:
         started, left = time.monotonic(), list[str]()
         forkserver.ensure_running()  # it imports meanwhile
         with demo_schema(self.endpoints.postgres_url) as schema:
-            self._remove_earlier(schema)
+            if (earlier := schema.earlier_topic()) is not None:  # of a run that was kept or killed
+                self.show(f"deleting the topic {TOPIC} from an earlier run, whose tables are in the schema {SCHEMA}")
+                self._topic.delete_topic(earlier)
             schema.make()
             try:
                 with self._topic.made(self.show, left, keep=self.keep) as topic_id:
@@ -103,12 +105,6 @@ class DeliveryDemo:
     def _topic(self) -> DemoTopic:
         groups = [f"{GROUP}{semantics}" for semantics in SEMANTICS]
         return DemoTopic(options=self.endpoints.kafka_options(), name=TOPIC, partitions=1, groups=groups)
-
-    def _remove_earlier(self, schema: DemoSchema) -> None:
-        """Delete the topic of an earlier run that was kept or killed. Its schema is replaced."""
-        if (topic_id := schema.earlier_topic()) is not None:
-            self.show(f"deleting the topic {TOPIC} from an earlier run, whose tables are in the schema {SCHEMA}")
-            self._topic.delete_topic(topic_id)
 
     def _send(self, wanted: Sequence[Transfer]) -> None:
         with Producer(self.endpoints.kafka_options(), TOPIC, client_id="tidegate.demo", ids=False) as producer:

@@ -1,12 +1,10 @@
 """Messages of one topic, read without a consumer group: nothing is committed, and nothing is written anywhere."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import islice
-
-import pyarrow as pa
 
 from platform_defs.cluster.observed import Partition
 from platform_defs.engine.task.decoding import BlockDecoder
@@ -172,7 +170,8 @@ class Peek:
         while begin > held.low:
             end, begin = begin, max(held.low, begin - span)
             blocks = self._source.read(OffsetRange(self.topic, partition, begin, end))
-            offsets = [at for block in blocks for at in _each(block.offsets)]
+            each = [block.offsets for block in blocks]
+            offsets = [at for one in each for at in (one if isinstance(one, range) else integers(one))]
             if seen + len(offsets) >= count:
                 return offsets[len(offsets) - (count - seen)]
             seen, span = seen + len(offsets), 2 * span
@@ -210,7 +209,3 @@ def filter_of(
     topic_id = KafkaPartitions(options).topic_ids([chosen.topic]).get(chosen.topic)
     schemas = readonly_schemas(contract, registry_if_any(), ledger_if_any(), topic_id, note)
     return PeekFilter(chosen, BlockDecoder(contract, schemas), key, where)
-
-
-def _each(offsets: range | pa.Int64Array) -> Iterable[int]:
-    return offsets if isinstance(offsets, range) else integers(offsets)

@@ -43,19 +43,12 @@ def _cell(one: Measured, column: int, row: int) -> Iterable[str]:
     for n, (name, colour) in enumerate(COLOURS.items()):
         count: int = getattr(one, name)
         if count:
-            length = round(_length(count / one.sent) * (WIDE - 50))
+            share = count / one.sent
+            length = round(max(0.05, 1 + log10(share) / 6) * (WIDE - 50))  # full for all; the least for a millionth
+            label = f"{share:.2%}" if share >= 0.0001 else "&lt; 0.01%"
             at = y + 4 + BAR * n
             yield f'<rect x="{x}" y="{at}" width="{length}" height="{BAR - 2}" fill="{colour}"/>'
-            yield f'<text x="{x + length + 3}" y="{at + 8}" font-size="9">{_share(count / one.sent)}</text>'
-
-
-def _length(share: float) -> float:
-    """Return the length: from 0 for a millionth to 1 for all, but at least 0.05."""
-    return max(0.05, 1 + log10(share) / 6)
-
-
-def _share(share: float) -> str:
-    return f"{share:.2%}" if share >= 0.0001 else "&lt; 0.01%"
+            yield f'<text x="{x + length + 3}" y="{at + 8}" font-size="9">{label}</text>'
 
 
 def _text(x: int, y: int, text: str) -> str:

@@ -88,7 +88,8 @@ class Stream(threading.Thread):
         started = time.monotonic()
         while not self._ended.is_set() or self.journal.total < self._pace.messages:
             try:
-                self._wait_for_turn(started)
+                due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
+                self._client.poll(max(0.0, due - time.monotonic()))
                 self._send()
                 self._wait_for_answer()
             except KafkaException as error:
@@ -108,10 +109,6 @@ class Stream(threading.Thread):
         until = time.monotonic() + SETTLED_SECONDS
         while statistics.messages < messages and time.monotonic() < until:
             self._client.poll(STATISTICS_MS / 1_000)
-
-    def _wait_for_turn(self, started: float) -> None:
-        due = started + self.journal.total / self._pace.rate if self._pace.rate else 0.0
-        self._client.poll(max(0.0, due - time.monotonic()))
 
     def _send(self) -> None:
         now = time.monotonic_ns()

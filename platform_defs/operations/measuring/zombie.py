@@ -58,7 +58,9 @@ def _half(there: Connection, options: dict[str, Any], topic: str, parent: int) -
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a frozen process without a parent would never be woken
     if os.getppid() != parent:
         return
-    producer = Producer(options, logger=_silent())
+    logger = logging.getLogger("tidegate.zombie")  # silent: being fenced is expected, and librdkafka prints it as fatal
+    logger.propagate, logger.disabled = False, True
+    producer = Producer(options, logger=logger)
     producer.init_transactions(ANSWER)
     producer.begin_transaction()
     _send(producer, topic, range(HALF))
@@ -70,13 +72,6 @@ def _half(there: Connection, options: dict[str, Any], topic: str, parent: int) -
         there.send("committed")
     except KafkaException as error:
         there.send(error.args[0].name())
-
-
-def _silent() -> logging.Logger:
-    """Return a silent logger: being fenced is expected, and librdkafka would print it as fatal."""
-    logger = logging.getLogger("tidegate.zombie")
-    logger.propagate, logger.disabled = False, True
-    return logger
 
 
 def _send(producer: Producer, topic: str, numbers: range) -> None:

@@ -20,7 +20,7 @@ from platform_defs.errors import LedgerMissing, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.offsets import TopicView
 from platform_defs.operations.runs.prune_ranges import PrunedRange, put_together
-from resources.postgres.ledger.prune_ledger import OldBatch, PruneLedger, PrunePage, ReadLog, SettledLetter
+from resources.postgres.ledger.prune_ledger import OldBatch, PruneLedger, PrunePage, SettledLetter
 
 Describe = Callable[[str], TopicView]
 PLURALS = {"batch": "batches"}
@@ -104,16 +104,11 @@ def _with_lows(ledger: PruneLedger, describe: Describe) -> tuple[PruneLedger, st
     except TidegateError as error:
         return ledger, str(error)
     if (view.topic_id, view.cluster_id) != (log.topic_id, log.cluster_id):
-        return ledger, _another(log, view, ledger.pipeline)
+        what = "a different topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
+        then = f"The next run will halt; `tidegate resolve {ledger.pipeline}` then shows how to resolve it"
+        return ledger, f"{log.topic} is {what} now. {then}"
     lows = {number: held.low for number, held in view.partitions.items()}
     return replace(ledger, lows=lows, known=True), None
-
-
-def _another(log: ReadLog, view: TopicView, pipeline: str) -> str:
-    what = "a different topic of that name" if view.cluster_id == log.cluster_id else "a topic of another cluster"
-    return (
-        f"{log.topic} is {what} now. The next run will halt; `tidegate resolve {pipeline}` then shows how to resolve it"
-    )
 
 
 def _details(ledger: PruneLedger, found: Pruned) -> Pruned:

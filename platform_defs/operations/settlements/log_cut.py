@@ -9,6 +9,7 @@ in a row the cut may be below the result, as for Kafka's clients.
 from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cache
+from math import inf
 
 from platform_defs.engine.ports.leader_epochs import LeaderEpochs
 from platform_defs.offsets import PartitionView
@@ -32,22 +33,17 @@ def first_changed(
     """
     cut = min(position, held.end, position if seen is None else seen)
 
+    def epoch_at(offset: int) -> float:
+        found = epochs.at_or_after(partition, offset)
+        return inf if found is None else found.leader_epoch
+
     @cache
     def end_of(epoch: int) -> int:
-        return _end_of_epoch(epochs, partition, epoch, held)
+        """Return the offset after the log's last message of `epoch` or an earlier one."""
+        return held.low + bisect_right(range(held.low, held.written), epoch, key=epoch_at)
 
     for newest, item in enumerate(reversed(read)):
         if end_of(item.leader_epoch) >= item.until_offset:
             return cut if newest else max(cut, item.until_offset)  # it refutes a lower end that was observed
         cut = min(cut, end_of(item.leader_epoch))
     return cut
-
-
-def _end_of_epoch(epochs: LeaderEpochs, partition: int, epoch: int, held: PartitionView) -> int:
-    """Return the offset after the log's last message of `epoch` or an earlier one."""
-
-    def epoch_at(offset: int) -> float:
-        found = epochs.at_or_after(partition, offset)
-        return float("inf") if found is None else found.leader_epoch
-
-    return held.low + bisect_right(range(held.low, held.written), epoch, key=epoch_at)

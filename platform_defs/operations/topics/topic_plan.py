@@ -128,8 +128,11 @@ class Topics:
             raise BadInput("the plan violates a rule; nothing was changed")
         try:
             self.admin.dry_run(judged.plan.steps)
-        except BadInput as error:
-            raise _placed(error, judged) from error
+        except BadInput as error:  # Kafka's refusal
+            if (place := judged.place(error.field or "")) is None:
+                raise
+            what = f"{error.problem}. Nothing was changed"
+            raise BadInput(what, file=place.file, line=place.line, field=place.field) from error
         self.moves.check(judged.plan)
         if self.ledger is not None and not judged.evidence.unknown:
             TopicsLedger(self.ledger).keep_cluster(judged.plan.cluster_id, instead=allowed.new_cluster is not None)
@@ -187,11 +190,3 @@ def _broken(contract: BrokenContract) -> Violation:
     place = Place(error.file or str(contract.path), error.line, error.field)
     message = f"{error.problem}. Its topics were skipped. To plan the others, use --topic NAME"
     return Violation("refuse", "contract", "", message, place)
-
-
-def _placed(error: BadInput, judged: Judged) -> BadInput:
-    """Return Kafka's refusal with the place that declares the topic."""
-    place = judged.place(error.field or "")
-    if place is None:
-        return error
-    return BadInput(f"{error.problem}. Nothing was changed", file=place.file, line=place.line, field=place.field)

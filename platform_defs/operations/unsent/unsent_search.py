@@ -4,10 +4,11 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 from uuid import UUID
 
 from platform_defs.errors.words import plural
+from platform_defs.formats.blocks.arrow import integers
 from platform_defs.offsets import OffsetRange, TopicView
 from platform_defs.producing.message import ID, sent_before
 from platform_defs.producing.unsent import LogEnds
@@ -96,7 +97,8 @@ def search(
     show(f"searching {total:,} offsets of {now.topic} for {plural(len(looking), 'message')}")
     for part in parts:
         for block in source.read(part, now.cluster_id):
-            here = ((part.partition, offset) for offset in _offsets(block.offsets))
+            offsets = block.offsets if isinstance(block.offsets, range) else integers(block.offsets)
+            here = ((part.partition, offset) for offset in offsets)
             for index, (named, place) in enumerate(zip(block.headers(ID).to_pylist(), here, strict=True)):
                 if named in looking:
                     places.setdefault(named, place)
@@ -121,11 +123,6 @@ def _may_be_newer(named: bytes | None, place: Place, item: UnsentId, topic_id: s
     if item.log.before.topic_id == topic_id and offset < _end(item.log.before, partition):
         return False
     return named is None or (named != item.tidegate_id and not sent_before(named, item.tidegate_id))
-
-
-def _offsets(offsets: Any) -> Iterable[int]:
-    """Return a range or an Arrow array as Python integers."""
-    return offsets if isinstance(offsets, range) else offsets.to_pylist()
 
 
 def _end(before: LogEnds, partition: int) -> int:
