@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from platform_defs.contract.model.contract import Contract
 from platform_defs.errors import BadInput, LedgerAway, LedgerMissing, LedgerOutdated
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, name_in_ledger
+from resources.postgres.ledger.schema_ledger import Generation, SchemaLedger, registry_scope
 from resources.process.settings import settings
 from resources.registry.address import Registry
 from resources.registry.client import client_of, is_possible
@@ -60,7 +60,7 @@ def readonly_schemas(
     alone = ReadOnlySchemas(contract, address)
     if ledger_url is None:
         return alone
-    ledger = SchemaLedger(ledger_url, name_in_ledger(settings().registry_name, contract.wire.subject))
+    ledger = SchemaLedger(ledger_url, registry_scope(settings().registry_name, contract.wire.subject))
     try:
         opened = ledger.generations(contract.pipeline)
     except (LedgerAway, LedgerMissing, LedgerOutdated) as error:

@@ -14,7 +14,7 @@ from platform_defs.errors.halts import RegistrySwitched
 from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.offsets import OffsetRange
-from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger, name_in_ledger
+from resources.postgres.ledger.schema_ledger import Generation, SchemaInUse, SchemaLedger, registry_scope
 from resources.process.settings import settings
 from resources.registry.address import Registry
 from resources.registry.client import is_possible
@@ -170,7 +170,7 @@ def schemas_of(
     """Return the schema lookup for messages of `contract`. `pipeline` is the one whose generations count: for a replay,
     the live one. `topic_id` is that of the log. Raises LedgerAway.
     """
-    ledger = SchemaLedger(ledger_url, name_in_ledger(settings().registry_name, contract.wire.subject))
+    ledger = SchemaLedger(ledger_url, registry_scope(settings().registry_name, contract.wire.subject))
     ledger.begin(pipeline)
     opened = ledger.generations(pipeline)
     in_use = ledger.in_use(pipeline, opened[-1].number)

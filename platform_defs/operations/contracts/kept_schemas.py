@@ -7,7 +7,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.operations.contracts.schema_survey import subject_of
 from resources.postgres.ledger.schema_answers import InBatch, SchemaAnswers
-from resources.postgres.ledger.schema_ledger import SchemaLedger, name_in_ledger, schema_digest
+from resources.postgres.ledger.schema_ledger import SchemaLedger, registry_scope, schema_digest
 from resources.registry.address import Registry
 from resources.registry.client import RegistryClient
 from resources.registry.subjects import Subjects
@@ -38,10 +38,10 @@ def show(contract: Contract, key: str, url: str, registry_name: str, address: Re
     has it.
     """
     subject = subject_of(contract)
-    name = name_in_ledger(registry_name, subject)
-    answers = SchemaAnswers(url, name)
+    scope = registry_scope(registry_name, subject)
+    answers = SchemaAnswers(url, scope)
     generation = answers.newest_generation(contract.pipeline)
-    kept = SchemaLedger(url, name).known(generation, [key]).get(key)
+    kept = SchemaLedger(url, scope).known(generation, [key]).get(key)
     if kept is not None:
         return Shown(kept, "the ledger", answers.batches(contract.pipeline, generation, key, MAX_BATCHES))
     found = RegistryClient(address).schema(key, subject) if address else None
@@ -58,13 +58,13 @@ def fetch(contract: Contract, url: str, registry_name: str, address: Registry) -
     Raises BadInput if the registry has another schema under an id than the ledger; RegistryAway, LedgerAway.
     """
     subject, subjects = subject_of(contract), Subjects(address)
-    name = name_in_ledger(registry_name, subject)
-    generation = SchemaAnswers(url, name).newest_generation(contract.pipeline)
+    scope = registry_scope(registry_name, subject)
+    generation = SchemaAnswers(url, scope).newest_generation(contract.pipeline)
     every = [one for of in filter(None, (subject, contract.key_subject)) for one in subjects.versions(of)]
     found = {one.key: one.schema for one in every if one.schema is not None}
     if not found:
         raise BadInput(f"the schema registry at {address} has no readable version of {subject}", field=subject)
-    ledger = SchemaLedger(url, name)
+    ledger = SchemaLedger(url, scope)
     known = ledger.known(generation, found)
     if changed := [key for key, schema in known.items() if schema_digest(schema) != schema_digest(found[key])]:
         raise BadInput(

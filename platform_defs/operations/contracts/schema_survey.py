@@ -73,9 +73,9 @@ def survey(
     newest = 1
     if ledger_url:
         from resources.postgres.ledger.schema_answers import SchemaAnswers
-        from resources.postgres.ledger.schema_ledger import name_in_ledger
+        from resources.postgres.ledger.schema_ledger import registry_scope
 
-        answers = SchemaAnswers(ledger_url, name_in_ledger(registry_name, subject))
+        answers = SchemaAnswers(ledger_url, registry_scope(registry_name, subject))
         named, newest = answers.named(contract.pipeline), answers.newest_generation(contract.pipeline)
     now = {one.schema: one for one in named if one.generation == newest}
     found = [_of_version(contract, one, now) for one in versions]

@@ -28,7 +28,7 @@ from resources.dagster.run_session import RunSession
 from resources.endpoints import Endpoints, connection
 from resources.postgres.ledger.answers import UsedSchema
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.schema_ledger import kept_at
+from resources.postgres.ledger.schema_ledger import schemas_at
 
 if TYPE_CHECKING:
     from resources.registry.subjects import Subjects
@@ -193,7 +193,7 @@ class Look:
         """Return the evaluations of schemas that the ledger has, which is queried for those without one."""
         by, places = contract_digest(contract), {one: (one.registry, one.generation, one.key) for one in used}
         new = [place for place in places.values() if (by, place) not in self._memory.judgements]
-        for place, schema in kept_at(self._endpoints.postgres_url, new).items():
+        for place, schema in schemas_at(self._endpoints.postgres_url, new).items():
             self._judge(contract, by, place, schema)
         known = self._memory.judgements
         return {one: known[by, place] for one, place in places.items() if (by, place) in known}

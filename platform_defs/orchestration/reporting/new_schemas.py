@@ -23,7 +23,7 @@ from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.reporting.events import schema_name
 from resources.endpoints import Endpoints
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.ledger.schema_ledger import kept_at
+from resources.postgres.ledger.schema_ledger import schemas_at
 
 MAX_NEW = 20  # shown for a batch: messages may name any number
 
@@ -38,7 +38,7 @@ def new_schemas(
     named = ledger.first_named(batch)[:MAX_NEW]
     if not named:
         return []
-    kept = kept_at(endpoints.postgres_url, [(batch.registry, item.generation, item.key) for item in named])
+    kept = schemas_at(endpoints.postgres_url, [(batch.registry, item.generation, item.key) for item in named])
     places = _places(contract, [item.key for item in named], endpoints)
     return [
         observation(contract, batch, item, schema, places.get(item.key, ()))

@@ -100,7 +100,7 @@ class SchemaLedger:
         }
 
 
-def kept_at(url: str, places: Collection[tuple[str, int, str]]) -> dict[tuple[str, int, str], WriterSchema]:
+def schemas_at(url: str, places: Collection[tuple[str, int, str]]) -> dict[tuple[str, int, str], WriterSchema]:
     """Return the schemas that the ledger has at these places: registry, generation and key. Raises LedgerAway."""
     found = dict[tuple[str, int, str], WriterSchema]()
     for registry, generation in {place[:2] for place in places}:
@@ -110,7 +110,7 @@ def kept_at(url: str, places: Collection[tuple[str, int, str]]) -> dict[tuple[st
     return found
 
 
-def name_in_ledger(registry: str, subject: str) -> str:
+def registry_scope(registry: str, subject: str) -> str:
     """Return the ledger's name for the scope of the subject's ids: the registry's, and the context in it."""
     return f"{registry}{context_of(subject)}"
 
