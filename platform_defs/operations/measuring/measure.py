@@ -91,22 +91,16 @@ class Laboratory:
                 if preset.name not in found:
                     continue
                 show(f"{fault.name}, {preset.name}: round {number} of {rounds}")
-                one = self._round(fault, preset)
-                if isinstance(one, Broken):
+                try:
+                    found[preset.name].append(self._round(fault, preset))
+                except BREAKS as error:
+                    if interrupted(error):
+                        raise KeyboardInterrupt from error
                     del found[preset.name]
-                    yield one
+                    yield Broken(preset.name, fault.name, reason_of(error))
                     continue
-                found[preset.name].append(one)
                 if number == rounds:
                     yield summed_up(preset.name, fault.name, found[preset.name])
-
-    def _round(self, fault: Fault, preset: Preset) -> Round | Broken:
-        try:
-            return self._staged(fault, preset)
-        except BREAKS as error:
-            if interrupted(error):
-                raise KeyboardInterrupt from error
-            return Broken(preset.name, fault.name, reason_of(error))
 
     @contextmanager
     def _one_down(self, fault: Fault) -> Generator[None]:
@@ -118,7 +112,7 @@ class Laboratory:
         yield
         self.brokers.start(DOWN)
 
-    def _staged(self, fault: Fault, preset: Preset) -> Round:
+    def _round(self, fault: Fault, preset: Preset) -> Round:
         turn = next(self._turns)
         down = (DOWN,) if fault.one_down else ()
         up = [number for number in NUMBERS if number not in down]
