@@ -89,10 +89,10 @@ def diff(
     found = propose(endpoints.postgres_url, contract, given)
     preview: Preview | None = None
     if messages:
-        from platform_defs.operations.runs.preview import judge_both
+        from platform_defs.operations.runs.preview import decode_both
 
         with progress() as show:
-            preview = judge_both(found.plan.old, found.plan.new, endpoints, messages, show)
+            preview = decode_both(found.plan.old, found.plan.new, endpoints, messages, show)
     _answer(found, output, applied=False, preview=preview)
 
 

@@ -76,9 +76,9 @@ def _verified(wanted: Pipeline, endpoints: Endpoints, decided: Adoption) -> Adop
     from platform_defs.operations.runs.adopt import to_verify
     from platform_defs.verification.verify import verify
 
-    judged = replace(wanted, contract=to_verify(wanted.contract, decided))
+    whole = replace(wanted, contract=to_verify(wanted.contract, decided))
     with progress() as show:
-        report = verify(judged, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
+        report = verify(whole, endpoints, progress=lambda done, total: show(f"{done} of {total} messages compared"))
     return decided.verified(ok=report.ok, digest=report.digest, found=report.explanation)
 
 

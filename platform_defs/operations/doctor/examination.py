@@ -44,7 +44,7 @@ class Examination:
 
     def findings(self) -> list[Finding]:
         """Return all findings, system by system. Raises BadInput for invalid settings."""
-        looks: dict[str, Callable[[], list[Finding]]] = {
+        checks: dict[str, Callable[[], list[Finding]]] = {
             "kafka": self._kafka,
             "postgres": self._postgres,
             "pipelines": self._pipelines,
@@ -57,7 +57,7 @@ class Examination:
             "Check whether it hangs, and what is between it and this machine: a firewall, a pooler, a name service."
         )
         findings = list[Finding]()
-        for system, found in at_once(looks, limit).items():
+        for system, found in at_once(checks, limit).items():
             if found is None:
                 found = [error(system, "answer", f"{system} did not answer within {limit:g} s.", advice)]
             findings += found

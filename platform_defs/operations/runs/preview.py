@@ -23,7 +23,7 @@ from resources.kafka.data.source import KafkaSource
 
 
 @dataclass
-class Judged:
+class Results:
     """The results of messages by one contract. `rows`: before a transform."""
 
     contract: Contract
@@ -35,7 +35,7 @@ class Judged:
         """Count the messages of a block."""
 
         def decoded(part: Block) -> Decoded:
-            return self.decoder.rows(partition, part, judged_of(self.contract, part)).decoded
+            return self.decoder.rows(partition, part, decoded_messages(self.contract, part)).decoded
 
         for _, found in in_parts(block, decoded):
             self.rows += found.rows.num_rows
@@ -50,19 +50,19 @@ class Preview:
     """Identical messages by the old and the new contract."""
 
     messages: int
-    before: Judged
-    after: Judged
+    before: Results
+    after: Results
 
     def to_json(self) -> Mapping[str, Any]:
         return {"messages": self.messages, "before": self.before.to_json(), "after": self.after.to_json()}
 
 
-def judged_of(contract: Contract, block: Block) -> pa.Int64Array | None:
+def decoded_messages(contract: Contract, block: Block) -> pa.Int64Array | None:
     """Return the messages of a block that are decoded: all (None), or for an upsert those with a value."""
     return places(block.values.is_valid()) if contract.row_table.disposition == "upsert" else None
 
 
-def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, say: Callable[[str], None]) -> Preview:
+def decode_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, say: Callable[[str], None]) -> Preview:
     """Decode the latest `most` messages of each partition of the topic of `new` by both contracts.
 
     An upsert's tombstones are excluded. Raises BrokerAway, TopicMissing, and RegistryAway if messages name schemas that
@@ -71,22 +71,22 @@ def judge_both(old: Contract, new: Contract, endpoints: Endpoints, most: int, sa
     options = endpoints.kafka_options()
     view = describe(KafkaBroker(options), new.topic, [])
     source, messages = KafkaSource(options), 0
-    before, after = (_judged(contract, endpoints, view.topic_id) for contract in (old, new))
+    before, after = (_results(contract, endpoints, view.topic_id) for contract in (old, new))
     for number, held in sorted(view.partitions.items()):
         start = max(held.low, held.end - most)
         for block in source.read(OffsetRange(new.topic, number, start, held.end)) if start < held.end else ():
             before.add(number, block)
             after.add(number, block)
-            chosen = judged_of(new, block)
+            chosen = decoded_messages(new, block)
             messages += len(block.values) if chosen is None else len(chosen)
         say(f"partition {number}: offsets [{start}, {held.end}) checked")
     return Preview(messages, before, after)
 
 
-def _judged(contract: Contract, endpoints: Endpoints, topic_id: str) -> Judged:
+def _results(contract: Contract, endpoints: Endpoints, topic_id: str) -> Results:
     if not contract.wire.framed:
-        return Judged(contract, BlockDecoder(contract, None))
+        return Results(contract, BlockDecoder(contract, None))
     from resources.registry.schemas import schemas_of  # the client takes its time to load, and bare JSON needs none
 
     schemas = schemas_of(contract, contract.pipeline, endpoints.postgres_url, endpoints.registry, topic_id)
-    return Judged(contract, BlockDecoder(contract, schemas))
+    return Results(contract, BlockDecoder(contract, schemas))

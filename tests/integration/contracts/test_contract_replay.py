@@ -10,7 +10,7 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.errors import BadInput
 from platform_defs.evolution.statements import Given
 from platform_defs.operations.contracts import evolve
-from platform_defs.operations.runs.preview import judge_both
+from platform_defs.operations.runs.preview import decode_both
 from resources.postgres.batch.lease import acquire
 from tests.integration.contracts.test_contract_apply import apply, changed, columns, exact, versions, views, with_field
 from tests.integration.verification.test_verify import customer, view
@@ -171,7 +171,7 @@ def test_the_latest_messages_are_judged_by_both_contracts_and_nothing_is_written
     )
     after = changed(before, "2.0.0", fields=limit)
     world.send(before, [b"not json"])
-    seen = judge_both(before.contract, after.contract, world.endpoints, 5, print)
+    seen = decode_both(before.contract, after.contract, world.endpoints, 5, print)
     assert seen.messages == 20
     assert (seen.before.rows, dict(seen.before.dead_letters)) == (19, {"InvalidJson": 1})
     assert (seen.after.rows, dict(seen.after.dead_letters)) == (0, {"InvalidJson": 1, "duration_ms_maximum": 19})

@@ -16,7 +16,7 @@ from platform_defs.evolution.statements import Given
 from platform_defs.operations.contracts.evolve import Proposal, propose
 from platform_defs.operations.contracts.gate import InLedger, _compared
 from platform_defs.operations.contracts.gate_result import Checked
-from platform_defs.operations.runs.preview import judge_both
+from platform_defs.operations.runs.preview import decode_both
 from resources.registry import schemas as kept_schemas
 from tests.integration.contracts.test_contract_apply import changed, columns, with_field
 from tests.integration.messages.test_registry import client, documents, framed, new_registry, registered, serialized
@@ -45,7 +45,7 @@ def test_a_plan_says_which_schemas_fit_and_a_preview_what_becomes_of_their_messa
     assert (writer.messages, writer.generation) == (12, 1)
     assert writer.fit == "does not fit"
     assert writer.reason.startswith("channel is required")
-    seen = judge_both(before.contract, after, endpoints, 2, print)
+    seen = decode_both(before.contract, after, endpoints, 2, print)
     assert (seen.before.rows, seen.after.rows) == (seen.messages, 0)
     assert dict(seen.after.dead_letters) == {"SchemaNotCompatible": seen.messages}
     show(found, seen, applied=False)
