@@ -6,7 +6,7 @@ is the code of the last try: if an earlier try got no answer, its message may be
 
 from collections.abc import Mapping
 
-from platform_defs.errors.producing import Outcome
+from platform_defs.errors import Outcome
 
 CODES: Mapping[str, tuple[int, Outcome]] = {  # by the name of rdkafka.h, without RD_KAFKA_RESP_ERR_
     # No broker accepts this message, however often it is sent.
