@@ -37,7 +37,7 @@ def findings(looks: Looks) -> list[Finding]:
     return [
         *_bootstrap(looks),
         *_several_clusters(looks.bootstrap),
-        *(finding for broker, by in named for finding in _advertised(looks, broker, by)),
+        *(_advertised(looks, broker, by) for broker, by in named),
         *_shared(named),
         *_alone(looks),
     ]
@@ -47,17 +47,17 @@ def reached(looks: Looks) -> dict[int, Address]:
     """Return the brokers of one cluster that clients reach at their advertised addresses, as far as is known."""
     named = advertised_by(looks.bootstrap)
     ours = (pair for pair in named if pair[1].answer.cluster_id == named[0][1].answer.cluster_id)
-    return {broker.number: broker.address for broker, by in ours if _is_well(looks, broker, by)}
+    return {
+        broker.number: broker.address
+        for broker, by in ours
+        if _advertised(looks, broker, by).severity is not Severity.ERROR
+    }
 
 
 def is_untried(looks: Looks) -> bool:
     """Return True if only librdkafka can tell: the doctor's own check lacks its login or its certificates."""
     troubles = [seen.outcome.kind for seen in looks.bootstrap if isinstance(seen.outcome, Trouble)]
     return not any(_answers(looks.bootstrap)) and any(kind in UNTRIED for kind in troubles)
-
-
-def _is_well(looks: Looks, broker: Broker, by: Advertised) -> bool:
-    return all(finding.severity is not Severity.ERROR for finding in _advertised(looks, broker, by))
 
 
 def _bootstrap(looks: Looks) -> Iterator[Finding]:
@@ -78,30 +78,23 @@ def _who(answer: Answer) -> str:
     return f"{broker}{listener} of the cluster {answer.cluster_id}"
 
 
-def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Iterator[Finding]:
+def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Finding:
     seen = looks.advertised[broker.address]
     if broker.address.is_loopback and not by.by.is_loopback:
-        yield _localhost(broker, by)
-    elif isinstance(seen.outcome, Trouble):
-        yield explain(Case(seen.address, seen.outcome, looks.protocol, looks.source, by))
-    elif (wrong := _answered_by_another(broker, by, seen.outcome)) is not None:
-        yield wrong
-    else:
-        yield _reached(broker, seen.outcome)
+        return error(
+            "kafka",
+            str(broker.address),
+            f"Broker {broker.number} advertises {broker.address}, which every machine resolves to itself.{by.came_in}",
+            f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on "
+            "other machines can reach. Clients on the broker's machine can have their own listener, advertised as "
+            "localhost.",
+        )
+    if isinstance(seen.outcome, Trouble):
+        return explain(Case(seen.address, seen.outcome, looks.protocol, looks.source, by))
+    return _answered(broker, by, seen.outcome)
 
 
-def _localhost(broker: Broker, by: Advertised) -> Finding:
-    return error(
-        "kafka",
-        str(broker.address),
-        f"Broker {broker.number} advertises {broker.address}, which every machine resolves to itself.{by.came_in}",
-        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address that clients on "
-        "other machines can reach. Clients on the broker's machine can have their own listener, advertised as "
-        "localhost.",
-    )
-
-
-def _answered_by_another(broker: Broker, by: Advertised, answer: Answer) -> Finding | None:
+def _answered(broker: Broker, by: Advertised, answer: Answer) -> Finding:
     if answer.cluster_id != by.answer.cluster_id:
         return error(
             "kafka",
@@ -111,19 +104,6 @@ def _answered_by_another(broker: Broker, by: Advertised, answer: Answer) -> Find
             f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
             "correct the port mapping or DNS name so that the address leads to this broker.",
         )
-    if answer.answering in (None, broker.number):
-        return None
-    return error(
-        "kafka",
-        str(broker.address),
-        f"Broker {broker.number} advertises {broker.address}, but broker {answer.answering} answers there, so "
-        f"clients ask the wrong broker for the partitions of broker {broker.number}.{by.came_in}",
-        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
-        "correct the port mapping, load balancer or DNS name so that the address leads to this broker.",
-    )
-
-
-def _reached(broker: Broker, answer: Answer) -> Finding:
     if answer.answering is None:
         return warning(
             "kafka",
@@ -133,7 +113,16 @@ def _reached(broker: Broker, answer: Answer) -> Finding:
             "To let the doctor find out which broker answers, and on which of its advertised.listeners, grant the "
             "user DescribeConfigs on the cluster.",
         )
-    return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
+    if answer.answering == broker.number:
+        return well("kafka", str(broker.address), f"Broker {broker.number} is reached at {broker.address}.")
+    return error(
+        "kafka",
+        str(broker.address),
+        f"Broker {broker.number} advertises {broker.address}, but broker {answer.answering} answers there, so "
+        f"clients ask the wrong broker for the partitions of broker {broker.number}.{by.came_in}",
+        f"advertised.listeners of broker {broker.number} must give {_listener(by)} an address of its own; or "
+        "correct the port mapping, load balancer or DNS name so that the address leads to this broker.",
+    )
 
 
 def _listener(by: Advertised) -> str:
