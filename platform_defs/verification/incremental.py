@@ -164,7 +164,7 @@ class _Check:
     def _found(self, snapshot: Snapshot) -> Checkpoint:
         """Return the checkpoint after the window, if it is exact."""
         offsets = {part.number: part.next for part in snapshot.partitions.values()}
-        total = sums.added(self.reached.sums, sums.of_window(snapshot))
+        total = sums.added(self.reached.sums, sums.of_rows(snapshot, snapshot.of_batches()))
         return replace(self.reached, batch_id=snapshot.window.until, offsets=offsets, sums=total)
 
     def _move(self, found: Checkpoint, *, ends: bool) -> bool:

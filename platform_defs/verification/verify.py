@@ -43,7 +43,7 @@ from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
-from platform_defs.verification.source.spans import size, spelt, tiling
+from platform_defs.verification.source.spans import format_span, size, tiling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -201,14 +201,14 @@ def cover(part: Partition, findings: Findings) -> None:
     """
     tiles = tiling([*part.covered, *part.skips], part.start, part.next)
     for span in tiles.holes:
-        what = f"{spelt(part.number, span)} is below the position, but no committed batch read it"
+        what = f"{format_span(part.number, span)} is below the position, but no committed batch read it"
         findings.bad("uncovered", what, part.number, span[0], size([span]))
     for span in tiles.twice:
-        what = f"{spelt(part.number, span)} was committed twice"
+        what = f"{format_span(part.number, span)} was committed twice"
         findings.bad("duplicated", what, part.number, span[0], size([span]))
     for span in tiles.outside:
         what = (
-            f"{spelt(part.number, span)} was committed, but is outside the pipeline's position [{part.start}, "
+            f"{format_span(part.number, span)} was committed, but is outside the pipeline's position [{part.start}, "
             f"{part.next})"
         )
         findings.bad("uncovered", what, part.number, span[0], size([span]))

@@ -108,14 +108,14 @@ class Accumulated:
             else:
                 findings.count("keys")
         for group, wanted in due.items():
-            given = self._spelt(self._names, wanted, findings)
+            given = self._format(self._names, wanted, findings)
             what = f"{self._place(group, findings)} has no row, although the rows of {self._row_table} give {given}"
             findings.bad("lost", what)
 
     def _place(self, group: Values, findings: Findings) -> str:
-        return f"{self.table.name} ({self._spelt(self.table.group_by, group, findings)})"
+        return f"{self.table.name} ({self._format(self.table.group_by, group, findings)})"
 
-    def _spelt(self, names: Sequence[str], values: Values, findings: Findings) -> str:
+    def _format(self, names: Sequence[str], values: Values, findings: Findings) -> str:
         pairs = zip(names, values, strict=True)
         return ", ".join(f"{name} {findings.shown(self.table.name, name, value)}" for name, value in pairs)
 

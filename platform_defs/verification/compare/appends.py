@@ -32,7 +32,7 @@ from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
-from platform_defs.verification.source.spans import Offsets, Span, less, missing, size, spelt, within
+from platform_defs.verification.source.spans import Offsets, Span, format_span, less, missing, size, within
 
 STEP = 100_000  # offsets checked together if the topic no longer has messages
 
@@ -120,10 +120,9 @@ class AppendComparison:
         return partial(self._strays, partition, offset, self.dead.before(partition, offset))
 
     def _strays(self, partition: int, offset: int, dead: dict[int, list[DeadLetter]]) -> None:
-        outside = "outside the offsets recorded as read in the ledger"
         rows = self.rows.before(partition, offset)
         for number, where in zip(rows["_partition"].to_pylist(), rows["_offset"].to_pylist(), strict=True):
-            self.findings.bad("duplicated", f"a row {outside}", number, where)
+            self.findings.bad("duplicated", "a row outside the offsets recorded as read in the ledger", number, where)
         report_strays(dead, self.findings)
 
     def _chunk(
@@ -240,7 +239,7 @@ class AppendComparison:
             kept = int(np.count_nonzero((low <= there) & (there < high)))
             self.findings.count("unverifiable", kept)
             if kept < high - low:
-                what = f"{spelt(part.number, (low, high))}: the topic has no message here, the tables have no row"
+                what = f"{format_span(part.number, (low, high))}: the topic has no message here, the tables have no row"
                 self.findings.bad("lost", f"{what}, and the ledger records no gap", part.number, low, high - low - kept)
 
     def _deleted(self, part: Partition, start: int, until: int, dead: dict[int, list[DeadLetter]]) -> None:
@@ -257,10 +256,10 @@ class AppendComparison:
             )
             extra = have.num_rows - len(np.unique(offsets_of(have)))
             if extra:
-                what = f"{spelt(part.number, (start, until))} has {plural(extra, 'row')} too many"
+                what = f"{format_span(part.number, (start, until))} has {plural(extra, 'row')} too many"
                 self.findings.bad("duplicated", what, part.number, start, extra)
         for span in lost:
-            what = f"{spelt(part.number, span)} has neither rows nor dead letters"
+            what = f"{format_span(part.number, span)} has neither rows nor dead letters"
             self.findings.bad("lost", what, part.number, span[0], size([span]))
         self.findings.count("unverifiable", size(due) - size(lost))
 

@@ -99,14 +99,6 @@ def offsets_of(rows: pa.Table) -> NDArray[np.int64]:
 
 def places_of(offsets: NDArray[np.int64], wanted: Sequence[int]) -> dict[int, int]:
     """Return by offset the place of each wanted offset that is in `offsets`, which ascend."""
-    places = np.searchsorted(offsets, np.array(wanted, np.int64))
-    inside = np.minimum(places, len(offsets) - 1)
-    return (
-        {
-            offset: place
-            for offset, place, near in zip(wanted, places.tolist(), inside.tolist(), strict=True)
-            if near == place and offsets[near] == offset
-        }
-        if len(offsets)
-        else {}
-    )
+    places = np.searchsorted(offsets, np.array(wanted, np.int64)).tolist()
+    pairs = zip(wanted, places, strict=True)
+    return {offset: place for offset, place in pairs if place < len(offsets) and offsets[place] == offset}

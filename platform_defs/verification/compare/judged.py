@@ -31,11 +31,7 @@ class ChunkJudge:
     """Validates the messages of one contract, many at once."""
 
     def __init__(
-        self,
-        contract: Contract,
-        judge: Judge,
-        metadata: MetadataJudge | None = None,
-        offered: Collection[str] = (),
+        self, contract: Contract, judge: Judge, metadata: MetadataJudge | None = None, offered: Collection[str] = ()
     ) -> None:
         """Set up validation. `metadata`: for a contract with fields of the message's metadata. `offered`: further
         columns of the rows, for a transform.
@@ -60,12 +56,10 @@ class ChunkJudge:
         others = {
             place: row for place, row in zip(found.places.tolist(), judged, strict=True) if isinstance(row, NoRow)
         }
-        rows = [row for row in judged if not isinstance(row, NoRow)]
         kept = np.array([not isinstance(row, NoRow) for row in judged], np.bool_)
         table = found.rows.filter(pa.array(kept)) if others else found.rows
-        for name, column in zip(
-            self._metadata_schema.names, row_table(self._metadata_schema, rows).columns, strict=True
-        ):
+        metadata_rows = row_table(self._metadata_schema, [row for row in judged if not isinstance(row, NoRow)])
+        for name, column in zip(self._metadata_schema.names, metadata_rows.columns, strict=True):
             table = table.append_column(name, column)
         return Judged(table, found.places[kept], found.others | others)
 
@@ -78,21 +72,17 @@ class ChunkJudge:
             places = wanted[chosen]
         if len(places) == len(wanted):
             return Judged(found, places, {})
-        rows, others = self._one_by_one(chunk, np.setdiff1d(wanted, places, assume_unique=True).tolist())
+        rows, others = dict[int, Row](), dict[int, NoRow]()
+        for place in np.setdiff1d(wanted, places, assume_unique=True).tolist():
+            row = self._judge.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
+            if isinstance(row, NoRow):
+                others[place] = row
+            else:
+                rows[place] = row
         together = pa.concat_tables([found, row_table(self._schema, [*rows.values()])])
         places = np.concatenate([places, np.array([*rows], np.int64)])
         order = np.argsort(places)
         return Judged(together.take(order), places[order], others)
-
-    def _one_by_one(self, chunk: Chunk, places: Sequence[int]) -> tuple[dict[int, Row], dict[int, NoRow]]:
-        rows, others = dict[int, Row](), dict[int, NoRow]()
-        for place in places:
-            found = self._judge.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
-            if isinstance(found, NoRow):
-                others[place] = found
-            else:
-                rows[place] = found
-        return rows, others
 
 
 def row_table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:

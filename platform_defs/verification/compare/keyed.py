@@ -96,15 +96,10 @@ class KeyedJudge:
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # an older contract's type may be another
                 return canonical_columns(rows, self._as_text).cast(self._schema).combine_chunks()
         columns = (column.to_pylist() for column in fields.columns)
-        return [self._table_row(row) for row in zip(*columns, strict=True)]
-
-    def _table_row(self, row: Row) -> Row:
-        """Return a table row. A column that the contract no longer had is NULL; a column added since matches
-        any value.
-        """
-        return tuple(map(self._value, self._schema.names, repeat(row)))
+        return [tuple(map(self._value, names, repeat(row))) for row in zip(*columns, strict=True)]
 
     def _value(self, name: str, row: Row) -> Any:
+        """Return a column of a table row: NULL if the contract no longer had it; added since, it matches any value."""
         if name not in self._places:
             return self._known.get(name, WHATEVER)
         value, kind = row[self._places[name]], self._as_text.get(name)

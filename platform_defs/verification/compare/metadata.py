@@ -5,7 +5,7 @@ Written for verify alone, like judge.py.
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from platform_defs.contract.model.contract import Contract, Field
@@ -18,13 +18,12 @@ from platform_defs.verification.formats.documents import (
     compact,
     parse,
 )
-from platform_defs.verification.formats.values import reader
+from platform_defs.verification.formats.values import after_1970, reader
 from platform_defs.verification.judge.judge import JudgedField, NoRow, Row
 from platform_defs.verification.judge.key_judges import KeyJudge
 from platform_defs.verification.judge.known_schemas import last_header
 from platform_defs.verification.source.messages import Chunk
 
-_ORIGIN = datetime(1970, 1, 1, tzinfo=UTC)
 _KINDS: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
 
 
@@ -79,12 +78,8 @@ class MetadataJudge:
 
 
 def _time(kind: int, milliseconds: int) -> datetime | None:
-    if kind not in _KINDS or milliseconds == -1:
-        return None
-    try:
-        return _ORIGIN + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        raise NotTheType("OutOfRange") from None
+    known = kind in _KINDS and milliseconds != -1
+    return after_1970(microseconds=milliseconds * 1_000) if known else None
 
 
 def _as_json(headers: list[tuple[str, bytes | None]]) -> str:

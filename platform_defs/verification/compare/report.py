@@ -81,7 +81,9 @@ class Report:
         if self.ok:
             right = "nothing lost, duplicated or wrong"
             exact = "exact since the last check" if self.new else "exact"
-            return f"{self.pipeline} is {exact}: {self._compared}: {self._made}; {right}.{self._doubt}"
+            filtered = f", {self.filtered:,} filtered out" if self.filtered else ""
+            made = f"{plural(self.rows, 'row')}, {plural(self.dead_letters, 'dead letter')}{filtered}"
+            return f"{self.pipeline} is {exact}: {self._compared}: {made}; {right}.{self._doubt}"
         found = ", ".join(f"{getattr(self, name):,} {name}" for name in BAD if getattr(self, name))
         first = f" First: {self.samples[0].what}." if self.samples else ""
         return f"{self.pipeline} is NOT exact: {found} ({self._compared}).{first}{self._doubt}"
@@ -93,11 +95,6 @@ class Report:
     @property
     def _compared(self) -> str:
         return f"{plural(self.messages, 'message')} compared one by one in {self.seconds:.1f} s"
-
-    @property
-    def _made(self) -> str:
-        filtered = f", {self.filtered:,} filtered out" if self.filtered else ""
-        return f"{plural(self.rows, 'row')}, {plural(self.dead_letters, 'dead letter')}{filtered}"
 
     @property
     def _doubt(self) -> str:
@@ -183,15 +180,13 @@ class Findings:
 
     def report(self, seconds: float, digest: str, new: New | None = None) -> Report:
         """Return the current counts and samples."""
-        found, took = tuple(self.samples), round(seconds, 3)
-        partly = dict(self.not_compared)
         return Report(
             self.pipeline,
             **self.counts,
-            seconds=took,
+            seconds=round(seconds, 3),
             digest=digest,
-            samples=found,
-            not_compared=partly,
+            samples=tuple(self.samples),
+            not_compared=dict(self.not_compared),
             new=new,
         )
 
@@ -211,8 +206,8 @@ def _of_new(new: New) -> str:
 
 def shown(value: Any) -> str:
     """Return a value for a sentence: texts in quotes, at most a line."""
-    spelt = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
-    return spelt if len(spelt) <= _LONGEST else f"{spelt[:_LONGEST]}..."
+    text = "null" if value is None else repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 _COUNTS = {item.name for item in fields(Report) if item.type is int or item.type == "int"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.source.partitions import CountedRange
-from platform_defs.verification.source.spans import spelt
+from platform_defs.verification.source.spans import format_span
 
 
 @dataclass
@@ -39,7 +39,7 @@ class SkippedRecords:
         """Report ranges with another count in the ledger. A range with missing messages cannot be compared."""
         for item, messages, skipped in zip(self.ranges, self._messages.tolist(), self._skipped.tolist(), strict=True):
             if messages == item.messages and skipped != item.skipped_records:
-                place = spelt(partition, (item.start, item.until))
+                place = format_span(partition, (item.start, item.until))
                 says = f"{skipped} of its messages are other records, but the ledger counts {item.skipped_records}"
                 what = f"{place}: {says} as skipped"
                 findings.bad("wrong", what, partition, item.start, abs(skipped - item.skipped_records))

@@ -21,11 +21,6 @@ Sums = Mapping[str, str]  # by table and column, such as bank.balances.balance: 
 DIGITS = 2_000  # of a sum: 19 of a hash, 38 of a value, and some for the number of rows
 
 
-def of_window(snapshot: Snapshot) -> dict[str, str]:
-    """Return the contribution of the window's batches."""
-    return _of_rows(snapshot, snapshot.of_batches())
-
-
 def added(one: Sums, other: Sums) -> dict[str, str]:
     """Return the sum of both. A name in only one of them keeps its value."""
     with localcontext(prec=DIGITS):
@@ -39,7 +34,7 @@ def compare(snapshot: Snapshot, at_end: Sums, findings: Findings) -> None:
     after = sql.SQL("_batch_id > {} AND _batch_id <= {}").format(
         sql.Literal(snapshot.window.until), sql.Literal(FOREVER)
     )
-    wanted, found = added(at_end, _of_rows(snapshot, after)), _of_tables(snapshot)
+    wanted, found = added(at_end, of_rows(snapshot, after)), _of_tables(snapshot)
     rows = snapshot.contract.row_table.name
     for name, value in found.items():
         if Decimal(value) != Decimal(wanted[name]):
@@ -65,7 +60,8 @@ def _of_tables(snapshot: Snapshot) -> dict[str, str]:
     return found
 
 
-def _of_rows(snapshot: Snapshot, where: sql.Composable) -> dict[str, str]:
+def of_rows(snapshot: Snapshot, where: sql.Composable) -> dict[str, str]:
+    """Return the contribution of the rows for which the condition `where` holds."""
     found = dict[str, str]()
     for table in snapshot.contract.accumulates:
         value = {a.column: _of_row(a) for a in _summed(table)}

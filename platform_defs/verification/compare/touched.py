@@ -37,8 +37,9 @@ class TouchedKeys:
         newest = self.comparison.newest
         for key in newest:
             self.waiting.pop(key, None)
-        for keys in _in_pieces([*newest]):
-            for batch in rows(keys):
+        keys = [*newest]
+        for start in range(0, len(keys), KEYS):
+            for batch in rows(keys[start : start + KEYS]):
                 self._rows(batch)
         for key, wanted in newest.items():
             if wanted.row is not None:
@@ -63,8 +64,3 @@ class TouchedKeys:
                 row = f"the row of key {self.findings.key(key)}"
                 what = f"{row} is still the one from batch {batch_id}; a newer message was lost"
                 self.findings.bad("lost", what, wanted.partition, wanted.offset)
-
-
-def _in_pieces(keys: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(keys), KEYS):
-        yield keys[start : start + KEYS]

@@ -64,12 +64,12 @@ class UpsertComparison:
             yield partial(self._undelivered, part, [(part.start, first)])
         skipped = SkippedRecords(part.counted)
         for start, until, pinned in part.by_contract(first, part.next):
-            judge = self.judges(pinned)
+            validator = self.judges(pinned)
             for read in topic.chunks(part.number, start, until, chunk):
                 messages = read.without(part.skips)
                 dead = self.dead.before(part.number, messages.until_offset)
                 settled = settled_in(part, messages, dead)
-                judging = threads.submit(judge.judged, messages, {*dead, *settled})
+                judging = threads.submit(validator.judged, messages, {*dead, *settled})
                 yield partial(self._chunk, part, messages, dead, settled, judging, skipped)
         yield partial(skipped.compare, part.number, self.findings)
 
@@ -99,18 +99,15 @@ class UpsertComparison:
         others = [messages.offsets[n] for n, row in keyed.others.items() if row.skipped and n not in with_dead_letter]
         skipped.add(messages.offsets, sorted(others))
         for key, found in keyed.newest:
-            self._note(key, found)
+            before = self.newest.get(key)
+            if before is not None and before.partition != found.partition:
+                self.elsewhere.setdefault(key, []).append(before)
+            self.newest[key] = found
         self._held += keyed.rows
         if self._held > 2 * len(self.newest) + _WASTE:
             self._held = without_waste(chain(self.newest.values(), *self.elsewhere.values()))
         self._undelivered(part, missing(messages.offsets, messages.from_offset, messages.until_offset))
         return len(messages)
-
-    def _note(self, key: str, found: Newest) -> None:
-        before = self.newest.get(key)
-        if before is not None and before.partition != found.partition:
-            self.elsewhere.setdefault(key, []).append(before)
-        self.newest[key] = found
 
     def _dead_letter(
         self, part: Partition, offset: int, value: bytes | None, row: NoRow | None, letters: list[DeadLetter]

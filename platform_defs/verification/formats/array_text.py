@@ -22,21 +22,21 @@ def array_text(value: str | Sequence[Any] | None, of: ColumnType) -> str | None:
         return None
     if isinstance(value, str):
         return _of_postgres(value, of.item)
-    return canonical(f"[{','.join(_spelled(item, of.item) for item in value)}]")
+    return canonical(f"[{','.join(_item_json(item, of.item) for item in value)}]")
 
 
 def _of_postgres(text: str, of: ColumnType) -> str | None:
-    spelled = _ONE_SPELLING.get(of.kind)
-    if spelled is None:
+    canonical_text = _CANONICAL.get(of.kind)
+    if canonical_text is None:
         return canonical(text)
     try:
-        items = [None if item is None else spelled(item) for item in json.loads(text)]
+        items = [None if item is None else canonical_text(item) for item in json.loads(text)]
     except (ValueError, TypeError, NotTheType):  # no such value, such as infinity; or an array of arrays
         return canonical(text)
     return canonical(json.dumps(items))
 
 
-def _spelled(item: Any, of: ColumnType) -> str:
+def _item_json(item: Any, of: ColumnType) -> str:
     """Return an item as JSON."""
     if item is None:
         return "null"
@@ -46,8 +46,8 @@ def _spelled(item: Any, of: ColumnType) -> str:
         return json.dumps({"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(item)])
     if of.kind in ("integer", "decimal", "double", "boolean"):
         return str(item).lower()
-    spelled = _ONE_SPELLING.get(of.kind, str)
-    return json.dumps(spelled(_text(item)))
+    canonical_text = _CANONICAL.get(of.kind, str)
+    return json.dumps(canonical_text(_text(item)))
 
 
 def _text(item: Any) -> str:
@@ -58,4 +58,4 @@ def _moment(text: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).isoformat()
 
 
-_ONE_SPELLING: dict[str, Callable[[str], str]] = {"timestamp": _moment, "uuid": uuid_text, "time": time_text}
+_CANONICAL: dict[str, Callable[[str], str]] = {"timestamp": _moment, "uuid": uuid_text, "time": time_text}

@@ -14,7 +14,7 @@ from uuid import UUID
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.verification.formats.avro_schema import WriterTypes
-from platform_defs.verification.formats.avro_types import Array, Record, Spelling, Tape, Type, Union, takes_no_byte
+from platform_defs.verification.formats.avro_types import Array, DocumentSize, Record, Tape, Type, Union, takes_no_byte
 from platform_defs.verification.formats.avro_values import LARGEST_SCALE, day, moment, unscaled
 from platform_defs.verification.formats.documents import NotTheType, check_jsonb, compact, stored_text
 from platform_defs.verification.formats.values import after_1970, finite, items_of, time_text, uuid_text
@@ -150,7 +150,7 @@ def _items(column: ColumnType, of: Type) -> Take:
 
 
 def _json(of: Type, value: Any) -> str:
-    document = of.json(value, Spelling())
+    document = of.json(value, DocumentSize())
     check_jsonb(document)
     return compact(document)
 

@@ -38,28 +38,32 @@ class WriterTypes:
         except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
             raise NotTheType("SchemaNotCompatible") from None
 
-    def _type(self, spelt: Any, namespace: str, level: int) -> Type:
+    def _type(self, schema: Any, namespace: str, level: int) -> Type:
         if level > MAX_DEPTH:
             raise ValueError(level)
-        if isinstance(spelt, str):
-            return self._by_name(spelt, namespace)
-        if isinstance(spelt, list):
-            branches = cast("list[Any]", spelt)
-            return _union([self._type(branch, namespace, level + 1) for branch in branches])
-        kind: Any = spelt["type"]
+        if isinstance(schema, str):
+            return self._by_name(schema, namespace)
+        if isinstance(schema, list):
+            branches = [self._type(branch, namespace, level + 1) for branch in cast("list[Any]", schema)]
+            if not branches or any(isinstance(branch, Union) for branch in branches):
+                raise ValueError(branches)
+            return Union(branches)
+        kind: Any = schema["type"]
         match kind:
             case "array":
-                return Array(self._type(spelt["items"], namespace, level + 1))
+                return Array(self._type(schema["items"], namespace, level + 1))
             case "map":
-                return Map(self._type(spelt["values"], namespace, level + 1))
+                return Map(self._type(schema["values"], namespace, level + 1))
             case "record" | "error":
-                return self._record(spelt, namespace, level)
+                return self._record(schema, namespace, level)
             case "enum":
-                return self._name(spelt, namespace, Enum(_symbols(spelt["symbols"])))
+                return self._name(schema, namespace, Enum(_symbols(schema["symbols"])))
             case "fixed":
-                return self._name(spelt, namespace, Fixed(_size(spelt["size"]), *_logical(spelt, "fixed")))
+                return self._name(schema, namespace, Fixed(_size(schema["size"]), *_logical(schema, "fixed")))
             case _:
-                return _with_logical(self._type(kind, namespace, level + 1), spelt)
+                of = self._type(kind, namespace, level + 1)
+                logical, scale = _logical(schema, of.kind) if isinstance(of, Plain) else ("", 0)
+                return Plain(of.kind, logical, scale) if logical else of
 
     def _by_name(self, name: str, namespace: str) -> Type:
         if name in PRIMITIVES:
@@ -67,26 +71,26 @@ class WriterTypes:
         local = f"{namespace}.{name}" if namespace and "." not in name else name
         return self._named[local] if local in self._named else self._named[name]
 
-    def _record(self, spelt: Mapping[str, Any], namespace: str, level: int) -> Type:
-        record = Record(_full_name(spelt, namespace))
-        self._name(spelt, namespace, record)
+    def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> Type:
+        record = Record(_full_name(schema, namespace))
+        self._name(schema, namespace, record)
         inner = record.name.rpartition(".")[0]
-        for item in spelt["fields"]:
+        for item in schema["fields"]:
             if _storable(item["name"]) in record.fields:
                 raise ValueError(item["name"])
             record.fields[item["name"]] = self._type(item["type"], inner, level + 1)
         return record
 
-    def _name(self, spelt: Mapping[str, Any], namespace: str, of: Type) -> Type:
-        name = _full_name(spelt, namespace)
+    def _name(self, schema: Mapping[str, Any], namespace: str, of: Type) -> Type:
+        name = _full_name(schema, namespace)
         if name in self._named:
             raise ValueError(name)
         self._named[name] = of
         return of
 
 
-def _full_name(spelt: Mapping[str, Any], namespace: str) -> str:
-    name, own = _storable(spelt["name"]), spelt.get("namespace")
+def _full_name(schema: Mapping[str, Any], namespace: str) -> str:
+    name, own = _storable(schema["name"]), schema.get("namespace")
     space = own if isinstance(own, str) else namespace
     return _storable(f"{space}.{name}" if space and "." not in name else name)
 
@@ -111,25 +115,13 @@ def _size(size: Any) -> int:
     return size
 
 
-def _union(branches: list[Type]) -> Type:
-    if not branches or any(isinstance(branch, Union) for branch in branches):
-        raise ValueError(branches)
-    return Union(branches)
-
-
-def _with_logical(of: Type, spelt: Mapping[str, Any]) -> Type:
-    if not isinstance(of, Plain) or not _logical(spelt, of.kind)[0]:
-        return of
-    return Plain(of.kind, *_logical(spelt, of.kind))
-
-
-def _logical(spelt: Mapping[str, Any], kind: str) -> tuple[str, int]:
+def _logical(schema: Mapping[str, Any], kind: str) -> tuple[str, int]:
     """Return the logical type and its scale; none if Avro ignores it."""
-    name: Any = spelt.get("logicalType")
+    name: Any = schema.get("logicalType")
     if name == "decimal" and kind in ("bytes", "fixed"):
-        precision, scale = spelt.get("precision"), spelt.get("scale", 0)
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
         right = type(precision) is int and type(scale) is int and 0 <= scale <= precision and precision > 0
         return (name, scale) if right else ("", 0)
     if name == "uuid" and kind == "fixed":
-        return (name, 0) if spelt["size"] == 16 else ("", 0)
+        return (name, 0) if schema["size"] == 16 else ("", 0)
     return (name, 0) if isinstance(name, str) and name in LOGICAL.get(kind, ()) else ("", 0)

@@ -24,7 +24,7 @@ from platform_defs.verification.formats.documents import (
 )
 from platform_defs.verification.formats.values import finite
 
-Spelt = TypeVar("Spelt", bound=str)
+Text = TypeVar("Text", bound=str)
 EMPTY_VALUES = 1_000  # values without a byte in one JSON document
 
 
@@ -87,7 +87,7 @@ class Tape:
         self.depth -= 1
 
 
-class Spelling:
+class DocumentSize:
     """The size of a document: its values without a byte in the message, and the characters of its names, strings and
     numbers.
     """
@@ -95,7 +95,7 @@ class Spelling:
     def __init__(self) -> None:
         self.empty = self.characters = 0
 
-    def of(self, text: Spelt) -> Spelt:
+    def counted(self, text: Text) -> Text:
         """Return the text, counted. Raises NotTheType, TooLarge, if a json column cannot store as many characters."""
         self.characters += len(text)
         if self.characters > JSONB_BYTES:
@@ -119,7 +119,7 @@ class Type:
         """Return the value, as `json` takes it."""
         raise NotImplementedError
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         """Return the document of a value."""
         raise NotImplementedError
 
@@ -137,17 +137,17 @@ class Plain(Type):
     def read(self, tape: Tape) -> Any:
         return _READ[self.kind](tape)
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         if self.kind == "null":
-            spelling.count_empty()
+            size.count_empty()
             return None
         if self.kind == "boolean":
             return value
         if self.kind in ("float", "double"):
-            return spelling.of(Number(repr(finite(value))))
+            return size.counted(Number(repr(finite(value))))
         if isinstance(value, int):
-            return spelling.of(moment(value, self.logical) if self.logical else Integer(value))
-        return spelling.of(utf8(value) if self.kind == "string" else octets(value, self.logical, self.scale))
+            return size.counted(moment(value, self.logical) if self.logical else Integer(value))
+        return size.counted(utf8(value) if self.kind == "string" else octets(value, self.logical, self.scale))
 
     def parts(self) -> Sequence[Type] | None:
         return () if self.kind == "null" else None
@@ -164,10 +164,10 @@ class Fixed(Type):
     def read(self, tape: Tape) -> bytes:
         return tape.take(self.size)
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         if not self.size:
-            spelling.count_empty()
-        return spelling.of(octets(value or b"", self.logical, self.scale))
+            size.count_empty()
+        return size.counted(octets(value or b"", self.logical, self.scale))
 
     def parts(self) -> Sequence[Type] | None:
         return None if self.size else ()
@@ -187,8 +187,8 @@ class Enum(Type):
             raise NotTheType("InvalidEnum")
         return self.symbols[index]
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
-        return spelling.of(value)
+    def json(self, value: Any, size: DocumentSize) -> Any:
+        return size.counted(value)
 
 
 class Array(Type):
@@ -208,12 +208,12 @@ class Array(Type):
         tape.leave()
         return items
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         if isinstance(value, int):
             if value > EMPTY_VALUES:
                 raise NotTheType("TooManyItems")
             value = [None] * value
-        return [self.item.json(item, spelling) for item in value]
+        return [self.item.json(item, size) for item in value]
 
 
 class Map(Type):
@@ -231,8 +231,8 @@ class Map(Type):
         tape.leave()
         return pairs
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
-        return Pairs((spelling.of(utf8(key)), self.item.json(item, spelling)) for key, item in value)
+    def json(self, value: Any, size: DocumentSize) -> Any:
+        return Pairs((size.counted(utf8(key)), self.item.json(item, size)) for key, item in value)
 
 
 class Union(Type):
@@ -250,9 +250,9 @@ class Union(Type):
         branch = self.branches[index]
         return branch, read_or_none(branch, tape)
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         branch, held = value
-        return None if branch.kind == "null" else branch.json(held, spelling)
+        return None if branch.kind == "null" else branch.json(held, size)
 
 
 class Record(Type):
@@ -270,11 +270,11 @@ class Record(Type):
         tape.leave()
         return values
 
-    def json(self, value: Any, spelling: Spelling) -> Any:
+    def json(self, value: Any, size: DocumentSize) -> Any:
         if not self.fields:
-            spelling.count_empty()
+            size.count_empty()
         held: dict[str, Any] = value or {}
-        return Pairs((spelling.of(name), of.json(held.get(name), spelling)) for name, of in self.fields.items())
+        return Pairs((size.counted(name), of.json(held.get(name), size)) for name, of in self.fields.items())
 
     def parts(self) -> Sequence[Type] | None:
         return list(self.fields.values())

@@ -181,10 +181,10 @@ def canonical_number(number: Number) -> str:
     if not kept:
         return "0"
     sign = "-" if number.startswith("-") else ""
-    return sign + _spelt(kept, int(exponent) - len(fraction) + len(digits) - len(kept))
+    return sign + _format_digits(kept, int(exponent) - len(fraction) + len(digits) - len(kept))
 
 
-def _spelt(digits: str, exponent: int) -> str:
+def _format_digits(digits: str, exponent: int) -> str:
     """Return digits times ten to the power of `exponent`; without an exponent if it is short."""
     if 0 <= exponent <= _READABLE:
         return digits + "0" * exponent

@@ -16,12 +16,12 @@ pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 AsText = Mapping[str, str]  # by column, the name of its type: json, uuid, time or an array
-_SPELLED: Mapping[str, Callable[[str], str]] = {"uuid": uuid_text, "time": time_text}
+_CANONICAL: Mapping[str, Callable[[str], str]] = {"uuid": uuid_text, "time": time_text}
 _AS_PRINTED = {  # patterns of canonical values
     "uuid": r"\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\z",
     "time": r"\A(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{0,5}[1-9])?\z",
 }
-_TEXTUAL = ("json", "array", *_SPELLED)
+_TEXTUAL = ("json", "array", *_CANONICAL)
 
 
 def is_textual(of: ColumnType) -> bool:
@@ -50,7 +50,7 @@ def same_text(text: Any, kind: str) -> str | None:
     if text is None or kind == "json":
         return canonical(text)
     try:
-        return _SPELLED[kind](text)
+        return _CANONICAL[kind](text)
     except NotTheType:
         return text
 

@@ -17,7 +17,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.verification.formats.documents import NotTheType, stored_text
-from platform_defs.verification.formats.protobuf_json import WRAPPERS, default_of, document, enum_name
+from platform_defs.verification.formats.protobuf_json import WRAPPERS, default_of, document, enum_name, part
 from platform_defs.verification.formats.protobuf_schema import Places, message_types
 from platform_defs.verification.formats.protobuf_wire import Message, Wanted, WantedField, read
 from platform_defs.verification.formats.values import after_1970, finite, items_of, reader
@@ -57,15 +57,13 @@ class ProtobufJudge:
 
     def values(self, payload: bytes) -> list[Any]:
         """Return a value for each of the contract's fields, None if missing. Raises NotTheType with the reason."""
-        message = read(payload, self._wanted, self._start(payload) if self._framed else 0)
+        start = 0
+        if self._framed:
+            of, start = indexed_message(payload, self._types)
+            if of.full_name != self._record:
+                raise NotTheType("OtherRecord")
+        message = read(payload, self._wanted, start)
         return [field.value(message) for field in self._fields]
-
-    def _start(self, payload: bytes) -> int:
-        """Return the start of the message, behind the indexes of its type."""
-        of, at = indexed_message(payload, self._types)
-        if of.full_name != self._record:
-            raise NotTheType("OtherRecord")
-        return at
 
 
 def indexed_message(payload: bytes, types: Mapping[Places, set[Descriptor]]) -> tuple[Descriptor, int]:
@@ -139,7 +137,10 @@ def _path(of: Descriptor, path: MessagePath, number: int | None) -> list[F]:
     fields: list[F] = []
     for depth, name in enumerate(path, 1):
         if fields:
-            of = _message_type(fields[-1])
+            inner = fields[-1].message_type
+            if inner is None or fields[-1].is_repeated:
+                raise NotTheType("SchemaNotCompatible")
+            of = inner
         if depth == len(path) and number is not None:
             matching = [item for item in of.fields if item.number == number]
         else:
@@ -149,13 +150,6 @@ def _path(of: Descriptor, path: MessagePath, number: int | None) -> list[F]:
             return []
         fields.append(matching[0])
     return fields
-
-
-def _message_type(item: F) -> Descriptor:
-    of = item.message_type
-    if of is None or item.is_repeated:
-        raise NotTheType("SchemaNotCompatible")
-    return of
 
 
 def _is_wrapper(of: Descriptor) -> bool:
@@ -180,19 +174,15 @@ def _conversion(of: ColumnType, item: F) -> Convert:
     if of.name == "json":
         return _json(item, reader(of))
     if of.item:
-        return _items(of.item, item)
+        _refuse(not item.is_repeated)
+        convert = _conversion(of.item, item)
+        return lambda value: items_of(value, convert)
     message = item.message_type
     if message is not None:
         return _of_message(of, message)
     if item.enum_type is not None and of.name == "string":
         return partial(enum_name, item)
     return _of_scalar(of, item.type)
-
-
-def _items(of: ColumnType, item: F) -> Convert:
-    _refuse(not item.is_repeated)
-    convert = _conversion(of, item)
-    return lambda value: items_of(value, convert)
 
 
 def _json(item: F, as_column: Convert) -> Convert:
@@ -233,19 +223,16 @@ def _of_message(of: ColumnType, message: Descriptor) -> Convert:
     wanted = _KNOWN.get(message.full_name, (-1,))
     _refuse(kinds[: len(wanted)] != wanted)
 
-    def part(value: Message, number: int) -> Any:
-        return value.get(number, default_of(message.fields_by_number[number]))
-
     match of.kind, message.full_name:
         case "timestamp", "google.protobuf.Timestamp":
-            return lambda value: _timestamp(part(value, 1), part(value, 2))
+            return lambda value: _timestamp(part(value, message, 1), part(value, message, 2))
         case "date", "google.type.Date":
-            return lambda value: _date(part(value, 1), part(value, 2), part(value, 3))
+            return lambda value: _date(*(part(value, message, number) for number in (1, 2, 3)))
         case "decimal", "google.type.Decimal":
             as_column = _read_text(reader(of), empty="0")
-            return lambda value: as_column(part(value, 1))
+            return lambda value: as_column(part(value, message, 1))
         case "decimal", "confluent.type.Decimal":
-            return lambda value: _decimal_of_bytes(part(value, 1), part(value, 3), of)
+            return lambda value: _decimal_of_bytes(part(value, message, 1), part(value, message, 3), of)
         case _:
             raise NotTheType("SchemaNotCompatible")
 

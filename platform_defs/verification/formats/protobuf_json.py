@@ -36,7 +36,7 @@ def document(item: F, value: Any) -> Document:
     of = item.message_type
     if of is not None and of.GetOptions().map_entry:
         return _map(of, value)
-    return [_one(item, part) for part in value]
+    return [_one(item, one) for one in value]
 
 
 def message_document(of: Descriptor, message: Message) -> Pairs:
@@ -59,7 +59,8 @@ def enum_name(item: F, number: int) -> str:
     return name
 
 
-def _or_default(message: Message, of: Descriptor, number: int) -> Any:
+def part(message: Message, of: Descriptor, number: int) -> Any:
+    """Return the value of the field of that number in a message of type `of`; its default if it is missing."""
     return message.get(number, default_of(of.fields_by_number[number]))
 
 
@@ -67,7 +68,8 @@ def _one(item: F, value: Any) -> Document:
     if item.message_type is not None:
         return _message(item.message_type, value)
     if item.enum_type is not None:
-        return _enum(item, value)
+        name = enum_name(item, value)
+        return None if item.enum_type.full_name == "google.protobuf.NullValue" else name
     if item.type == F.TYPE_STRING:
         return stored_text(value)
     if item.type == F.TYPE_BYTES:
@@ -75,27 +77,17 @@ def _one(item: F, value: Any) -> Document:
     if item.type == F.TYPE_BOOL:
         return value
     if item.type in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
-        return _real(float(str(np.float32(value))) if item.type == F.TYPE_FLOAT else value)
+        real = float(str(np.float32(value))) if item.type == F.TYPE_FLOAT else value
+        return Number(repr(finite(real)).removesuffix(".0"))
     return Long(value) if item.type in _WIDE else Number(value)
-
-
-def _enum(item: F, number: int) -> Document:
-    name = enum_name(item, number)
-    is_null = item.enum_type is not None and item.enum_type.full_name == "google.protobuf.NullValue"
-    return None if is_null else name
-
-
-def _real(value: float) -> Number:
-    written = repr(finite(value))
-    return Number(written[:-2] if written.endswith(".0") else written)
 
 
 def _map(entry: Descriptor, entries: list[Message]) -> Pairs:
     found: dict[str, Any] = {}
     for message in entries:
-        key = _or_default(message, entry, 1)
-        spelt = stored_text(key) if isinstance(key, bytes) else str(key).lower()
-        found[spelt] = _one(entry.fields_by_number[2], _or_default(message, entry, 2))
+        key = part(message, entry, 1)
+        name = stored_text(key) if isinstance(key, bytes) else str(key).lower()
+        found[name] = _one(entry.fields_by_number[2], part(message, entry, 2))
     return Pairs(found.items())
 
 
@@ -103,15 +95,15 @@ def _message(of: Descriptor, message: Message) -> Document:
     name = of.full_name.removeprefix("google.protobuf.") if of.file.name.startswith("google/protobuf/") else ""
     match name:
         case "Timestamp":
-            return _timestamp(_or_default(message, of, 1), _or_default(message, of, 2))
+            return _timestamp(part(message, of, 1), part(message, of, 2))
         case "Duration":
-            return _duration(_or_default(message, of, 1), _or_default(message, of, 2))
+            return _duration(part(message, of, 1), part(message, of, 2))
         case "Struct" | "ListValue":
             return document(of.fields_by_number[1], message.get(1, []))
         case "Value":
             return next((_one(item, message[item.number]) for item in of.fields if item.number in message), None)
         case _ if name and of.full_name in WRAPPERS:
-            return _one(of.fields_by_number[1], _or_default(message, of, 1))
+            return _one(of.fields_by_number[1], part(message, of, 1))
         case _:
             return message_document(of, message)
 

@@ -165,35 +165,34 @@ def _boolean(raw: Any) -> bool:
     raise NotTheType("WrongType")
 
 
-def _date(raw: Any) -> date:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
-    if not _date_text(raw):
+def _of_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    def checked(raw: Any) -> Any:
+        if type(raw) is not str:
+            raise NotTheType("WrongType")
+        return read(raw)
+
+    return checked
+
+
+def _date(text: str) -> date:
+    if not _date_text(text):
         raise NotTheType("InvalidDate")
     try:
-        return date.fromisoformat(raw)
+        return date.fromisoformat(text)
     except ValueError:
-        raise NotTheType("OutOfRange" if raw.startswith("0000") else "InvalidDate") from None
+        raise NotTheType("OutOfRange" if text.startswith("0000") else "InvalidDate") from None
 
 
-def _timestamp(raw: Any) -> datetime:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
-    if not _timestamp_text(raw):
+def _timestamp(text: str) -> datetime:
+    if not _timestamp_text(text):
         raise NotTheType("InvalidTimestamp")
     try:
-        value = datetime.fromisoformat(raw)
+        value = datetime.fromisoformat(text)
         return value if value.tzinfo is UTC else value.astimezone(UTC)
     except ValueError:
-        raise NotTheType("OutOfRange" if raw.startswith("0000") else "InvalidTimestamp") from None
+        raise NotTheType("OutOfRange" if text.startswith("0000") else "InvalidTimestamp") from None
     except OverflowError:
         raise NotTheType("OutOfRange") from None
-
-
-def _uuid(raw: Any) -> str:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
-    return uuid_text(raw)
 
 
 def uuid_text(text: str) -> str:
@@ -202,12 +201,6 @@ def uuid_text(text: str) -> str:
     if [len(part) for part in parts] != [8, 4, 4, 4, 12] or not set("".join(parts)) <= set(hexdigits):
         raise NotTheType("InvalidUuid")
     return text.lower()
-
-
-def _time(raw: Any) -> str:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
-    return time_text(raw)
 
 
 def time_text(text: str) -> str:
@@ -219,14 +212,12 @@ def time_text(text: str) -> str:
     return f"{found['second']}.{fraction}" if fraction else found["second"]
 
 
-def _bytes(raw: Any) -> bytes:
-    if type(raw) is not str:
-        raise NotTheType("WrongType")
+def _bytes(text: str) -> bytes:
     try:
-        value = b64decode(raw, validate=True)
+        value = b64decode(text, validate=True)
     except ValueError:
         raise NotTheType("InvalidBase64") from None
-    if b64encode(value).decode() != raw:
+    if b64encode(value).decode() != text:
         raise NotTheType("InvalidBase64")
     return value
 
@@ -241,10 +232,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "integer": _integer,
     "double": _double,
     "boolean": _boolean,
-    "date": _date,
-    "timestamp": _timestamp,
+    "date": _of_text(_date),
+    "timestamp": _of_text(_timestamp),
     "json": _json,
-    "uuid": _uuid,
-    "time": _time,
-    "bytes": _bytes,
+    "uuid": _of_text(uuid_text),
+    "time": _of_text(time_text),
+    "bytes": _of_text(_bytes),
 }

@@ -45,7 +45,7 @@ _LONG_MONTHS, _SHORT_MONTHS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])", r"(
 _LEAP_YEAR = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DAY = rf"(?:\d{{4}}-(?:{_LONG_MONTHS}|{_SHORT_MONTHS}|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP_YEAR}-02-29)"
 _HOUR = r"(?:[01]\d|2[0-3]):[0-5]\d"
-_SPELT = {
+_FORMATS = {
     "date": rf"\A{_DAY}\z",
     "timestamp": rf"\A{_DAY}[T ]{_HOUR}:[0-5]\d(?:\.\d{{1,6}})?(?:Z|[+-]{_HOUR})\z",
     "time": rf"\A{_HOUR}:[0-5]\d(?:\.\d{{1,6}})?Z?\z",
@@ -60,7 +60,7 @@ _READ: dict[str, tuple[Any, pa.DataType]] = {  # by `_kind`: msgspec's type, and
     "decimal": (msgspec.Raw, pa.string()),
     "boolean": (bool, pa.bool_()),
     **dict.fromkeys(_TICKS, (Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)], pa.int64())),
-    **dict.fromkeys(_SPELT, _TEXT),
+    **dict.fromkeys(_FORMATS, _TEXT),
 }
 _YEAR_ONE, _YEAR_9999 = -719_162, 2_932_896  # their first and last day, since 1970
 _MICROSECONDS = 86_400_000_000  # of a day
@@ -256,16 +256,16 @@ def _typed(column: Column, of: ColumnType) -> tuple[Column, Column]:
         plain = pc.match_substring_regex(column, _plain_decimal(of.precision, of.scale))
         digits = pc.utf8_trim(pc.if_else(plain, column, None), '"')
         return digits.cast(of.arrow), pc.or_kleene(null, plain)
-    if of.kind not in _SPELT:
+    if of.kind not in _FORMATS:
         return column, pc.or_(pc.is_null(column), pc.is_valid(column))
-    spelt = pc.fill_null(pc.match_substring_regex(column, _SPELT[of.kind]), fill_value=True)
-    texts = pc.if_else(spelt, column, None)
+    fits = pc.fill_null(pc.match_substring_regex(column, _FORMATS[of.kind]), fill_value=True)
+    texts = pc.if_else(fits, column, None)
     if of.kind == "uuid":
-        return pc.ascii_lower(texts), spelt
+        return pc.ascii_lower(texts), fits
     if of.kind == "time":
-        return _as_printed(texts), spelt
+        return _as_printed(texts), fits
     typed = texts.cast(of.arrow)
-    return typed, pc.and_(spelt, pc.fill_null(_in_years(typed), fill_value=True))
+    return typed, pc.and_(fits, pc.fill_null(_in_years(typed), fill_value=True))
 
 
 def _moments(column: Column, item: Field) -> tuple[Column, Column]:

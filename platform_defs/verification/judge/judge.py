@@ -40,7 +40,7 @@ class Judge:
         if value is None:
             return NoRow("NullValue")
         try:
-            return self._row(self._members(parse(value)))
+            return self._row(parse(value))
         except NotTheType as wrong:  # decode errors come before rules
             return NoRow(str(wrong))
 
@@ -58,16 +58,12 @@ class Judge:
         broken = next((rule for rule in found if rule), None)
         return NoRow(broken) if broken else tuple(values)
 
-    def _members(self, message: Document) -> list[Members]:
-        """Return the members of each object in `_objects`."""
+    def _row(self, message: Document) -> Row | NoRow:
         if type(message) is not Pairs:
             raise NotTheType("NotAnObject")
-        found = [_members_of(message, self._objects[0].keys)]
+        objects = [_members_of(message, self._objects[0].keys)]
         for item in self._objects[1:]:
-            found.append(_members_of(found[item.parent].get(item.path[-1]), item.keys))
-        return found
-
-    def _row(self, objects: list[Members]) -> Row | NoRow:
+            objects.append(_members_of(objects[item.parent].get(item.path[-1]), item.keys))
         row: list[Any] = []
         broken: str | None = None
         for field in self._fields:

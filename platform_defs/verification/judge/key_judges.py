@@ -64,11 +64,10 @@ class FramedKeyJudge(KeyJudge):
             return NoRow("UnknownSchemaId")
         if schema.format != wire.key_format:
             return NoRow("WrongSchemaType")
-        return NoRow("SchemaNotCompatible") if schema.encrypted else self._text(schema, named)
-
-    def _text(self, schema: NamedSchema, named: Named) -> str | NoRow:
+        if schema.encrypted:
+            return NoRow("SchemaNotCompatible")
         try:
-            return _spelt(self._document(schema, named))
+            return _key_text(self._document(schema, named))
         except NotTheType as wrong:
             return NoRow(str(wrong))
 
@@ -137,7 +136,7 @@ def _protobuf(types: Types, named: Named) -> Document:
     return message_document(of, read(payload, whole(of), at))
 
 
-def _spelt(document: Document) -> str:
+def _key_text(document: Document) -> str:
     """Return the text of a key's value."""
     if document is None:
         raise NotTheType("MissingKey")

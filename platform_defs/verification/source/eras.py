@@ -101,7 +101,11 @@ class Eras:
             }
             doubtful = in_force.intersection(self.changed) if known != of_then.keys() else set[str]()
         found = {name: of_then[name] for name in own if of_then.get(name) in self.types}
-        names = {name: now for name, now in found.items() if _holds(self.types[now], own[name])}
+        names = {
+            name: now
+            for name, now in found.items()
+            if self.types[now] == own[name] or widens(own[name], self.types[now])
+        }
         return Now(
             names,
             {now for name, now in of_then.items() if name not in own}.difference(self.defaults),
@@ -112,10 +116,6 @@ class Eras:
             },
             doubtful.difference(found.values()),
         )
-
-
-def _holds(now: ColumnType, then: ColumnType) -> bool:
-    return now == then or widens(then, now)
 
 
 def read_eras(connection: psycopg.Connection[Any], contract: Contract) -> Eras:

@@ -38,11 +38,11 @@ class Chunk:
     partition: int
     from_offset: int
     until_offset: int
-    offsets: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    names: list[bytes | None]  # the headers that name the values' schemas, if wanted
-    key_names: list[bytes | None]  # and those that name the keys'
+    offsets: list[int] = field(default_factory=list[int])
+    keys: list[bytes | None] = field(default_factory=list[bytes | None])
+    values: list[bytes | None] = field(default_factory=list[bytes | None])
+    names: list[bytes | None] = field(default_factory=list[bytes | None])  # headers that name the values' schemas
+    key_names: list[bytes | None] = field(default_factory=list[bytes | None])  # headers that name the keys' schemas
     # If a contract has fields of the message's metadata; otherwise empty.
     headers: list[Headers | None] = field(default_factory=list[Headers | None])  # None: the client cannot read them
     timestamps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # type, ms since the epoch
@@ -140,16 +140,7 @@ class Topic:
         self._consumer.unassign()
 
     def _chunk(self, partition: int, start: int, until: int, largest: int) -> Chunk:
-        found = Chunk(
-            partition=partition,
-            from_offset=start,
-            until_offset=until,
-            offsets=[],
-            keys=[],
-            values=[],
-            names=[],
-            key_names=[],
-        )
+        found = Chunk(partition, from_offset=start, until_offset=until)
         reached, size = start, 0
         while reached < until and len(found) < largest and size < MAX_BYTES:
             messages = self._next(partition, reached, min(MOST, until - reached))
@@ -180,12 +171,18 @@ class Topic:
         return size
 
     def _behind(self, messages: Sequence[Any], partition: int, reached: int, until: int) -> int:
-        """Return the offset up to which the log was read, by errors and by messages behind the range."""
+        """Return the offset up to which the log was read, by errors and by messages behind the range. Raise an error
+        other than the end of the log.
+        """
         for message in messages:
-            if (error := message.error()) is not None:
-                reached = self._end(error, partition, reached, until)
-            elif message.offset() >= until:
-                reached = until
+            error = message.error()
+            if error is None:
+                ends = message.offset() >= until
+            elif error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # for a group that no consumer joins
+                ends = False
+            elif not (ends := error.code() == KafkaError._PARTITION_EOF):
+                raise _refused(error, f"partition {partition} of {self.topic}")
+            reached = until if ends else reached
         return reached
 
     def _next(self, partition: int, position: int, most: int) -> list[Any]:
@@ -206,16 +203,6 @@ class Topic:
         raise BrokerAway(
             f"no message received from {place} for {PATIENCE:.0f} s. Is the broker up (`tidegate stack status`)?"
         )
-
-    def _end(self, error: KafkaError, partition: int, reached: int, until: int) -> int:
-        """Return `until` if `error` is the end of the log, `reached` if it is not about the log. Raise any
-        other error.
-        """
-        if error.code() == KafkaError._PARTITION_EOF:
-            return until
-        if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # for a group that no consumer joins
-            return reached
-        raise _refused(error, f"partition {partition} of {self.topic}")
 
 
 def _again() -> Retrying:

@@ -34,8 +34,5 @@ def _count_before(batch: pa.RecordBatch, partition: int, offset: int) -> int:
     """Return the number of rows of `batch` below the place."""
     columns: Any = batch  # the types do not know its columns
     partitions, offsets = columns["_partition"], columns["_offset"]
-    return bisect_left(
-        range(batch.num_rows),
-        (partition, offset),
-        key=lambda row: (partitions[row].as_py(), offsets[row].as_py()),
-    )
+    places = range(batch.num_rows)
+    return bisect_left(places, (partition, offset), key=lambda row: (partitions[row].as_py(), offsets[row].as_py()))

@@ -11,7 +11,7 @@ Span = tuple[int, int]  # from (included), until (excluded)
 Offsets: TypeAlias = NDArray[np.int64]
 
 
-def spelt(partition: int, span: Span) -> str:
+def format_span(partition: int, span: Span) -> str:
     """Return the span as OffsetRange formats itself: partition 3 [10, 20)."""
     return f"partition {partition} [{span[0]}, {span[1]})"
 
