@@ -65,9 +65,19 @@ class Node(Generic[T]):
         """Return the items of the list here: none if nothing is written, or no list."""
         return [self.child(position) for position in range(len(as_list(self.value) or ()))]
 
-    def refused(self, message: str) -> BadInput:
-        """Return the error to raise for the value here, or for its absence."""
-        return BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+    def refused(self, message: str, *missing: Node[Any]) -> BadInput:
+        """Return the error to raise for the value here, or for its absence; `missing`: for the absence of one of these.
+
+        It is not kept if an unknown key, a mistake of its own, may be the absent key, misspelled.
+        """
+        error = BadInput(message, file=str(self.text.path), line=self.line, field=self.name)
+        if any(one._is_misspelled() for one in missing or (self,)):
+            self.text.consequences.add(error)
+        return error
+
+    def _is_misspelled(self) -> bool:
+        beside = self.text.unknown_keys.get(self.place[:-1], ())
+        return self.value is None and bool(self.place and get_close_matches(str(self.place[-1]), beside, 1))
 
     def read(self, reader: Callable[[Node[T]], R], otherwise: R) -> R:
         """Return what `reader` returns for this part; if it raises a mistake, keep that and return `otherwise`."""
@@ -75,19 +85,14 @@ class Node(Generic[T]):
             return reader(self)
         return otherwise
 
-    def read_key(self, key: str, reader: Callable[[Node[Any]], R], otherwise: R) -> R:
-        """Do the same for the part under a key. A missing key is no mistake if an unknown one may be it, misspelled."""
-        node = self.child(key)
-        misspelled = node.value is None and get_close_matches(key, self.text.unknown_keys.get(self.place, ()), 1)
-        return otherwise if misspelled else node.read(reader, otherwise)
-
     @contextmanager
     def keeping_mistakes(self) -> Generator[None]:
         """Keep a mistake that the block raises for `raise_mistakes`, and continue after the block."""
         try:
             yield
         except BadInput as mistake:
-            self.text.mistakes.append(mistake)
+            if mistake not in self.text.consequences:
+                self.text.mistakes.append(mistake)
 
     def stop_at_mistakes(self) -> None:
         """Raise the latest of the kept mistakes again, if there are any: what follows depends on what was read."""
@@ -109,13 +114,10 @@ class Node(Generic[T]):
 
     def written_keys(self) -> list[str]:
         """Return the keys of this mapping, as the file has them."""
-        return [str(key) for key in as_mapping(self._written()) or ()]
-
-    def _written(self) -> Any:
         node = self.text.value
         for step in self.place:
             node = _below(node, step)
-        return node
+        return [str(key) for key in as_mapping(node) or ()]
 
     @property
     def name(self) -> str:

@@ -70,6 +70,7 @@ class YamlText:
         self.path, self.beside = path, beside
         self.mistakes: list[BadInput] = []  # found so far (`Node.read`)
         self.unknown_keys: dict[tuple[str | int, ...], list[str]] = {}  # of each mapping, among the mistakes
+        self.consequences = set[BadInput]()  # keys that are missing because an unknown one is them, misspelled
         self._nodes = 0
         try:
             text = path.read_text(encoding="utf-8") if text is None else text

@@ -34,7 +34,8 @@ def read_batch_rules(
 def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
     written = entry.value
     if written.type != "custom" or written.engine != "greatExpectations":
-        raise entry.refused("a batch rule must have type: custom and engine: greatExpectations")
+        missing = entry.child("type"), entry.child("engine")
+        raise entry.refused("a batch rule must have type: custom and engine: greatExpectations", *missing)
     BATCH_RULE.refuse_others(entry)
     name = checked_name(entry.child("name"), rule_mistake)
     severity: Severity = BATCH_RULE["severity"].read(entry.child("severity"))

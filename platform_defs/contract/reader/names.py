@@ -87,9 +87,10 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
         return _array_of(item)
     node = item.child("logicalType" if item.value.physicalType is None else "physicalType")
     if node.value is None:
-        raise item.refused("a type is missing: add logicalType or physicalType")
+        missing = item.child("logicalType"), item.child("physicalType")
+        raise item.refused("a type is missing: add logicalType or physicalType", *missing)
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
-        raise node.refused(f"logicalType {node.value} {hint}")
+        raise node.refused(f"logicalType {node.value} {hint}", item.child("physicalType"))
     try:
         # A contract may name a type as Postgres does.
         found = column_type(_POSTGRES_NAMES.get(node.value) or re.sub(r"^numeric\(", "decimal(", node.value))
@@ -118,7 +119,7 @@ def _array_of(item: Node[SchemaProperty]) -> ColumnType:
     """Return the type of a property with items."""
     items, given = item.child("items"), item.value
     if given.logicalType != "array" or kind_of(given.physicalType or "array") not in ("array", "json"):
-        raise items.refused("items requires logicalType: array")
+        raise items.refused("items requires logicalType: array", item.child("logicalType"))
     if given.physicalType == "json":
         raise items.refused(
             f"a json column keeps any value whole; leave out items, or leave out physicalType: json: {FLAT}"

@@ -55,7 +55,8 @@ def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
         raise entry.child("metric").refused("the only metric supported on a field is invalidValues (an enum)")
     ENUM.refuse_others(entry)
     if isinstance(written.mustBe, bool) or written.mustBe != 0 or set(written.arguments or ()) != {"validValues"}:
-        raise entry.refused("write an enum as arguments: {validValues: [...]} and mustBe: 0")
+        missing = entry.child("arguments"), entry.child("mustBe")
+        raise entry.refused("write an enum as arguments: {validValues: [...]} and mustBe: 0", *missing)
     if not _TYPES[of.kind].enum:
         raise entry.refused(f"an enum requires a string or an integer, not {of.name}")
     listed = _valid_values(entry)

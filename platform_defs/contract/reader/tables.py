@@ -63,7 +63,7 @@ def _table(item: Node[SchemaObject]) -> Table:
     disposition = _disposition(item)
     name = checked_name(item.child("physicalName"), table_mistake, qualified=True)
     if not item.value.properties:
-        raise item.refused("a table must have at least one column under properties")
+        raise item.refused("a table must have at least one column under properties", item.child("properties"))
     columns, aggregates = dict[str, Column](), dict[str, Aggregate]()
     for one in item.children("properties"):
         with one.keeping_mistakes():
@@ -91,7 +91,7 @@ def _disposition(item: Node[SchemaObject]) -> Disposition:
     node = custom_values(item, TABLE_PROPERTIES).get("disposition")
     if node is None:
         hint = "disposition is missing: add customProperties: [{property: disposition, value: append}]"
-        raise item.refused(hint)
+        raise item.refused(hint, item.child("customProperties"))
     return TABLE_PROPERTIES["disposition"].read(node)
 
 
@@ -147,7 +147,7 @@ def _aggregate(item: Node[SchemaProperty], column: Column) -> Aggregate | None:
             "a column of an accumulate table must have either primaryKey: true (group by) or transformLogic, such "
             "as sum(column)"
         )
-        raise item.refused(hint)
+        raise item.refused(hint, item.child("primaryKey"), node)
     if item.value.primaryKey:
         return None
     match = _AGGREGATE.fullmatch((node.value or "").strip())

@@ -54,7 +54,7 @@ def _subject(given: Properties, kind: Format, strategy: Any, topic: str, record:
 def _server(servers: Node[Any]) -> Node[Server]:
     if len(servers.items()) != 1 or servers.child(0).value.type != "kafka":
         message = "a contract must have one server: {server: ..., type: kafka, host: ..., format: json}"
-        raise servers.refused(message)
+        raise servers.refused(message, servers, servers.child(0).child("type"))
     SERVER.refuse_others(servers.child(0))
     return servers.child(0)
 

@@ -1,6 +1,7 @@
 """A contract with a mistake is refused with file, line, field and what would be right."""
 
 import pickle
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.unit.contract.contract_mistakes import GOOD, MISTAKES
 
 ASSETS = Path(__file__).parents[3] / "assets"
 SHIPPED = sorted(ASSETS.glob("*/*.odcs.yaml"))
+KEY = re.compile(r"^( *(?:- )?)([A-Za-z]{4,}):", re.MULTILINE)
 
 
 def write(folder: Path, text: str) -> Path:
@@ -67,6 +69,14 @@ def test_a_contract_is_read_into_fields_rules_tables_and_limits(tmp_path: Path) 
     assert contract.batch_rules[0].arguments == {"column": "price", "min_value": 1}
     limits = contract.limits
     assert (limits.batch_messages, limits.freshness_seconds, limits.lag_seconds) == (1000, 7200.0, 5.0)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.parent.name)
+def test_a_misspelled_key_is_one_mistake_at_any_depth(tmp_path: Path, path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for found in KEY.finditer(text):
+        refused = refusal(tmp_path, f"{text[: found.end(2)]}x{text[found.end(2) :]}")
+        assert len(refused.mistakes) == 1, refused
 
 
 @pytest.mark.parametrize(("right", "wrong", "field", "message"), MISTAKES, ids=lambda part: str(part)[:40])
