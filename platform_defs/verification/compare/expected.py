@@ -85,9 +85,7 @@ class Expected:
         """
         if not len(offsets):
             return Rows(self.schema.empty_table(), offsets)
-        own = [pa.array(np.full(len(offsets), partition, np.int32)), pa.array(offsets, pa.int64())]
-        for (name, _), column in zip(OWN, own, strict=True):
-            messages = messages.append_column(name, column)
+        messages = self._messages(partition, offsets, messages)
         names = [*self._names, *(name for name, _ in OWN)]
         if self._pipeline.transform is None:
             return Rows(self._typed(messages.select(names)), offsets[:0])
@@ -97,6 +95,12 @@ class Expected:
 
     def _typed(self, made: pa.Table) -> pa.Table:
         return canonical_columns(made.rename_columns(self.schema.names), self._as_text).cast(self.schema)
+
+    def _messages(self, partition: int, offsets: Offsets, messages: pa.Table) -> pa.Table:
+        own = [pa.array(np.full(len(offsets), partition, np.int32)), pa.array(offsets, pa.int64())]
+        for (name, _), column in zip(OWN, own, strict=True):
+            messages = messages.append_column(name, column)
+        return messages
 
     def _transformed(self, messages: pa.Table, names: Sequence[str]) -> tuple[list[pa.Table], Offsets]:
         """Return the rows, and the offsets on which the transform fails, found by bisection in up to MAX_TRIES jobs.
