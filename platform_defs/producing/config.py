@@ -65,7 +65,8 @@ def choose(
     Raises BadInput, whose field is the option, if they contradict each other.
     """
     found = preset_named(preset)
-    options = {**found.options, **contract, **_of_environment(environment), **given}
+    tuned = [(name, text) for name, text in environment.items() if own_name(name) in {*OPTIONS} - {*PROMISED}]
+    options = {**found.options, **contract, **dict(read_option(name, text) for name, text in tuned), **given}
     if (wrong := refusal(found, options)) is not None:
         option, sentence = wrong
         raise BadInput(f"{sentence} (preset {found.name})", field=option)
@@ -83,8 +84,3 @@ def refusal(preset: Preset, options: Mapping[str, Value]) -> tuple[str, str] | N
 def unused(environment: Iterable[str]) -> list[str]:
     """Return the options of TIDEGATE_KAFKA_* that are ignored, since they would change a preset's promise."""
     return sorted(name for name in environment if own_name(name) in PROMISED)
-
-
-def _of_environment(environment: Mapping[str, str]) -> Mapping[str, Value]:
-    tuned = ((name, text) for name, text in environment.items() if own_name(name) in {*OPTIONS} - {*PROMISED})
-    return dict(read_option(name, text) for name, text in tuned)

@@ -58,16 +58,12 @@ def _of_topic(given: Mapping[str, Any]) -> Iterator[Contradiction]:
         if given.get("queuing.strategy") == "lifo":
             yield "queuing.strategy", f"`queuing.strategy` must be set to `fifo` {when}"
     if given.get("transactional.id"):
-        yield from _of_timeouts(given, linger)
-
-
-def _of_timeouts(given: Mapping[str, Any], linger: int) -> Iterator[Contradiction]:
-    transaction = _value(given, "transaction.timeout.ms")
-    timeout = given.get("message.timeout.ms", transaction)
-    if timeout > transaction:
-        yield "message.timeout.ms", "`message.timeout.ms` must be set <= `transaction.timeout.ms`"
-    if 0 < timeout <= linger:
-        yield "linger.ms", "`message.timeout.ms` must be greater than `linger.ms`"
+        transaction = _value(given, "transaction.timeout.ms")
+        timeout = given.get("message.timeout.ms", transaction)
+        if timeout > transaction:
+            yield "message.timeout.ms", "`message.timeout.ms` must be set <= `transaction.timeout.ms`"
+        if 0 < timeout <= linger:
+            yield "linger.ms", "`message.timeout.ms` must be greater than `linger.ms`"
 
 
 def _idempotent(given: Mapping[str, Any]) -> bool:

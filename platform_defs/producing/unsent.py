@@ -3,7 +3,6 @@
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -132,23 +131,16 @@ def from_line(line: bytes) -> UnsentMessage | None:
     checksum, _, written = line.removesuffix(b"\n").partition(b" ")
     if not line.endswith(b"\n") or checksum != b"%08x" % zlib.crc32(written):
         return None
-    document = json.loads(written)
-    return UnsentMessage(**{**document, **_parsed(document)})
-
-
-def _parsed(document: Mapping[str, Any]) -> dict[str, Any]:
-    before: dict[str, Any] = {**document["before"], "end_offsets": tuple(document["before"]["end_offsets"])}
-    return {
+    document: dict[str, Any] = json.loads(written)
+    headers = document["headers"]
+    parsed: dict[str, Any] = {
         "unsent_id": UUID(document["unsent_id"]),
-        "before": LogEnds(**before),
-        "headers": _headers(document["headers"]),
+        "before": LogEnds(**{**document["before"], "end_offsets": tuple(document["before"]["end_offsets"])}),
+        "headers": tuple(((_bytes(n) or b"").decode("utf-8", "surrogatepass"), _bytes(value)) for n, value in headers),
         "failed_at": datetime.fromisoformat(document["failed_at"]),
         **{name: _bytes(document[name]) for name in ("key", "value", "tidegate_id")},
     }
-
-
-def _headers(written: Sequence[Sequence[str | None]]) -> Headers:
-    return tuple(((_bytes(name) or b"").decode("utf-8", "surrogatepass"), _bytes(value)) for name, value in written)
+    return UnsentMessage(**{**document, **parsed})
 
 
 def _text(content: bytes | None) -> str | None:

@@ -29,16 +29,15 @@ def _read(option: Option, value: object) -> Value | None:
         known = str(value) in {*WORDS, *option.choices} or one_partition(str(value)) is not None
         return str(value) if known else None
     if option.choices:
-        return _choice(option, "all" if option.name == "acks" and str(value) == "-1" else str(value))
+        text = "all" if option.name == "acks" and str(value) == "-1" else str(value)
+        if text not in option.choices:
+            return None
+        return int(text) if text.isdigit() else text
     if isinstance(option.default, bool):
         return {"true": True, "false": False}.get(str(value).lower())
-    return _number(option, value) if option.highest else _text(value)
-
-
-def _choice(option: Option, text: str) -> Value | None:
-    if text not in option.choices:
-        return None
-    return int(text) if text.isdigit() else text
+    if option.highest:
+        return _number(option, value)
+    return value if isinstance(value, str) and value else None
 
 
 def _number(option: Option, value: object) -> int | None:
@@ -47,10 +46,6 @@ def _number(option: Option, value: object) -> int | None:
     except ValueError:
         return None
     return number if option.lowest <= number <= option.highest else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
 
 
 def _wanted(option: Option) -> str:

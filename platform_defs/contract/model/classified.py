@@ -6,11 +6,10 @@ This is the one definition. A classification counts unless it is a word that mea
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, product
 from typing import Any, cast
 
 from platform_defs.contract.model.contract import BatchRule, Column, Contract, Field, Table
-from platform_defs.contract.model.message_path import MessagePath
 
 OPEN = ("public", "open", "internal", "unclassified")
 _PLACES = ("_partition", "_offset", "_batch_id")
@@ -104,12 +103,8 @@ def _own(item: Field | Column) -> bool:
 
 def _share(one: Field, other: Field) -> bool:
     """Return True if one value contains the other, in any of the places where writers have them."""
-    return any(_within(a, b) for a in (one.path, *one.aliases) for b in (other.path, *other.aliases))
-
-
-def _within(one: MessagePath, other: MessagePath) -> bool:
-    length = min(len(one), len(other))
-    return one[:length] == other[:length]
+    pairs = product((one.path, *one.aliases), (other.path, *other.aliases))
+    return any(a[: len(b)] == b[: len(a)] for a, b in pairs)
 
 
 def names_any(rule: BatchRule, columns: Set[str]) -> bool:

@@ -127,7 +127,8 @@ def _scalar(name: str) -> ColumnType:
     if match := _DECIMAL.fullmatch(name):
         precision, scale = int(match[1]), int(match[2])
         if 1 <= precision <= 38 and scale <= precision:
-            return _decimal(precision, scale)
+            digits = f"({precision},{scale})"
+            return ColumnType(f"decimal{digits}", f"decimal{digits}", f"numeric{digits}", "", precision, scale)
         raise BadInput(f"type {name!r} is not supported: precision is 1 to 38, and scale at most the precision")
     raise BadInput(
         f"type {name!r} is not supported; use one of {', '.join(FIXED)}, decimal(precision,scale) or array<type>"
@@ -142,11 +143,6 @@ def _array(items: str) -> ColumnType:
         )
     of = _scalar(items)
     return ColumnType(f"array<{of.name}>", f"array<{of.spark}>", f"{of.postgres}[]", in_staging="text", item=of)
-
-
-def _decimal(precision: int, scale: int) -> ColumnType:
-    digits = f"({precision},{scale})"
-    return ColumnType(f"decimal{digits}", f"decimal{digits}", f"numeric{digits}", precision=precision, scale=scale)
 
 
 @cache

@@ -29,18 +29,15 @@ def parse_path(text: str) -> MessagePath:
         keys.append("" if part[0] == r"\e" else _ESCAPED.sub(r"\1", part[0]))
         position = part.end()
         if position == len(text):
-            return _within_limits(tuple(keys))
+            break
         if text[position] != ".":
             raise ValueError(f"{text!r} is not a path of keys: a lone backslash ({_ESCAPES})")
         position += 1
-
-
-def _within_limits(path: MessagePath) -> MessagePath:
-    if len(path) > _MAX_KEYS:
-        raise ValueError(f"the path has {len(path):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels")
-    if (longest := max(map(len, path))) > _MAX_KEY:
+    if len(keys) > _MAX_KEYS:
+        raise ValueError(f"the path has {len(keys):,} keys: {_MAX_KEYS} at most, as a message nests at most 100 levels")
+    if (longest := max(map(len, keys))) > _MAX_KEY:
         raise ValueError(f"a key of the path has {longest:,} characters: {_MAX_KEY:,} at most")
-    return path
+    return tuple(keys)
 
 
 def spell_path(path: MessagePath) -> str:

@@ -99,9 +99,6 @@ def _files(module: tuple[str, ...], root: Path) -> Iterator[Path]:
         folder = root.joinpath(*module[:depth])
         for file in (folder / "__init__.py", folder.with_suffix(".py")):
             inside = file.relative_to(root)
-            if _is_the_projects(inside) and file.is_file():
+            own = inside.parts[0] not in _TIDEGATES and _LIBRARIES.isdisjoint(inside.parts)
+            if own and inside != _CATALOGUE and file.is_file():
                 yield file
-
-
-def _is_the_projects(inside: Path) -> bool:
-    return inside != _CATALOGUE and inside.parts[0] not in _TIDEGATES and _LIBRARIES.isdisjoint(inside.parts)

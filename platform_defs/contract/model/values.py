@@ -23,9 +23,11 @@ def contract_value(written: Any, of: ColumnType) -> Value:
 
     Raises ValueError, whose text says what would be right.
     """
-    if of.item:
-        return _array(written, of.item)
-    return _scalar(written, of)
+    if not of.item:
+        return _scalar(written, of)
+    if (items := as_list(written)) is None:
+        raise ValueError(f"{written!r} is not a list")
+    return tuple(_scalar(item, of.item) for item in items)
 
 
 def fits(value: Scalar, of: ColumnType) -> bool:
@@ -44,13 +46,6 @@ def fits(value: Scalar, of: ColumnType) -> bool:
     with localcontext(prec=len(value.as_tuple().digits) + of.precision):
         scaled = value.scaleb(of.scale)
         return scaled == scaled.to_integral_value() and abs(scaled) < 10**of.precision
-
-
-def _array(written: Any, of: ColumnType) -> tuple[Scalar, ...]:
-    items = as_list(written)
-    if items is None:
-        raise ValueError(f"{written!r} is not a list")
-    return tuple(_scalar(item, of) for item in items)
 
 
 def _scalar(written: Any, of: ColumnType) -> Scalar:

@@ -41,15 +41,11 @@ def _batch_rule(entry: Node[Any], table: str, columns: list[str]) -> BatchRule:
     severity: Severity = BATCH_RULE["severity"].read(entry.child("severity"))
     expectation, arguments = _implementation(entry.child("implementation"))
     for key in _COLUMN_ARGUMENTS:
-        _check_columns(arguments.child(key), table, columns)
-    return BatchRule(
-        name,
-        table,
-        expectation,
-        arguments.value or {},
-        severity,
-        written.description or "",
-    )
+        node = arguments.child(key)
+        for one in as_list(node.value) or [node.value]:
+            if one is not None and one not in columns:
+                raise node.refused(f"{table} has no column {one!r}; {one_of(columns, str(one))}")
+    return BatchRule(name, table, expectation, arguments.value or {}, severity, written.description or "")
 
 
 def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
@@ -69,9 +65,3 @@ def _implementation(node: Node[Any]) -> tuple[str, Node[dict[str, Any] | None]]:
     if not isinstance(arguments.value, dict | None):
         raise arguments.refused("arguments must be a mapping, such as {column: amount, min_value: 0}")
     return str(expectation.value), arguments
-
-
-def _check_columns(node: Node[Any], table: str, columns: list[str]) -> None:
-    for one in as_list(node.value) or [node.value]:
-        if one is not None and one not in columns:
-            raise node.refused(f"{table} has no column {one!r}; {one_of(columns, str(one))}")

@@ -12,12 +12,12 @@ import re
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Iterable
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import TYPE_CHECKING, cast
 
 from platform_defs.contract.model.contract import SUFFIX, Contract, stem
@@ -220,14 +220,20 @@ def _transform(path: Path) -> Callable[[DataFrame], DataFrame]:
     if spec is None or spec.loader is None:
         raise BadInput("cannot be imported", file=str(path))
     module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(full_name)
+    sys.modules[full_name] = module  # dataclasses look it up; not after the import: workers get it by value
     try:
-        with _named(spec.name, module), redirect_stdout(sys.stderr):  # stdout is a command's JSON document
+        with redirect_stdout(sys.stderr):  # stdout is a command's JSON document
             spec.loader.exec_module(module)
             found = getattr(module, "transform", None)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a user's file may raise anything: sys.exit, pytest.skip, a class of its own
         raise _unforeseen(error, path) from error
+    finally:
+        sys.modules.pop(full_name, None)
+        if before is not None:
+            sys.modules[full_name] = before
     return _checked(found, path)
 
 
@@ -240,21 +246,6 @@ class _Compiled(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         path = self.get_filename(fullname)
         return self.source_to_code(self.get_data(path), path)
-
-
-@contextmanager
-def _named(name: str, module: ModuleType) -> Generator[None]:
-    """Register the module under its name while it is imported: dataclasses look it up. Not longer: workers get it by
-    value.
-    """
-    before = sys.modules.get(name)
-    sys.modules[name] = module
-    try:
-        yield
-    finally:
-        del sys.modules[name]
-        if before is not None:
-            sys.modules[name] = before
 
 
 def _unforeseen(error: BaseException, path: Path) -> BadInput:

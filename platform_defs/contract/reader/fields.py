@@ -15,7 +15,7 @@ from platform_defs.contract.model.contract import Field, Format
 from platform_defs.contract.model.reserved import column_mistake
 from platform_defs.contract.reader.field_clashes import refuse_clash
 from platform_defs.contract.reader.names import column_name, column_type_of, custom_values, snake_case
-from platform_defs.contract.reader.rules import examples_of, rules_of
+from platform_defs.contract.reader.rules import rules_of, values_that_keep
 
 _ONLY_FOR = {  # custom properties that other formats do not have, and why
     "aliases": (("avro", "protobuf"), "in JSON messages, the field has its own key"),
@@ -80,7 +80,7 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
         rules=rules,
         description=item.value.description or "",
         classification=item.value.classification or "",
-        examples=examples_of(item, of, rules),
+        examples=values_that_keep(item.child("examples"), of, rules),
         physical_path=path,
         **found,
     )

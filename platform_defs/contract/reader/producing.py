@@ -16,7 +16,12 @@ def read_producing(written: Mapping[str, Node[Any]]) -> Producing:
     with librdkafka's message for options that contradict each other.
     """
     node = written.get("producer")
-    preset = _preset(node) if node else Producing().preset
+    preset = Producing().preset
+    if node:
+        try:
+            preset = preset_named(node.value).name
+        except BadInput as error:
+            raise node.refused(error.problem) from None
     options = written.get("producerOptions")
     if options is None:
         return Producing(preset)
@@ -25,13 +30,6 @@ def read_producing(written: Mapping[str, Node[Any]]) -> Producing:
     if (wrong := refusal(chosen, {**chosen.options, **found})) is not None:
         raise _at(options, wrong[0]).refused(f"{wrong[1]} (preset {preset})")
     return Producing(preset, found)
-
-
-def _preset(node: Node[Any]) -> str:
-    try:
-        return preset_named(node.value).name
-    except BadInput as error:
-        raise node.refused(error.problem) from None
 
 
 def _options(node: Node[Any]) -> dict[str, Value]:

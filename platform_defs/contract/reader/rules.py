@@ -29,15 +29,8 @@ def rules_of(item: Node[SchemaProperty], of: ColumnType) -> tuple[RowRule, ...]:
     rules += _options(item, of)
     _refuse_crossed_limits(item.child("logicalTypeOptions"), rules)
     for entry in entries:
-        _values_that_keep(_valid_values(entry), of, rules)
+        values_that_keep(_valid_values(entry), of, rules)
     return tuple(rules)
-
-
-def examples_of(item: Node[SchemaProperty], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
-    """Return the field's examples as values of its type. Raises BadInput for one of another type, or that breaks a
-    rule.
-    """
-    return _values_that_keep(item.child("examples"), of, rules)
 
 
 def _rule(field: str, kind: RuleKind, argument: Any, description: str | None = None) -> RowRule:
@@ -62,7 +55,7 @@ def _enum(entry: Node[DataQuality], name: str, of: ColumnType) -> RowRule:
     listed = _valid_values(entry)
     if not as_list(listed.value):
         raise listed.refused("validValues must be a list with at least one value")
-    values = _values_that_keep(listed, of, ())
+    values = values_that_keep(listed, of, ())
     if len(set(values)) < len(values):
         raise listed.refused("a value is listed twice in validValues")
     return _rule(name, "enum", values, written.description)
@@ -92,8 +85,10 @@ def _refuse_crossed_limits(options: Node[Any], rules: Sequence[RowRule]) -> None
             raise options.child(key).refused(message)
 
 
-def _values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
-    """Return the listed values, each of the type and keeping every rule."""
+def values_that_keep(listed: Node[Any], of: ColumnType, rules: Sequence[RowRule]) -> tuple[Value, ...]:
+    """Return the listed values (an enum's, or examples) as values of the type. Raises BadInput for one of another type,
+    or that breaks a rule.
+    """
     values = list[Value]()
     for node in listed.items():
         value = _value(node, of)

@@ -1,7 +1,6 @@
 """The wire format of messages: the server's `format`, and its customProperties about schemas."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from open_data_contract_standard.model import Server
@@ -92,15 +91,12 @@ def _schema_text(node: Node[Any], name: str) -> str:
     if beside is None and not (folder / name).resolve().is_relative_to(folder.resolve()):
         raise node.refused(f"schemaFile {name!r} is outside the contract's folder: put the file beside the contract")
     try:
-        return beside(name) if beside else _read(folder / name)
+        if beside:
+            return beside(name)
+        if (size := (folder / name).stat().st_size) > _LONGEST:
+            raise ValueError(f"it has {size:,} bytes, and the maximum is {_LONGEST:,}")
+        return (folder / name).read_text(encoding="utf-8")
     except OSError as error:
         raise node.refused(f"schemaFile {name!r} cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except ValueError as error:  # too long, or not UTF-8
         raise node.refused(f"schemaFile {name!r} cannot be read: {error}") from None
-
-
-def _read(path: Path) -> str:
-    """Read a file. Raises ValueError for a file that is too long, or not UTF-8."""
-    if (size := path.stat().st_size) > _LONGEST:
-        raise ValueError(f"it has {size:,} bytes, and the maximum is {_LONGEST:,}")
-    return path.read_text(encoding="utf-8")
