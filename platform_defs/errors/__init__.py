@@ -413,19 +413,12 @@ class UnsentLost(TidegateError):
 class RegistryAway(Retryable):
     """The schema registry returned no usable answer: refused, too late, 401, 5xx, or HTML.
 
-    `status` is the HTTP status of the last answer, if there was one; `seen`
-    the request and its answer; `refused` is True if that answer was about the one schema, as 403 is, and not about the
-    registry's own state, as 503 or silence is.
+    `status` is the HTTP status of the last answer, if there was one; `seen` the request and its answer; `refused` is
+    True if that answer was about the one schema, as 403 is, and not about the registry's own state, as 503 or silence
+    is.
     """
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        seen: str = "",
-        refused: bool = False,
-    ) -> None:
+    def __init__(self, message: str, *, status: int | None = None, seen: str = "", refused: bool = False) -> None:
         super().__init__(message)
         self.status, self.seen, self.refused = status, seen, refused
 

@@ -235,11 +235,7 @@ REGISTRY: Sequence[ErrorRule] = (
 # https://spark.apache.org/docs/latest/sql-error-conditions.html
 _ABORTED = "org.apache.spark.SparkException"  # wraps whatever else there is
 SPARK: Sequence[ErrorRule] = (
-    _same(
-        "22 23 54 P0 21",
-        REFUSED,
-        "Spark reports that a value is at fault: a cast, a division, raise_error().",
-    ),
+    _same("22 23 54 P0 21", REFUSED, "Spark reports that a value is at fault: a cast, a division, raise_error()."),
     _same(
         "PYTHON_EXCEPTION org.apache.spark.api.python.PythonException 38 39",
         SUSPECT,
@@ -269,11 +265,7 @@ SPARK: Sequence[ErrorRule] = (
     ),
     _same("42 0A 07 46 56 3F 24 2B 02", BAD, "Spark cannot run the transform."),
     _same("53 58 55 51 40 HV HY KD XX F0", RETRY, "Spark lacks resources, or has an internal error."),
-    _same(
-        _ABORTED,
-        RETRY,
-        "A job was aborted with no cause given: an executor was lost, or Spark was stopped.",
-    ),
+    _same(_ABORTED, RETRY, "A job was aborted with no cause given: an executor was lost, or Spark was stopped."),
 )
 
 # By our own errors. An error from Postgres that is tried again keeps its SQLSTATE, which decides.
