@@ -133,9 +133,10 @@ def from_line(line: bytes) -> UnsentMessage | None:
         return None
     document: dict[str, Any] = json.loads(written)
     headers = document["headers"]
+    before: dict[str, Any] = {**document["before"], "end_offsets": tuple(document["before"]["end_offsets"])}
     parsed: dict[str, Any] = {
         "unsent_id": UUID(document["unsent_id"]),
-        "before": LogEnds(**{**document["before"], "end_offsets": tuple(document["before"]["end_offsets"])}),
+        "before": LogEnds(**before),
         "headers": tuple(((_bytes(n) or b"").decode("utf-8", "surrogatepass"), _bytes(value)) for n, value in headers),
         "failed_at": datetime.fromisoformat(document["failed_at"]),
         **{name: _bytes(document[name]) for name in ("key", "value", "tidegate_id")},

@@ -73,7 +73,8 @@ class ChunkJudge:
         if len(places) == len(wanted):
             return Judged(found, places, {})
         rows, others = dict[int, Row](), dict[int, NoRow]()
-        for place in np.setdiff1d(wanted, places, assume_unique=True).tolist():
+        left: list[int] = np.setdiff1d(wanted, places, assume_unique=True).tolist()
+        for place in left:
             row = self._judge.at(chunk.partition, chunk.offsets[place], chunk.values[place], chunk.names[place])
             if isinstance(row, NoRow):
                 others[place] = row
