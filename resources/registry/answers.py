@@ -18,10 +18,12 @@ _OF_THE_SERVER = (401, 404, 407, *BUSY, *OF_A_GATEWAY)  # 404: not in a registry
 
 
 def is_missing(error: Exception) -> bool:
-    """Return True if the registry itself answered that it has no such schema; a 404 from a server before it does not
-    count.
+    """Return True if the registry itself answered that it has no such schema. Its error code tells it from a 404 of a
+    server before it; some registries send the code with HTTP status 400.
     """
-    return isinstance(error, SchemaRegistryError) and _is_absent(error) and error.error_code in MISSING
+    return (
+        isinstance(error, SchemaRegistryError) and error.http_status_code in (400, 404) and error.error_code in MISSING
+    )
 
 
 def is_refusal(error: Exception) -> bool:
@@ -37,15 +39,11 @@ def knows_no_guids(server: Server, error: Exception, seconds: float) -> bool:
     """Return True if the registry has no GUIDs at all: it answers only 404, and so does a gateway whose registry is
     gone. A registry lists its types of schemas.
     """
-    if not _is_absent(error):
+    known = isinstance(error, SchemaRegistryError)
+    if not known or error_policy.of_registry(error.http_status_code) is not Verdict.REFUSED_ROW:
         return False
     try:
         types: Any = server.ask(lambda client: client.get_schema_types(), seconds)
     except Exception:  # noqa: BLE001  # whatever the client makes of what is not an answer
         return False
     return isinstance(types, list) and "AVRO" in types
-
-
-def _is_absent(error: Exception) -> bool:
-    known = isinstance(error, SchemaRegistryError)
-    return known and error_policy.of_registry(error.http_status_code) is Verdict.REFUSED_ROW

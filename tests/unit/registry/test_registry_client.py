@@ -133,6 +133,12 @@ def test_no_such_schema_is_the_registrys_own_word_and_no_other_404(server: Answe
             client(server.url).schema("7")
 
 
+def test_a_registry_that_reports_a_missing_schema_as_a_bad_request_has_none(server: Answered) -> None:
+    server.answers = {"/schemas/ids/7": refuses(400, 40403), "/subjects/s/versions": refuses(400, 40401)}
+    assert client(server.url).schema("7") is None
+    assert not client(server.url).has_versions("s")
+
+
 def test_an_id_that_no_registry_gives_is_not_asked_for(server: Answered) -> None:
     server.answers = {f"/schemas/ids/{2**31}": refuses(404)}  # Confluent's own answer
     assert client(server.url).schema(str(2**31)) is None
