@@ -80,7 +80,7 @@ def _who(answer: Answer) -> str:
 
 def _advertised(looks: Looks, broker: Broker, by: Advertised) -> Finding:
     seen = looks.advertised[broker.address]
-    if broker.address.is_loopback and not by.by.is_loopback:
+    if broker.address.is_loopback and not by.bootstrap.is_loopback:
         return error(
             "kafka",
             str(broker.address),

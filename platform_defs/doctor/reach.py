@@ -12,7 +12,7 @@ class Advertised:
     """The source of an advertised address: its broker, and the bootstrap address and the answer that named it."""
 
     broker: int
-    by: Address
+    bootstrap: Address
     answer: Answer
 
     @property
@@ -20,9 +20,9 @@ class Advertised:
         """The sentence about how one came in; it names the listener if the broker's settings may be read."""
         listener, answering = self.answer.listener, self.answer.answering
         if listener is None or answering is None:
-            return f" You connected through {self.by}."
+            return f" You connected through {self.bootstrap}."
         return (
-            f" You connected through {self.by}, which is the listener {listener} in the configuration of broker "
+            f" You connected through {self.bootstrap}, which is the listener {listener} in the configuration of broker "
             f"{answering}."
         )
 

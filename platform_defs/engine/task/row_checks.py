@@ -25,7 +25,7 @@ def check_rows(fields: Sequence[Field], decoded: Decoded) -> Decoded:
     """
     rows, keep, faults = decoded.rows, bytearray(b"\1") * decoded.rows.num_rows, list[Fault]()
     columns = dict(zip(rows.schema.names, columns_of(rows), strict=True))
-    spelt = {item.name: item.place for item in fields}
+    field_places = {item.name: item.place for item in fields}
     for rule in (rule for item in fields for rule in item.rules):
         column = columns[rule.field]
         mask = broken(rule, column)
@@ -33,7 +33,7 @@ def check_rows(fields: Sequence[Field], decoded: Decoded) -> Decoded:
             first = [position for position in integers(places(mask)) if keep[position]]
             at = pa.array(first, pa.int64())
             pairs = zip(column.take(at).to_pylist(), integers(decoded.indexes.take(at)), strict=True)
-            faults += [_fault(rule, spelt[rule.field], value, index) for value, index in pairs]
+            faults += [_fault(rule, field_places[rule.field], value, index) for value, index in pairs]
             for position in first:
                 keep[position] = 0
     if not faults:
@@ -48,5 +48,5 @@ def check_rows(fields: Sequence[Field], decoded: Decoded) -> Decoded:
 
 
 def _fault(rule: RowRule, place: str, value: Any, index: int) -> Fault:
-    spelt = "missing" if value is None else excerpt(str(value) if not isinstance(value, Decimal) else f"{value:f}")
-    return Fault(index, "check", rule.name, f"{place} is {spelt}; the contract requires {wanted(rule)}", rule.field)
+    text = "missing" if value is None else excerpt(str(value) if not isinstance(value, Decimal) else f"{value:f}")
+    return Fault(index, "check", rule.name, f"{place} is {text}; the contract requires {wanted(rule)}", rule.field)
