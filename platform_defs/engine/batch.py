@@ -22,7 +22,6 @@ from functools import partial
 from platform_defs.contract.model.classified import classified
 from platform_defs.contract.model.contract import CheckResult, Contract
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.engine.commit import audit
 from platform_defs.engine.commit.breaker import break_circuit
 from platform_defs.engine.commit.publish import BatchRecord, publish
@@ -43,7 +42,7 @@ from platform_defs.engine.job.exclusions import (
     refused_by_table,
     wait_for_suspects,
 )
-from platform_defs.engine.job.row_local import ENOUGH, compare, comparison_key
+from platform_defs.engine.job.row_local import refuse_unproven
 from platform_defs.engine.job.stage import Results, stage
 from platform_defs.engine.plan.budget import Budget, Spent
 from platform_defs.engine.plan.planning import TASKS, decide
@@ -68,7 +67,6 @@ from platform_defs.errors import (
     SparkAway,
     TidegateError,
     TooManyRefused,
-    TransformChanged,
     TransformFailed,
 )
 from platform_defs.errors.halts import LogCut
@@ -219,7 +217,7 @@ def _attempt(
     refuse_unknown(contract, schemas, ledger, staged)
     wait_for_suspects(contract, ledger, pending, excluded)
     if pipeline.transform is not None:
-        _refuse_unproven(pipeline, outside, pending, work)
+        refuse_unproven(outside.spark, ledger, outside.limit, pipeline, pending, work)
     clock.lap("stage")
     crash_points.reach("after_stage")
     ahead.begin(pending)
@@ -228,7 +226,10 @@ def _attempt(
     crash_points.reach("after_audit")
     record = BatchRecord(checks, clock.steps, outside.lineage.of_batch(contract, staged, checks))
     refuse_switched_since(contract, schemas, staged)
-    view, changes = _publish(contract, outside, staged, record)
+    try:
+        view, changes = publish(ledger, outside.broker, contract, staged, record)
+    except RowRefused as refusal:
+        raise refused_by_table(contract, ledger, staged, refusal) from refusal
     crash_points.reach("after_commit")
     clock.lap("publish")
     ledger.sweep(keep=ahead.staging_id)
@@ -308,32 +309,6 @@ def _poison(
     return Excluded({(poison.partition, poison.from_offset): refusal})
 
 
-def _refuse_unproven(pipeline: Pipeline, outside: RunContext, pending: PendingBatch, work: TaskWork) -> None:
-    """Step 4 again: publish nothing if the transform's rows depend on which messages are read together.
-
-    The comparison runs once for each contract, transform and version of Spark, which the ledger records; it is repeated
-    with each batch until two messages of a sample have rows. A batch of one offset is not compared: its rows cannot
-    depend on another.
-
-    Raises BadInput and TransformFailed as `compare` does, and TransformChanged if Python workers may have run other
-    code.
-    """
-    if (file := changed_source(pipeline)) is not None:
-        raise TransformChanged(
-            f"{pipeline.name}: {file}, which its transform imports, has changed since this run imported it, and Python "
-            f"workers may run either version. Nothing from batch {pending.batch_id} was published; the next run "
-            "imports the file again and reads the batch again"
-        )
-    key = comparison_key(pipeline)
-    alone = sum(map(len, work.ranges)) < 2
-    if work.set_aside is not None or alone or outside.ledger.row_local() == key:
-        return
-    with outside.limit.within(outside.spark(), pipeline, pending):
-        compared = compare(outside.spark(), pipeline, work)
-    if compared >= ENOUGH:
-        outside.ledger.note_row_local(key)
-
-
 def _audit(contract: Contract, outside: RunContext, staged: Staged) -> list[CheckResult]:
     """Step 6: return the result of every check. Raises GateFailed; raises Halt above the contract's limit of dead
     letters, and if a blocking check fails on every try.
@@ -359,16 +334,6 @@ def _judge_rules(contract: Contract, outside: RunContext, staged: Staged) -> lis
         with audit.unquoted(contract):
             found = outside.auditor.judge(contract.batch_rules, view)  # nor if only the auditor's connection did
     return audit.without_values(contract, found)
-
-
-def _publish(
-    contract: Contract, outside: RunContext, staged: Staged, record: BatchRecord
-) -> tuple[TopicView, RowChanges | None]:
-    """Step 7; see `publish`. If the table rejects a row, find its message."""
-    try:
-        return publish(outside.ledger, outside.broker, contract, staged, record)
-    except RowRefused as refusal:
-        raise refused_by_table(contract, outside.ledger, staged, refusal) from refusal
 
 
 def _published(

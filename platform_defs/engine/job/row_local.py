@@ -27,17 +27,20 @@ from pyspark.sql import functions as F
 
 from platform_defs.contract.model.digest import digest_of, transform_digest
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.contract.model.transform_sources import changed_source
 from platform_defs.contract.reader.written import contract_digest
 from platform_defs.engine.job.job import InTask, as_ours, bound, run
+from platform_defs.engine.job.job_limit import JobLimit
 from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.job.transform import transform_file, transformed
+from platform_defs.engine.ports.run_ports import PipelineLease
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.engine.task.task import TaskWork, read_range
-from platform_defs.errors import BadInput, TransformFailed
+from platform_defs.errors import BadInput, TransformChanged, TransformFailed
 from platform_defs.formats.blocks.arrow import columns_of, integers
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.offered_columns import named_columns
-from platform_defs.offsets import OffsetRange, TopicView, split, whole_spans
+from platform_defs.offsets import OffsetRange, PendingBatch, TopicView, split, whole_spans
 from platform_defs.own_session import own_session
 
 SAMPLE = 1000  # offsets that are read for it at most ...
@@ -71,6 +74,39 @@ Rows = Mapping[Place, Sequence[int]]  # by message: row count, sum of row hashes
 def comparison_key(pipeline: Pipeline) -> str:
     """Return a digest of the contract, the transform and the version of Spark, for which a comparison holds."""
     return digest_of((contract_digest(pipeline.contract), transform_digest(pipeline), version("pyspark")))
+
+
+def refuse_unproven(
+    spark: Callable[[], SparkSession],
+    ledger: PipelineLease,
+    limit: JobLimit,
+    pipeline: Pipeline,
+    pending: PendingBatch,
+    work: TaskWork,
+) -> None:
+    """Step 4 again: publish nothing if the transform's rows depend on which messages are read together.
+
+    The comparison runs once for each contract, transform and version of Spark, which the ledger records; it is repeated
+    with each batch until two messages of a sample have rows. A batch of one offset is not compared: its rows cannot
+    depend on another.
+
+    Raises BadInput and TransformFailed as `compare` does, and TransformChanged if Python workers may have run other
+    code.
+    """
+    if (file := changed_source(pipeline)) is not None:
+        raise TransformChanged(
+            f"{pipeline.name}: {file}, which its transform imports, has changed since this run imported it, and Python "
+            f"workers may run either version. Nothing from batch {pending.batch_id} was published; the next run "
+            "imports the file again and reads the batch again"
+        )
+    key = comparison_key(pipeline)
+    alone = sum(map(len, work.ranges)) < 2
+    if work.set_aside is not None or alone or ledger.row_local() == key:
+        return
+    with limit.within(spark(), pipeline, pending):
+        compared = compare(spark(), pipeline, work)
+    if compared >= ENOUGH:
+        ledger.note_row_local(key)
 
 
 def sample(ranges: Sequence[OffsetRange], view: TopicView | None = None) -> tuple[OffsetRange, ...]:

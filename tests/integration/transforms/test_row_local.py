@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.engine import batch
 from platform_defs.engine.job import row_local
 from platform_defs.engine.job.keep_nothing import Nowhere
 from platform_defs.engine.task.task import TaskWork
@@ -176,7 +175,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         compared.append(compare(*arguments))
         return compared[-1]
 
-    monkeypatch.setattr(batch, "compare", noted)
+    monkeypatch.setattr(row_local, "compare", noted)
     return compared
 
 
