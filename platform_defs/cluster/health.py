@@ -151,7 +151,13 @@ def _of_partitions(
     away = [broker.id for broker in observed.brokers if broker.fenced or not broker.answers]
     remedy = _start(away, embedded=embedded) if away else WAIT
     if counts.offline:
-        yield Finding("offline", True, _offline(states, counts), _for_offline(states, away, remedy))
+        first = next(item.partition for item in states if item.state is State.offline)
+        yield Finding(
+            "offline",
+            True,
+            f"{_of(counts.offline)} without a leader that answers, such as {first}: they cannot be read or written",
+            _for_offline(states, away, remedy),
+        )
     if counts.under_min_in_sync:
         refused = "with fewer in-sync replicas than min.insync.replicas: writes with acks=all are refused"
         yield Finding("under_min_in_sync", True, f"{_of(counts.under_min_in_sync)} {refused}", remedy)
@@ -165,11 +171,6 @@ def _of_partitions(
 
 def _of(partitions: int) -> str:
     return plural(partitions, "partition")
-
-
-def _offline(states: Sequence[Judged], counts: Counts) -> str:
-    first = next(item.partition for item in states if item.state is State.offline)
-    return f"{_of(counts.offline)} without a leader that answers, such as {first}: they cannot be read or written"
 
 
 def _for_offline(states: Sequence[Judged], away: Sequence[int], remedy: str) -> str:

@@ -87,7 +87,8 @@ class _Batch:
         for item in plan.added:
             yield f"Partition {item.partition} is added to the ledger and read from offset {item.next_offset}."
         if plan.waiting:
-            waiting = _partitions(plan.waiting)
+            verb = "waits" if len(plan.waiting) == 1 else "wait"
+            waiting = f"{noun_for(len(plan.waiting), 'Partition')} {', '.join(map(str, plan.waiting))} {verb}"
             yield f"{waiting} until the older ones have been read: a key may have moved from one of them."
 
     def read(self) -> Iterator[str]:
@@ -143,11 +144,6 @@ class _Batch:
         tables = ", ".join(table.name for table in self.pipeline.contract.tables)
         yield f"Dagster gets a materialization of {tables} and a result for each check."
         yield "The OpenLineage event is sent, and the new positions are committed to the consumer group."
-
-
-def _partitions(waiting: tuple[int, ...]) -> str:
-    verb = "waits" if len(waiting) == 1 else "wait"
-    return f"{noun_for(len(waiting), 'Partition')} {', '.join(map(str, waiting))} {verb}"
 
 
 def _asked(item: OffsetRange) -> str:

@@ -36,7 +36,12 @@ def record_failure(pipeline: str, ledger: PipelineLease, error: TidegateError) -
     tries = _back_off(ledger, error, verdict)
     if (tries >= TRIES and not outcome_unknown) or verdict is Verdict.HALT:
         message = printable(str(error))  # it may quote a message, and Postgres stores no NUL
-        halt = Halt(pipeline, KeepsFailing(tries, type(error).__name__, message), _keeps_failing(tries, message))
+        times = plural(tries, "time")
+        halt = Halt(
+            pipeline,
+            KeepsFailing(tries, type(error).__name__, message),
+            f"the same batch has failed {times} in a row; nothing from it was published. The last error: {message}",
+        )
         ledger.halt(halt.detail)
         raise halt from error
 
@@ -77,8 +82,3 @@ def _pause(error: TidegateError) -> Pause:
     if isinstance(error, MessagesSuspected):
         return SUSPECTED
     return SHORT if isinstance(error, Retryable | AccessDenied) else LONG
-
-
-def _keeps_failing(tries: int, error: str) -> str:
-    times = plural(tries, "time")
-    return f"the same batch has failed {times} in a row; nothing from it was published. The last error: {error}"

@@ -54,7 +54,8 @@ class Where:
         try:
             found = self._session.execute(f"SELECT {_PLACE} FROM {_TABLE} WHERE (\n{self._expression}\n)").fetchnumpy()
         except duckdb.Error as error:
-            raise self._refused(_first_line(error)) from error
+            # Without its kind, and without the lines that show the statement around the expression.
+            raise self._refused(re.sub(r"\A(\w+ )+Error: |\s*\n.*", "", str(error), flags=re.DOTALL)) from error
         finally:
             self._session.unregister(_TABLE)
         return int64s(found[_PLACE])
@@ -113,8 +114,3 @@ def _walked(document: Any) -> Iterator[Mapping[str, Any]]:
             left += found.values()
         elif isinstance(node, list):
             left += cast("list[Any]", node)
-
-
-def _first_line(error: Exception) -> str:
-    """Return DuckDB's message without its kind, and without the lines that show the statement around the expression."""
-    return re.sub(r"\A(\w+ )+Error: |\s*\n.*", "", str(error), flags=re.DOTALL)

@@ -44,16 +44,12 @@ def _steps(declared: Declared, observed: Observed) -> list[Step]:
     there = observed.topics.get(declared.topic)
     if there is None:
         return [created(declared)]
-    return [*_config(declared, there), *_partitions(declared, there, observed)]
-
-
-def _config(declared: Declared, there: ObservedTopic) -> list[Step]:
     wanted = {
         name: Value(there.overrides.get(name), value)
         for name, value in declared.config.items()
         if not same_value(there.overrides.get(name), value)
     }
-    return [SetConfig(declared.topic, wanted)] if wanted else []
+    return [*([SetConfig(declared.topic, wanted)] if wanted else []), *_partitions(declared, there, observed)]
 
 
 def _partitions(declared: Declared, there: ObservedTopic, observed: Observed) -> list[Step]:

@@ -158,14 +158,10 @@ def storage_url(postgres_url: str) -> str:
 
     The driver is named: SQLAlchemy 2.1 would take psycopg 3, with which Dagster's storage fails.
     """
-    url = _sqlalchemy_url(limited(postgres_url))
+    # Each setting is a parameter: SQLAlchemy takes several hosts with ports in no other form.
+    given = {"target_session_attrs": "read-write", **conninfo_to_dict(limited(postgres_url))}
+    url = URL.create("postgresql+psycopg2", query={name: str(value) for name, value in given.items()})
     return with_sessions(url.render_as_string(hide_password=False), search_path=SCHEMA)
-
-
-def _sqlalchemy_url(libpq_uri: str) -> URL:
-    """Return the URI with each setting as a parameter: SQLAlchemy takes several hosts with ports in no other form."""
-    given = {"target_session_attrs": "read-write", **conninfo_to_dict(libpq_uri)}
-    return URL.create("postgresql+psycopg2", query={name: str(value) for name, value in given.items()})
 
 
 def _postgres_url() -> str:

@@ -144,7 +144,8 @@ def _send(
 
 
 def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, receiver: Receiver) -> str:
-    message = _without_secrets(str(error))[:1000]
+    # Without the user, password and parameters of an address: the ledger keeps it.
+    message = _PARAMETERS.sub("?***", _LOGIN.sub("***@", str(error)))[:1000]
     if getattr(getattr(error, "response", None), "status_code", None) not in REFUSALS:
         pause = receiver.failed()
         waiting.put_off(item.sequence, message, pause)
@@ -152,11 +153,6 @@ def _not_sent(waiting: LineageOutbox, item: LineageEvent, error: Exception, rece
     receiver.failures = 0
     what = f"lineage event {item.sequence} of {waiting.pipeline} was refused"
     return f"{what} for good: {message}" if waiting.refused(item.sequence, message) else f"{what}: {message}"
-
-
-def _without_secrets(message: str) -> str:
-    """Return a client's message without the user, password and parameters of an address: the ledger keeps it."""
-    return _PARAMETERS.sub("?***", _LOGIN.sub("***@", message))
 
 
 class _Stored(dict[str, Any]):

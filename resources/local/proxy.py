@@ -138,16 +138,13 @@ class Proxy:
         if fault in ("lost", "swallowed"):
             return True
         self.silent = self.silent or fault == "silent"
-        self._hold_back()
-        (link.server if sent else link.client).sendall(data)
-        link.sent += len(data) * sent
-        link.answered += len(data) * (not sent)
-        return True
-
-    def _hold_back(self) -> None:
         if self.latency:
             self.fired += 1
             time.sleep(self.latency)
         self.fired += self.silent
         while self.silent and not self._over:
             time.sleep(0.02)  # while silent, nothing passes
+        (link.server if sent else link.client).sendall(data)
+        link.sent += len(data) * sent
+        link.answered += len(data) * (not sent)
+        return True

@@ -108,7 +108,11 @@ class ThreeBrokers:
             broker.process = processes.start(node.run(self._program), node.console, cwd=node.folder)
         until, running = time.monotonic() + _START_SECONDS, sum(broker.runs for broker in self.brokers.values())
         for broker in (self.brokers[number] for number in numbers):
-            _wait_for(broker, running, until)
+            while not kafka.answers(broker.port, running):
+                if not broker.runs or time.monotonic() > until:
+                    logs = [broker.node.console, broker.node.logs / "kafka.log"]
+                    raise processes.failed(f"Kafka's broker {broker.node.number}", logs)
+                time.sleep(0.1)  # a broker reports that it is up only when asked
 
     def kill(self, *numbers: int) -> None:
         """Send SIGKILL, and wait until they are dead."""
@@ -150,14 +154,6 @@ def stop(home: Path) -> None:
         return
     processes.end(kafka.running(home), signal.SIGKILL, within=10.0)
     shutil.rmtree(home, ignore_errors=True)
-
-
-def _wait_for(broker: Broker, running: int, until: float) -> None:
-    while not kafka.answers(broker.port, running):
-        if not broker.runs or time.monotonic() > until:
-            logs = [broker.node.console, broker.node.logs / "kafka.log"]
-            raise processes.failed(f"Kafka's broker {broker.node.number}", logs)
-        time.sleep(0.1)  # a broker reports that it is up only when asked
 
 
 def free_ports(count: int) -> list[int]:

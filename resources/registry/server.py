@@ -42,16 +42,12 @@ class Server:
         client = self._client
         try:
             return within(seconds, lambda: question(client))
-        except TimeoutError:
-            self._hang_up(client)
+        except TimeoutError:  # stop reading the answer; the client's other queries will be retried
+            with self._lock:
+                if self._client is client:
+                    self._client = _client(self._options, self._one_try)
+            client.close()
             raise
-
-    def _hang_up(self, client: SchemaRegistryClient) -> None:
-        """Stop reading an answer that is no longer wanted. The client's other queries will be retried."""
-        with self._lock:
-            if self._client is client:
-                self._client = _client(self._options, self._one_try)
-        client.close()
 
 
 def within(seconds: float, call: Callable[[], Answer]) -> Answer:

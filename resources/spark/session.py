@@ -74,7 +74,9 @@ def spark_config(given: Settings | None = None) -> dict[str, str]:
 
 def start_session(config: dict[str, str]) -> SparkSession:
     """Return the session with `config`; starts it if there is none."""
-    _set_environment(config)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
+    if "spark.driver.host" in config:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark picks one, and warns about it
     follow_threads()
     builder = SparkSession.builder
     for name, value in {**config, **_secret(config)}.items():
@@ -136,13 +138,6 @@ def _quiet(spark: SparkSession) -> None:
     log4j = context._jvm.org.apache.logging.log4j
     for name in QUOTING:
         log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
-
-
-def _set_environment(config: Mapping[str, str]) -> None:
-    """Set the environment variables that Spark needs, unless the user has set them."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or workers are whatever python3 the PATH has
-    if "spark.driver.host" in config:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark picks one, and warns about it
 
 
 class SparkResource(LazyPySparkResource):

@@ -99,7 +99,17 @@ class UnsentSink:
         if not self._waiting or not (all_of_it or len(self._waiting) >= AT_ONCE or self._size >= MAX_BYTES):
             return
         if time.monotonic() < self._away_until or not self._keep_in_ledger():
-            self._keep_in_file()
+            self._file = self._file or self.files.own()
+            try:
+                self.files.append(self._file, self._waiting)
+            except OSError as error:
+                raise UnsentLost(
+                    f"{plural(len(self._waiting), 'message')} to {self.topic} could not be delivered or saved: "
+                    f"Postgres did not accept them ({self.away}), and the file {self._file} could not be written "
+                    f"({error}). They are lost when this process ends. Free disk space or start Postgres, then send "
+                    "them again"
+                ) from error
+            self.in_files += len(self._waiting)
         self.kept += len(self._waiting)
         self._waiting, self._size = [], 0
 
@@ -111,7 +121,10 @@ class UnsentSink:
 
     def _keep_in_ledger(self) -> bool:
         try:
-            self._take_in()
+            # They failed before the waiting ones and are sent again first.
+            if self._file is not None:
+                self.files.take(self._file, self.ledger.keep)
+                self._file, self.in_files = None, 0
             self.ledger.keep(self._waiting)
         except (
             TidegateError,
@@ -120,24 +133,6 @@ class UnsentSink:
             self.away, self._away_until = error, time.monotonic() + AWAY
             return False
         return True
-
-    def _take_in(self) -> None:
-        """Move the file's messages to the ledger: they failed before the waiting ones and are sent again first."""
-        if self._file is not None:
-            self.files.take(self._file, self.ledger.keep)
-            self._file, self.in_files = None, 0
-
-    def _keep_in_file(self) -> None:
-        self._file = self._file or self.files.own()
-        try:
-            self.files.append(self._file, self._waiting)
-        except OSError as error:
-            raise UnsentLost(
-                f"{plural(len(self._waiting), 'message')} to {self.topic} could not be delivered or saved: Postgres "
-                f"did not accept them ({self.away}), and the file {self._file} could not be written ({error}). They "
-                "are lost when this process ends. Free disk space or start Postgres, then send them again"
-            ) from error
-        self.in_files += len(self._waiting)
 
     def _ends(self) -> LogEnds:
         if self._before is None or time.monotonic() - self._asked > FRESH:

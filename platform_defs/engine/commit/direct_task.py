@@ -85,7 +85,9 @@ class _Range:
     def _fill(self, transaction: DirectTransaction, recording: Recording, decoder: BlockDecoder) -> None:
         started = time.monotonic()
         read = _Covered(read_range(self.work, self.wanted, recording, decoder))
-        schema = _copied_schema(self.work)
+        # The row table's columns, then those for a row's origin, then its batch.
+        own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in copied_columns()]
+        schema = schema_of(self.work.contract.row_table.staged_schema, own)
         rows = transaction.copy((self._row_batch(one, transaction.batch_id, schema) for one in read), schema)  # 1. 2.
         staged = transaction.staged(read.coverage, rows, self.work.schemas.registry if self.work.schemas else "")
         self._ask_again(staged)  # 3.
@@ -129,9 +131,3 @@ class _Covered:
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         self.coverage = yield from self.batches
-
-
-def _copied_schema(work: TaskWork) -> pa.Schema:
-    """Return the row table's columns, then those for a row's origin, then its batch."""
-    own: list[ArrowField] = [pa.field(name, kind.arrow) for name, kind in copied_columns()]
-    return schema_of(work.contract.row_table.staged_schema, own)

@@ -51,7 +51,12 @@ class JobLimit:
         try:
             if self.stopped():
                 raise _stopped(pipeline, pending)
-            _set_group(spark, group, f"{pipeline.name}: batch {pending.batch_id}")
+            try:
+                spark.sparkContext.setJobGroup(
+                    group, f"{pipeline.name}: batch {pending.batch_id}", interruptOnCancel=True
+                )
+            except (Py4JError, OSError) as error:
+                raise as_ours(error, group) from error
             watch.start()
             yield
         except Exception as error:
@@ -95,13 +100,6 @@ def _stopped(pipeline: Pipeline, pending: PendingBatch) -> RunStopped:
         f"the run was stopped before batch {pending.batch_id} of {pipeline.name} was published. Nothing from it was "
         "written; the next run reads it again"
     )
-
-
-def _set_group(spark: SparkSession, group: str, what: str) -> None:
-    try:
-        spark.sparkContext.setJobGroup(group, what, interruptOnCancel=True)
-    except (Py4JError, OSError) as error:
-        raise as_ours(error, group) from error
 
 
 def _has_begun(spark: SparkSession, group: str) -> bool:

@@ -70,7 +70,16 @@ def check_row_local(source: DataFrame, result: DataFrame, *, where: str) -> None
             file=where,
         )
     _walk(plan, origin, where)
-    _check_provenance(plan, origin, where)
+    # `_offset` and the like must be the source's own attributes, not others of the same name.
+    given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
+    for item in _items(plan.output()):
+        if item.name() in given and not item.exprId().equals(given[item.name()]):
+            raise BadInput(
+                f"the transform computes {item.name()}; pass it through unchanged: it identifies the message that "
+                "a row came from",
+                file=where,
+                field=item.name(),
+            )
     fresh: Any = result.select("*")  # a frame that was run before remembers a plan without the cache
     if not _count_reads(fresh._jdf.queryExecution().withCachedData(), origin):
         raise BadInput(
@@ -121,10 +130,6 @@ def _walk(node: Any, origin: Any, where: str) -> None:
     else:
         for child in _children(node):
             _walk(child, origin, where)
-    _check_expressions(node, name, where)
-
-
-def _check_expressions(node: Any, name: str, where: str) -> None:
     for expression in _items(node.expressions()):
         if _varies(expression):
             raise BadInput(
@@ -150,19 +155,6 @@ def _iterating(expression: Any) -> str | None:
     if expression.nodeName() == "PythonUDF" and expression.evalType() in ITERATORS:
         return str(expression.name())
     return next(filter(None, map(_iterating, _children(expression))), None)
-
-
-def _check_provenance(plan: Any, origin: Any, where: str) -> None:
-    """Raise BadInput unless `_offset` and the like are the source's own attributes, not others of the same name."""
-    given = {item.name(): item.exprId() for item in _items(origin.output()) if item.name().startswith("_")}
-    for item in _items(plan.output()):
-        if item.name() in given and not item.exprId().equals(given[item.name()]):
-            raise BadInput(
-                f"the transform computes {item.name()}; pass it through unchanged: it identifies the message that "
-                "a row came from",
-                file=where,
-                field=item.name(),
-            )
 
 
 def _varies(node: Any) -> bool:

@@ -62,7 +62,14 @@ def decide(
 
     Raises Halt if continuing would lose or repeat messages, BadInput if the topic does not suit the table.
     """
-    _suits(contract, view)
+    table = contract.row_table
+    if view.compacted and table.disposition == "append":
+        raise BadInput(
+            f"topic {contract.topic} is compacted (cleanup.policy) but {table.name} is append: messages that "
+            "compaction removes could never be replayed or verified. Make the table upsert, or the policy delete",
+            file=str(contract.path),
+            field=table.name,
+        )
     offsets.judge(contract.pipeline, positions, view)
     if pending is not None:
         offsets.still_readable(contract.pipeline, pending, view)
@@ -87,17 +94,6 @@ def decide(
         added=tuple(added),
         waiting=waiting,
     )
-
-
-def _suits(contract: Contract, view: TopicView) -> None:
-    table = contract.row_table
-    if view.compacted and table.disposition == "append":
-        raise BadInput(
-            f"topic {contract.topic} is compacted (cleanup.policy) but {table.name} is append: messages that "
-            "compaction removes could never be replayed or verified. Make the table upsert, or the policy delete",
-            file=str(contract.path),
-            field=table.name,
-        )
 
 
 def _halt(pipeline: str, added: Sequence[Position], view: TopicView) -> Halt | None:

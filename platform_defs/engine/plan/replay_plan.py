@@ -140,7 +140,19 @@ def refuse_impossible_replay(contract: Contract, history: History, view: TopicVi
     """Raise BadInput, with the reason, if the rebuilt tables would differ from what the log contains."""
     partial = [table for table in contract.tables if table.disposition != "append"]
     later = "" if partial else " A replay may start after them, at a later batch."
-    _refuse_gone_logs(contract, history, later)
+    first = history.from_batch
+    if first <= history.lost_until:
+        raise BadInput(
+            f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
+            f"cannot be rebuilt.{later}",
+            field=contract.pipeline,
+        )
+    if history.other_logs:
+        raise BadInput(
+            f"batches from {first} on read {', '.join(history.other_logs)}, which is not the current topic: their rows "
+            f"cannot be rebuilt.{later}",
+            field=contract.pipeline,
+        )
     if partial and not history.whole:
         names = " and ".join(f"{table.name} ({table.disposition})" for table in partial)
         raise BadInput(
@@ -156,22 +168,6 @@ def refuse_impossible_replay(contract: Contract, history: History, view: TopicVi
             field=contract.pipeline,
         )
     _refuse_deleted_messages(contract, history, view, later)
-
-
-def _refuse_gone_logs(contract: Contract, history: History, later: str) -> None:
-    first = history.from_batch
-    if first <= history.lost_until:
-        raise BadInput(
-            f"the log that the batches up to {history.lost_until} read is gone (tidegate.lost_history): their rows "
-            f"cannot be rebuilt.{later}",
-            field=contract.pipeline,
-        )
-    if history.other_logs:
-        raise BadInput(
-            f"batches from {first} on read {', '.join(history.other_logs)}, which is not the current topic: their rows "
-            f"cannot be rebuilt.{later}",
-            field=contract.pipeline,
-        )
 
 
 def _refuse_deleted_messages(contract: Contract, history: History, view: TopicView, later: str) -> None:

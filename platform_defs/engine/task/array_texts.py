@@ -20,7 +20,8 @@ _LONGEST = 48  # of a number or timestamp, with its quotes and comma
 def array_texts(column: Column) -> Column:
     """Return a list column as strings such as {"a","b"}; null if the array is."""
     arrays = Arrays(column)
-    elements = pc.fill_null(_quoted(_spelled(arrays.items)), "NULL")
+    escaped = pc.replace_substring(pc.replace_substring(_spelled(arrays.items), "\\", r"\\"), '"', r"\"")
+    elements = pc.fill_null(pc.binary_join_element_wise('"', escaped, '"', ""), "NULL")
     inside = pc.binary_join(arrays.holding(elements), ",")
     return pc.binary_join_element_wise("{", inside, "}", "")
 
@@ -48,8 +49,3 @@ def _spelled(elements: Any) -> Any:
     if pa.types.is_binary(elements.type):
         return pa.array([None if value is None else rf"\x{value.hex()}" for value in elements.to_pylist()], pa.string())
     return elements if pa.types.is_string(elements.type) else elements.cast(pa.string())
-
-
-def _quoted(texts: Any) -> Any:
-    escaped = pc.replace_substring(pc.replace_substring(texts, "\\", r"\\"), '"', r"\"")
-    return pc.binary_join_element_wise('"', escaped, '"', "")

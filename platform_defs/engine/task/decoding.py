@@ -82,7 +82,10 @@ class BlockDecoder:
         """
         values = block.values if chosen is None else block.values.take(chosen)
         if not self._contract.wire.framed:
-            return self._unframed(values)
+            if self._contract.format == "json":
+                return DecodedBlock(decode(self._contract, values), NO_SCHEMAS)
+            found = self._of_file.read(values, None)
+            return DecodedBlock(found.decoded, NO_SCHEMAS, found.skipped)
         return self._framed("value", partition, block, values, chosen)
 
     def keys(self, partition: int, block: Block) -> KeyColumn:
@@ -101,12 +104,6 @@ class BlockDecoder:
         cuts = self._cuts(partition, block, chosen, len(values))
         parts = [self._part(part, cut, values, names) for cut in cuts]
         return parts[0] if len(parts) == 1 else self._joined(parts)
-
-    def _unframed(self, values: pa.BinaryArray) -> DecodedBlock:
-        if self._contract.format == "json":
-            return DecodedBlock(decode(self._contract, values), NO_SCHEMAS)
-        found = self._of_file.read(values, None)
-        return DecodedBlock(found.decoded, NO_SCHEMAS, found.skipped)
 
     @cached_property
     def _of_file(self) -> FramedReader:
@@ -134,17 +131,14 @@ class BlockDecoder:
     def _part(self, part: Part, cut: _Cut, values: pa.BinaryArray, names: pa.BinaryArray | None) -> DecodedBlock:
         length = cut.stop - cut.start
         named = None if names is None else names.slice(cut.start, length)
-        found = self._reader(part, cut.generation).read(values.slice(cut.start, length), named)
-        schemas: dict[NamedSchema, int] = {(cut.generation, key, part): n for key, n in found.schemas.items()}
-        return DecodedBlock(_moved(found.decoded, cut.start), schemas, found.skipped)
-
-    def _reader(self, part: Part, generation: int) -> FramedReader:
-        if (part, generation) not in self._readers:
-            find = partial(self._known.find, generation)
-            self._readers[part, generation] = (
+        if (part, cut.generation) not in self._readers:
+            find = partial(self._known.find, cut.generation)
+            self._readers[part, cut.generation] = (
                 FramedReader(self._contract, find) if part == "value" else _key_reader(self._contract, find)
             )
-        return self._readers[part, generation]
+        found = self._readers[part, cut.generation].read(values.slice(cut.start, length), named)
+        schemas: dict[NamedSchema, int] = {(cut.generation, key, part): n for key, n in found.schemas.items()}
+        return DecodedBlock(_moved(found.decoded, cut.start), schemas, found.skipped)
 
     def _joined(self, parts: Sequence[DecodedBlock]) -> DecodedBlock:
         schema = parts[0].decoded.rows.schema

@@ -112,11 +112,8 @@ class _Asked:
 
     def failure(self, reason: KafkaError) -> TidegateError | _Transient:
         """Return the error to raise for one of Kafka's."""
-        return refusal(self._why(reason), self.place, self.needed, self.options) or _Transient(reason.str())
-
-    def _why(self, reason: KafkaError) -> KafkaError:
-        """Return the brokers' reason for not answering, if they gave one."""
-        return self.client.denied or reason if error_policy.of_kafka(reason.name()) is Verdict.AWAY else reason
+        given = self.client.denied if error_policy.of_kafka(reason.name()) is Verdict.AWAY else None
+        return refusal(given or reason, self.place, self.needed, self.options) or _Transient(reason.str())
 
 
 def _watermarks(asked: _Asked, partitions: list[TopicPartition]) -> dict[int, PartitionView]:

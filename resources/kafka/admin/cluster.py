@@ -161,7 +161,9 @@ class KafkaCluster:
         `operation`: the required ACL on the cluster.
         """
         needed = on_cluster(operation)
-        given, message = _with_tokens(second_options(self.options)), ""
+        given, message = dict(second_options(self.options)), ""
+        if give := given.get("sasl_oauth_token_provider"):
+            given["sasl_oauth_token_provider"] = Tokens(give)
         until = time.monotonic() + self.timeout
         for server in cycle(str(given.get("bootstrap_servers", "")).split(",")):
             if (left := until - time.monotonic()) <= 0:
@@ -218,11 +220,6 @@ class Tokens(AbstractTokenProvider):
             return self._give()[0]
         except NoToken as error:
             raise errors.SaslAuthenticationFailedError(str(error)) from error
-
-
-def _with_tokens(options: Mapping[str, Any]) -> dict[str, Any]:
-    give = options.get("sasl_oauth_token_provider")
-    return {**options, "sasl_oauth_token_provider": Tokens(give)} if give else dict(options)
 
 
 def _within(seconds: float, options: Mapping[str, Any], question: Callable[[Any], Any]) -> Any:
@@ -302,14 +299,10 @@ def _quorum(answer: Mapping[str, Any]) -> Quorum:
     ends = {one["replica_id"]: one["log_end_offset"] for one in found}
     end = ends.get(answer["leader_id"], answer["high_watermark"])
     now = max((one["last_fetch_timestamp"] for one in found), default=0)
-    return Quorum(answer["leader_id"], answer["leader_epoch"], tuple(_voter(one, end, now) for one in found))
-
-
-def _voter(answer: Mapping[str, Any], end: int, now: int) -> Voter:
-    """Return a voter. One that never fetched has the time -1."""
-    fetched = answer["last_fetch_timestamp"]
-    silent_ms = now - fetched if fetched >= 0 else None
-    return Voter(answer["replica_id"], max(0, end - answer["log_end_offset"]), silent_ms)
+    silences = (now - at if (at := one["last_fetch_timestamp"]) >= 0 else None for one in found)  # -1: never fetched
+    lags = (max(0, end - one["log_end_offset"]) for one in found)
+    voters = map(Voter, (one["replica_id"] for one in found), lags, silences)
+    return Quorum(answer["leader_id"], answer["leader_epoch"], tuple(voters))
 
 
 def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:

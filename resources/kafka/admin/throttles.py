@@ -45,7 +45,7 @@ class KafkaThrottles:
 
     def _limit_brokers(self, brokers: Iterable[int], values: Values) -> None:
         for number in brokers:  # each needs its own request, so librdkafka takes one in a call
-            self._alter([_broker(number, values)])
+            self._alter([_resource(ResourceType.BROKER, str(number), "rate", values)])
 
     def _alter(self, resources: list[ConfigResource], *, missing: bool = False) -> None:
         left, message = resources, ""
@@ -80,10 +80,6 @@ class KafkaThrottles:
 
 def _topic(name: str, values: Values) -> ConfigResource:
     return _resource(ResourceType.TOPIC, name, "replicas", values)
-
-
-def _broker(number: int, values: Values) -> ConfigResource:
-    return _resource(ResourceType.BROKER, str(number), "rate", values)
 
 
 def _resource(kind: ResourceType, name: str, what: str, values: Values) -> ConfigResource:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -71,7 +72,10 @@ class TopicAdmin(KafkaTopics):
         for kind in (Create, SetConfig, AddPartitions):
             chosen = [step for step in steps if isinstance(step, kind)]
             self._ask(chosen, check=False)
-            self._await_all(chosen, show)
+            for step in chosen:
+                sentence = f"{step.topic}: {step.sentence()}"
+                self._until(partial(self._is_shown, step), sentence)
+                show(sentence)
 
     def made(self, wanted: Create) -> int:
         """Return the topic's number of partitions. Creates a missing topic as `wanted`."""
@@ -183,30 +187,31 @@ class TopicAdmin(KafkaTopics):
             reason: KafkaError = error.args[0]
             if reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                 raise _MadeJustNow(
-                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
+                    f"Kafka refuses to {what} {topic}: {reason.str()}. It was created just now, or this user may not "
+                    "describe it (ACL Describe)",
+                    field=topic,
                 ) from error
             if error_policy.of_kafka(reason.name()) is Verdict.DENIED:
                 needed = (Right("topic", topic, NEEDED[what]), on_cluster("Create"))
                 raise refusal(reason, f"to {what} {topic}", needed, self.options) or error from error
             if reason.name() in REFUSALS:
-                raise BadInput(
-                    f"Kafka refuses to {what} {topic}: {reason.str()}{_remedy(reason)}", field=topic
-                ) from error
+                raise BadInput(f"Kafka refuses to {what} {topic}: {reason.str()}", field=topic) from error
             raise BrokerAway(
                 f"Kafka did not {what} {topic}: {reason.str()}. To continue, run the command again"
             ) from error
         except TimeoutError as error:
             raise BrokerAway(f"Kafka did not answer whether it has {what}d {topic}. Run the command again") from error
 
-    def _await_all(self, steps: Sequence[Create | SetConfig | AddPartitions], show: Show) -> None:
-        for step in steps:
-            self._await(step)
-            show(f"{step.topic}: {step.sentence()}")
-
-    def _await(self, step: Create | SetConfig | AddPartitions) -> None:
-        message = f"{step.topic}: {step.sentence()}"
-        whole = isinstance(step, SetConfig)
-        self._until(lambda: _shown(step, self._topics([step.topic], configured=whole).get(step.topic)), message)
+    def _is_shown(self, step: Create | SetConfig | AddPartitions) -> bool:
+        """Return True if the topic's description matches the step."""
+        there = self._topics([step.topic], configured=isinstance(step, SetConfig)).get(step.topic)
+        if there is None or not there.partitions:
+            return False
+        if isinstance(step, SetConfig):
+            return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
+        led = all(partition.leader is not None for partition in there.partitions)
+        wanted = step.partitions if isinstance(step, Create) else step.becomes
+        return led and wanted in (None, len(there.partitions))
 
     def _until(self, seen: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + SHOWN
@@ -230,16 +235,10 @@ NEEDED = {  # by the change to the topic
     "delete": ("Delete", "Describe"),
 }
 REFUSALS = {
-    *("TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "TOPIC_DELETION_DISABLED"),
+    *("UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "TOPIC_DELETION_DISABLED"),
     *("INVALID_PARTITIONS", "INVALID_REPLICATION_FACTOR", "INVALID_REPLICA_ASSIGNMENT", "INVALID_CONFIG"),
     *("INVALID_REQUEST", "POLICY_VIOLATION", "REASSIGNMENT_IN_PROGRESS", "UNSUPPORTED_VERSION", "_INVALID_ARG"),
 }
-
-
-def _remedy(reason: KafkaError) -> str:
-    if reason.name() == "TOPIC_ALREADY_EXISTS":
-        return ". It was created just now, or this user may not describe it (ACL Describe)"
-    return ""
 
 
 def _failed(answer: Any) -> bool:
@@ -276,17 +275,6 @@ def _new_partitions(step: AddPartitions) -> NewPartitions:
     if step.replicas is None:
         return NewPartitions(step.topic, step.becomes)
     return NewPartitions(step.topic, step.becomes, [list(one) for one in step.replicas])
-
-
-def _shown(step: Create | SetConfig | AddPartitions, there: ObservedTopic | None) -> bool:
-    """Return True if the topic's description matches the step."""
-    if there is None or not there.partitions:
-        return False
-    if isinstance(step, SetConfig):
-        return all(same_value(there.overrides.get(name), value.becomes) for name, value in step.config.items())
-    led = all(partition.leader is not None for partition in there.partitions)
-    wanted = step.partitions if isinstance(step, Create) else step.becomes
-    return led and wanted in (None, len(there.partitions))
 
 
 class _MadeJustNow(BadInput):

@@ -128,7 +128,9 @@ class Producer:
         Raises NotDelivered, for the first message that failed since the last flush; ProducerBroken if none will be
         delivered any more.
         """
-        self._settle()
+        # Not the library's flush: it continues to call back while it raises a fatal error, and the report is lost.
+        while len(self._client):
+            self._poll(SLICE)
         self._keep(all_of_it=True)
         if self._broken is not None:
             raise self._broken
@@ -187,7 +189,8 @@ class Producer:
         self._transactions.add_offsets(offsets, group, member)
 
     def _hand_over(self, message: Message, reported: _OfLibrary) -> None:
-        attempt = self._attempt(message)
+        named = None if self._ids is None else self._ids.new()
+        attempt = Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
         partition = self._partition(message)
         headers: list[tuple[str, str | bytes | None]] = [*attempt.headers]
         deadline = None
@@ -211,10 +214,6 @@ class Producer:
                 self.sent += 1
                 return
 
-    def _attempt(self, message: Message) -> Attempt:
-        named = None if self._ids is None else self._ids.new()
-        return Attempt(message, named) if self._unsent is None else self._unsent.attempt(message, named)
-
     def _partition(self, message: Message) -> int:
         if message.partition is not None:
             return message.partition
@@ -224,13 +223,6 @@ class Producer:
         if time.monotonic() > deadline:
             raise self._not_taken(attempt, KafkaError(KafkaError._QUEUE_FULL))  # pyright: ignore[reportPrivateUsage]
         self._poll(SLICE)
-
-    def _settle(self) -> None:
-        """Wait until every message is reported. The library's own flush continues to call back while it raises a fatal
-        error, which Python answers with SystemError, and the report is lost.
-        """
-        while len(self._client):
-            self._poll(SLICE)
 
     def _poll(self, seconds: float) -> None:
         try:

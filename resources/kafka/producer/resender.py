@@ -38,16 +38,13 @@ class Resender:
         self._reported.clear()
         again = [_message(message) for message in messages]
         for message in again:
-            self._send(message)
+            try:
+                self._producer.send(message)
+            except NotDelivered as error:  # librdkafka did not take it
+                self._reported[id(message)] = error
         self._flush()
         reported = zip(messages, (self._reported[id(message)] for message in again), strict=True)
         return {message.unsent_id: _place(found) for message, found in reported}
-
-    def _send(self, message: Message) -> None:
-        try:
-            self._producer.send(message)
-        except NotDelivered as error:  # librdkafka did not take it
-            self._reported[id(message)] = error
 
     def _flush(self) -> None:
         try:

@@ -50,7 +50,10 @@ class Transactions:
     @contextmanager
     def one(self) -> Generator[None]:
         """Open a transaction: committed at its end, aborted if an error leaves it. See Producer.transaction."""
-        self._begin()
+        if not self._known:
+            self._insist(lambda: self._client.init_transactions(self._patience))
+            self._known = True
+        self._insist(self._client.begin_transaction)
         try:
             yield
         except ProducerBroken:
@@ -83,12 +86,6 @@ class Transactions:
                 f"the producer for {self._topic} cannot continue: {error.str()} ({error.name()}). {why}"
             )
         return None
-
-    def _begin(self) -> None:
-        if not self._known:
-            self._insist(lambda: self._client.init_transactions(self._patience))
-            self._known = True
-        self._insist(self._client.begin_transaction)
 
     def _commit(self) -> None:
         self._insist(lambda: self._client.commit_transaction(SLICE))

@@ -38,22 +38,19 @@ class GreatExpectationsAuditor:
         if not rules:
             return []
         with _judging:
-            return self._judged(rules, view)
-
-    def _judged(self, rules: Sequence[BatchRule], view: AuditView) -> list[CheckResult]:
-        try:
-            source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
-            asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
-        except ConnectionError as error:  # Great Expectations' TestConnectionError
-            message = str(error).partition("\n")[0]
-            raise LedgerAway(
-                f"the audit could not read {view.schema}.{view.name}: {message}. The next run will retry."
-            ) from error
-        try:
-            batch = asset.add_batch_definition_whole_table("whole").get_batch()
-            return _judge_all(batch, rules)
-        finally:
-            source.delete_asset(view.name)
+            try:
+                source = _source(with_sessions(session_uri(self.url, "tidegate audit")))
+                asset = source.add_table_asset(name=view.name, table_name=view.name, schema_name=view.schema)
+            except ConnectionError as error:  # Great Expectations' TestConnectionError
+                message = str(error).partition("\n")[0]
+                raise LedgerAway(
+                    f"the audit could not read {view.schema}.{view.name}: {message}. The next run will retry."
+                ) from error
+            try:
+                batch = asset.add_batch_definition_whole_table("whole").get_batch()
+                return _judge_all(batch, rules)
+            finally:
+                source.delete_asset(view.name)
 
 
 # One at a time: Great Expectations keeps its context, data sources and assets in variables of the whole process.

@@ -108,17 +108,14 @@ class DirectSession:
                 crash_points.reach("in_publish")
                 self.connection.execute("COMMIT")
         except BaseException:
-            self._roll_back()
+            try:
+                self.connection.execute("ROLLBACK")
+            except psycopg.Error:  # the session is gone, and with it the transaction
+                self.connection.close()
             raise
 
     def _batch_id(self, wanted: OffsetRange) -> int:
         return self.area.ids[wanted]
-
-    def _roll_back(self) -> None:
-        try:
-            self.connection.execute("ROLLBACK")
-        except psycopg.Error:  # the session is gone, and with it the transaction
-            self.connection.close()
 
 
 @dataclass(frozen=True)

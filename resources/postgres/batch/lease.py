@@ -203,7 +203,8 @@ class PostgresLease:
         """
         batch_id = staged.pending.batch_id
         try:
-            self._begin()
+            for statement in ("BEGIN", DURABLE, "SET LOCAL idle_in_transaction_session_timeout = '60s'"):
+                self.connection.execute(statement)
             yield PostgresPublication(self.connection, self.holder, self.contract, staged)
             crash_points.reach("in_publish")
             self.connection.execute("COMMIT")
@@ -318,10 +319,6 @@ class PostgresLease:
         with database_errors(), self.connection.transaction():
             lock_as_owner(self.connection, self.holder)
             yield
-
-    def _begin(self) -> None:
-        for statement in ("BEGIN", DURABLE, "SET LOCAL idle_in_transaction_session_timeout = '60s'"):
-            self.connection.execute(statement)
 
     def _roll_back(self) -> None:
         """End the transaction. If the session is gone, Postgres has done so; the error before is what matters."""

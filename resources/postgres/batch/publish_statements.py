@@ -119,21 +119,19 @@ class PostgresPublication:
         Only here can a row be refused.
         """
         with database_errors("table", hides=self.hides):
-            self._write_rows()
+            table, everything = self.contract.row_table, sql.SQL("true")
+            if table.disposition == "append":
+                written = append(self.rows, table, everything)
+                # counted only if they differ
+                staged = self.staged.rows if written == self.staged.rows else self._count()
+                self._require(table, Written(staged, self.staged.rows, written))
+            else:
+                done = self.upsert(self.rows, everything)
+                self._require(table, done)
+                self.changes = RowChanges(done.written, done.deleted)
+            for accumulate_table in self.contract.accumulates:
+                accumulate(self.rows, accumulate_table)
             self.connection.execute("SET CONSTRAINTS ALL IMMEDIATE")
-
-    def _write_rows(self) -> None:
-        table, everything = self.contract.row_table, sql.SQL("true")
-        if table.disposition == "append":
-            written = append(self.rows, table, everything)
-            staged = self.staged.rows if written == self.staged.rows else self._count()  # counted only if they differ
-            self._require(table, Written(staged, self.staged.rows, written))
-        else:
-            done = self.upsert(self.rows, everything)
-            self._require(table, done)
-            self.changes = RowChanges(done.written, done.deleted)
-        for accumulate_table in self.contract.accumulates:
-            accumulate(self.rows, accumulate_table)
 
     def upsert(self, rows: StagedRows, where: sql.Composable) -> Written:
         """Write the `rows` of an upsert into its table."""

@@ -105,7 +105,8 @@ class _Search:
             if why is None:
                 return False
             if len(part) == 1:
-                self._note(part.start, why)
+                at = nth_offset(self.order, part.start)
+                self.found[part.start] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
                 return True
         middle = len(part) // 2
         first = self._halve(part[:middle])
@@ -121,10 +122,6 @@ class _Search:
             accepted = [number for number in sorted(self.found, reverse=True) if self._write(self._one(number)) is None]
             for number in accepted:
                 del self.found[number]
-
-    def _note(self, number: int, why: RowRefused) -> None:
-        at = nth_offset(self.order, number)
-        self.found[number] = RefusedRow(at.partition, at.from_offset, why.error_class, str(why))
 
     def _part(self, part: range) -> sql.Composable:
         """Return the condition of this round's rows for these offsets."""

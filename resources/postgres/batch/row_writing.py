@@ -160,7 +160,9 @@ def accumulate(rows: StagedRows, table: Table) -> None:
         "columns": sql.SQL(", ").join(sql.Identifier(column.name) for column in table.columns),
         "values": sql.SQL(", ").join(named),
         "keys": sql.SQL(", ").join(map(sql.Identifier, table.group_by)),
-        "merged": sql.SQL(", ").join(_merge(item) for item in table.aggregates),
+        "merged": sql.SQL(", ").join(
+            closed_list(_MERGE[item.function]).format(sql.Identifier(item.column)) for item in table.aggregates
+        ),
     }
     _counted(rows, _ACCUMULATE, parts).refuse_fewer(table)
 
@@ -185,10 +187,6 @@ _MERGE = {
     "min": "{0} = least(t.{0}, excluded.{0})",
     "max": "{0} = greatest(t.{0}, excluded.{0})",
 }
-
-
-def _merge(item: Aggregate) -> sql.Composable:
-    return closed_list(_MERGE[item.function]).format(sql.Identifier(item.column))
 
 
 def _aggregate(item: Aggregate) -> sql.Composable:

@@ -217,14 +217,11 @@ def _explained(statement: Statement) -> Generator[None]:
             field=statement.table,
         ) from error
     except REFUSED as error:
-        raise BadInput(_refused(statement, error), field=f"{statement.table}.{statement.column}") from None
-
-
-def _refused(statement: Statement, error: psycopg.Error) -> str:
-    return (
-        f"Postgres refuses {statement.sql}: {_said(error)}. Remove the obstacle, such as a view that uses the "
-        "column, and apply again. Nothing was changed"
-    )
+        raise BadInput(
+            f"Postgres refuses {statement.sql}: {_said(error)}. Remove the obstacle, such as a view that uses the "
+            "column, and apply again. Nothing was changed",
+            field=f"{statement.table}.{statement.column}",
+        ) from None
 
 
 def _said(error: psycopg.Error) -> str:

@@ -65,7 +65,13 @@ def migrate(url: str) -> tuple[str, ...]:
 
 def is_current(connection: Connection) -> bool:
     """Return True if there is nothing to migrate. Raises LedgerTooNew, and BadInput as `migrate` does."""
-    _require_utf8(connection)
+    # Another encoding cannot store every text: it would refuse messages for their characters.
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise BadInput(
+            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot store every message "
+            "text. Create a database with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
+            field="TIDEGATE_POSTGRES_URL",
+        )
     found = version(connection)
     if found is None or found.missing:
         return False
@@ -94,16 +100,6 @@ def _in_turn(connection: Connection) -> tuple[str, ...]:
             "run tries again. To try now: tidegate migrate",
             sqlstate="55P03",
         ) from error
-
-
-def _require_utf8(connection: Connection) -> None:
-    """Raise BadInput for a database that cannot store every text: it would refuse messages for their characters."""
-    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
-        raise BadInput(
-            f"the database {connection.info.dbname} has the encoding {encoding}, which cannot store every message "
-            "text. Create a database with UTF8: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0",
-            field="TIDEGATE_POSTGRES_URL",
-        )
 
 
 def version(connection: Connection) -> LedgerVersion | None:

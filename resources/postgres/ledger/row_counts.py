@@ -15,11 +15,7 @@ def row_count(ledger: Ledger, contract: Contract, table: Table, batch_id: int) -
     """Return the rows of `table` after the batch: an append's from the ledger, else counted; None if that is slow."""
     if table.disposition == "append":
         return ledger.rows_so_far(contract.pipeline, batch_id)
-    return _counted(ledger.url, table)
-
-
-def _counted(url: str, table: Table) -> int | None:
-    with connect(url) as connection, database_errors("table"):
+    with connect(ledger.url) as connection, database_errors("table"):
         connection.execute(sql.SQL("SET statement_timeout = {}").format(sql.Literal(LIMIT)))
         try:
             row = connection.execute(sql.SQL("SELECT count(*) FROM {}").format(identifier(table.name))).fetchone()

@@ -51,7 +51,21 @@ class SchemaLedger:
         """Keep `schemas` for good. Return what is kept now: another's schema if that came first."""
         with connect(self.url) as connection, database_errors(), connection.transaction():
             for schema in sorted(schemas, key=lambda item: item.key):  # the same order in all tasks: no deadlock
-                connection.execute(queries()["keep_schema"], {**self._row(schema), "generation": generation})
+                connection.execute(
+                    queries()["keep_schema"],
+                    {
+                        **{
+                            "registry": self.registry,
+                            "key": schema.key,
+                            "format": schema.format,
+                            "document": schema.document,
+                            "references": Jsonb([list(one) for one in schema.references]),
+                            "encrypted": schema.encrypted,
+                            "sha256": schema_digest(schema),
+                        },
+                        "generation": generation,
+                    },
+                )
         return self.known(generation, [schema.key for schema in schemas])
 
     def generations(self, pipeline: str) -> tuple[Generation, ...]:
@@ -87,17 +101,6 @@ class SchemaLedger:
     def _ask(self, query: str, **given: Any) -> list[tuple[Any, ...]]:
         with connect(self.url) as connection, database_errors():
             return connection.execute(queries()[query], {"registry": self.registry, **given}).fetchall()
-
-    def _row(self, schema: WriterSchema) -> dict[str, Any]:
-        return {
-            "registry": self.registry,
-            "key": schema.key,
-            "format": schema.format,
-            "document": schema.document,
-            "references": Jsonb([list(one) for one in schema.references]),
-            "encrypted": schema.encrypted,
-            "sha256": schema_digest(schema),
-        }
 
 
 def schemas_at(url: str, places: Collection[tuple[str, int, str]]) -> dict[tuple[str, int, str], WriterSchema]:

@@ -32,7 +32,13 @@ def look(url: str, seconds: float = 3.0) -> PostgresLook:
     """
     settings = {"statement_timeout": f"{seconds:g}s", "lock_timeout": f"{seconds:g}s"}
     with connect(_impatient(url, seconds), settings=settings) as connection, database_errors():
-        vitals = replace(_vitals(connection), unprotected=address_of(url).unprotected)
+        row = _row(connection, "server_vitals")
+        vitals = replace(
+            Vitals(
+                **{name: value for name, value in row.items() if name != "clock"}, behind=row["clock"] - time.time()
+            ),
+            unprotected=address_of(url).unprotected,
+        )
         return PostgresLook(vitals, _ledger(connection), _heartbeats(connection))
 
 
@@ -46,11 +52,6 @@ def _impatient(url: str, seconds: float) -> str:
     if "connect_timeout" in dict(parse_qsl(url.partition("?")[2])):
         return url
     return f"{url}{'&' if '?' in url else '?'}connect_timeout={max(2, round(seconds))}"  # libpq takes no less than 2
-
-
-def _vitals(connection: Connection) -> Vitals:
-    row = _row(connection, "server_vitals")
-    return Vitals(**{name: value for name, value in row.items() if name != "clock"}, behind=row["clock"] - time.time())
 
 
 def _ledger(connection: Connection) -> LedgerState:
