@@ -30,10 +30,8 @@ class KafkaProducerResource(dg.ConfigurableResource[None]):
 
         Raises BadInput for options that contradict each other, TopicMissing, BrokerAway.
         """
-        outside = connection()
-        chosen = chosen or self._chosen(outside.librdkafka)
-        return Producer(outside.kafka_options(), topic, chosen, client_id=client_id, on_delivery=on_delivery)
-
-    def _chosen(self, environment: dict[str, str]) -> Chosen:
-        given = dict(read_option(name, text) for name, text in self.options.items())
-        return choose(self.preset, environment=environment, given=given)
+        kafka = connection()
+        if chosen is None:
+            given = dict(read_option(name, text) for name, text in self.options.items())
+            chosen = choose(self.preset, environment=kafka.librdkafka, given=given)
+        return Producer(kafka.kafka_options(), topic, chosen, client_id=client_id, on_delivery=on_delivery)

@@ -63,18 +63,11 @@ def _connect(place: Place, seconds: float) -> socket.socket:
         connection.connect(where)
     except OSError as error:
         connection.close()
-        raise _not_connected(error) from error
+        if isinstance(error, TimeoutError):
+            raise Stopped("no_connection", "no answer") from error
+        kind = "refused" if isinstance(error, ConnectionRefusedError) else "unreachable"
+        raise Stopped(kind, error.strerror or error) from error
     return connection
-
-
-def _not_connected(error: OSError) -> Stopped:
-    match error:
-        case TimeoutError():
-            return Stopped("no_connection", "no answer")
-        case ConnectionRefusedError():
-            return Stopped("refused", error.strerror or error)
-        case _:
-            return Stopped("unreachable", error.strerror or error)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Resends undelivered messages, each with its own id, to its original partition."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -42,15 +43,10 @@ class Resender:
                 self._producer.send(message)
             except NotDelivered as error:  # librdkafka did not take it
                 self._reported[id(message)] = error
-        self._flush()
+        with suppress(NotDelivered):  # each message has its own
+            self._producer.flush()
         reported = zip(messages, (self._reported[id(message)] for message in again), strict=True)
         return {message.unsent_id: _place(found) for message, found in reported}
-
-    def _flush(self) -> None:
-        try:
-            self._producer.flush()
-        except NotDelivered:
-            return  # each has its own
 
     def _note(self, message: Message, found: Delivered | NotDelivered) -> None:
         self._reported[id(message)] = found

@@ -88,7 +88,7 @@ def upsert_in_order(rows: StagedRows, table: Table, where: sql.Composable, *, ha
     else:
         rows.connection.execute(_ALL_IMMEDIATE)
     parts = {**_parts(rows, table, where, sql.SQL("_row.")), "defer": defer, "check": check}
-    block = sql.Literal(_spelt(rows, queries()["upsert_in_order"], parts).as_string(rows.connection))
+    block = sql.Literal(_formatted(rows, queries()["upsert_in_order"], parts).as_string(rows.connection))
     rows.connection.execute(sql.SQL("DO {}").format(block))
     return _counted(rows, _DONE, parts)
 
@@ -169,10 +169,10 @@ def accumulate(rows: StagedRows, table: Table) -> None:
 
 def _counted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> Written:
     """Run a statement that returns the numbers of Written."""
-    return Written(*(rows.connection.execute(_spelt(rows, statement, parts)).fetchone() or (0, 0, 0)))
+    return Written(*(rows.connection.execute(_formatted(rows, statement, parts)).fetchone() or (0, 0, 0)))
 
 
-def _spelt(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> sql.Composed:
+def _formatted(rows: StagedRows, statement: LiteralString, parts: Mapping[str, sql.Composable]) -> sql.Composed:
     return sql.SQL(statement).format(
         staging=rows.source,
         winners=rows.winners,

@@ -2,9 +2,9 @@
 the same way as the contract fills it now.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from psycopg import sql
 from psycopg.rows import class_row, dict_row
@@ -117,29 +117,25 @@ def _refuse_missing_rights(connection: Connection, table: Table, right: Literal[
         return
     where = f"schema {schema}" if row["schema_there"] else f"database {row['database']}"
     granted = f"grant {', '.join(lacking)} on {where} to {row['role']}"
-    raise BadInput(
-        f"{row['role']} cannot use or create {table.name}: {granted}{_otherwise(row)}",
-        field=table.name,
-    )
-
-
-def _otherwise(row: Mapping[str, Any]) -> str:
-    """Return the alternative remedy: if the table is missing, its owner may create it."""
-    if row["table_there"]:
-        return ""
-    return (
-        "; or create it as the ledger's owner (tidegate migrate --tables) and execute the GRANTs that tidegate "
-        "rights prints"
-    )
+    if not row["table_there"]:
+        granted += "; or create it as the ledger's owner (tidegate migrate --tables) and execute the GRANTs that "
+        granted += "tidegate rights prints"
+    raise BadInput(f"{row['role']} cannot use or create {table.name}: {granted}", field=table.name)
 
 
 def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebuilding: bool) -> None:
     """Raise BadInput for a table that would lack what was read before, or that has rows from no message."""
     published = connection.execute("SELECT 1 FROM tidegate.batch WHERE pipeline = %s LIMIT 1", [pipeline]).fetchone()
     if published and not rebuilding:
+        remedy = "Give the contract a new id and new tables, so that it reads from the beginning"
+        if table.disposition == "accumulate":
+            remedy = (
+                f"To create it and fill it from the log, run tidegate contract apply {pipeline} --yes, then tidegate "
+                f"replay {pipeline}"
+            )
         raise BadInput(
             f"table {table.name} is new to {pipeline}, which has already published batches: the table would lack "
-            f"their rows. {_remedy(pipeline, table)}",
+            f"their rows. {remedy}",
             field=table.name,
         )
     if connection.execute(sql.SQL("SELECT 1 FROM {} LIMIT 1").format(identifier(table.name))).fetchone():
@@ -148,12 +144,3 @@ def _refuse_history(connection: Connection, pipeline: str, table: Table, *, rebu
             "this one",
             field=table.name,
         )
-
-
-def _remedy(pipeline: str, table: Table) -> str:
-    if table.disposition == "accumulate":
-        return (
-            f"To create it and fill it from the log, run tidegate contract apply {pipeline} --yes, then tidegate "
-            f"replay {pipeline}"
-        )
-    return "Give the contract a new id and new tables, so that it reads from the beginning"

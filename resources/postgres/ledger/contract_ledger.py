@@ -1,7 +1,6 @@
 """A pipeline's contracts in the ledger, and the statements that change its tables to match a contract."""
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -198,33 +197,26 @@ class ContractLedger:
 def run(connection: Connection, statements: Iterable[Statement]) -> Iterator[Statement]:
     """Execute the statements in order, yielding each when it is done. Raises BadInput with Postgres' message."""
     for item in statements:
-        with _explained(item):
+        try:
             connection.execute(closed_list(item.sql))
+        except psycopg.errors.LockNotAvailable:
+            raise
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise BadInput(
+                f"Postgres refuses {item.sql}: {error.diag.message_primary}. Only a table's owner may change it: run "
+                "tidegate contract apply as the owner, or grant the owner's role to this one. Nothing was changed",
+                field=item.table,
+            ) from error
+        except REFUSED as error:
+            raise BadInput(
+                f"Postgres refuses {item.sql}: {_message(error)}. Remove the obstacle, such as a view that uses the "
+                "column, and apply again. Nothing was changed",
+                field=f"{item.table}.{item.column}",
+            ) from None
         yield item
 
 
-@contextmanager
-def _explained(statement: Statement) -> Generator[None]:
-    """Raise BadInput, with the statement, for a change that Postgres refuses: only the user can resolve it."""
-    try:
-        yield
-    except psycopg.errors.LockNotAvailable:
-        raise
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise BadInput(
-            f"Postgres refuses {statement.sql}: {error.diag.message_primary}. Only a table's owner may change it: "
-            "run tidegate contract apply as the owner, or grant the owner's role to this one. Nothing was changed",
-            field=statement.table,
-        ) from error
-    except REFUSED as error:
-        raise BadInput(
-            f"Postgres refuses {statement.sql}: {_said(error)}. Remove the obstacle, such as a view that uses the "
-            "column, and apply again. Nothing was changed",
-            field=f"{statement.table}.{statement.column}",
-        ) from None
-
-
-def _said(error: psycopg.Error) -> str:
+def _message(error: psycopg.Error) -> str:
     """Return Postgres' message, with the objects that depend on a column, but nothing that quotes a row."""
     of_rows = (error.sqlstate or "")[:2]
     if of_rows in ("22", "P0"):
