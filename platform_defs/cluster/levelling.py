@@ -78,17 +78,9 @@ class _Offers:
 
 
 def _carry(source: int, target: int, chain: _Chain, counts: Counter[int], move: Move, offers: _Offers) -> bool:
-    """Carry out all steps, or none. Return True if they were carried out."""
-    if not _all_moved(chain, move):
-        return False
-    offers.renew(step.held for step in chain.steps)
-    counts[source] -= 1
-    counts[target] += 1
-    return True
-
-
-def _all_moved(chain: _Chain, move: Move) -> bool:
-    """Return True if all steps were done, last one first, so that no broker has one more meanwhile; else undo them."""
+    """Carry out all steps, the last one first, so that no broker has one more meanwhile; or none. Return True if they
+    were carried out.
+    """
     done: list[_Step] = []
     for step in reversed(chain.steps):
         if not move(step.held, step.source, step.target):
@@ -96,6 +88,9 @@ def _all_moved(chain: _Chain, move: Move) -> bool:
                 move(undone.held, undone.target, undone.source)
             return False
         done.append(step)
+    offers.renew(step.held for step in chain.steps)
+    counts[source] -= 1
+    counts[target] += 1
     return True
 
 

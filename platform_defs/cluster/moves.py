@@ -96,8 +96,9 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
     brokers = site.brokers
     counts = Counter(dict.fromkeys(site.brokers, 0))
     counts.update(broker for replicas in held.values() for broker in replicas if broker in site.racks)
-    for replicas in held.values():
-        _onto_site(replicas, site, counts)
+    for replicas in held.values():  # onto brokers of the site, and onto as many racks as possible
+        while (away := [one for one in replicas if one not in site.racks]) or not site.is_spread(replicas):
+            _swap_one(away or replicas, replicas, site, counts)
 
     def options(number: Held) -> Iterable[tuple[int, int, int]]:
         for broker in held[number]:
@@ -113,12 +114,6 @@ def spread_evenly(assigned: OfTopic, site: Site, observed: OfTopic | None = None
 
     level(counts, held, options, move, site.weight)
     return {number: tuple(replicas) for number, replicas in held.items()}
-
-
-def _onto_site(replicas: list[int], site: Site, counts: Counter[int]) -> None:
-    """Move a partition's replicas onto brokers of the site, and onto as many racks as possible."""
-    while (away := [broker for broker in replicas if broker not in site.racks]) or not site.is_spread(replicas):
-        _swap_one(away or replicas, replicas, site, counts)
 
 
 def _swap_one(leaving: Sequence[int], replicas: list[int], site: Site, counts: Counter[int]) -> None:

@@ -92,8 +92,5 @@ def count(found: Iterable[Judged]) -> Counts:
 def worst(found: Iterable[Judged]) -> tuple[Judged, ...]:
     """Return at most WORST partitions, worst first. One at its minimum that lacks no replica is not included."""
     bad = [item for item in found if item.missing or item.state in (State.offline, State.under_min_in_sync)]
-    return tuple(sorted(bad, key=_severity)[:WORST])
-
-
-def _severity(item: Judged) -> tuple[int, int, str, int]:
-    return -item.state, -item.missing, item.partition.topic, item.partition.number
+    bad.sort(key=lambda item: (-item.state, -item.missing, item.partition.topic, item.partition.number))
+    return tuple(bad[:WORST])

@@ -96,7 +96,10 @@ def cluster_load(
     known, held = sorted(set(brokers)), list(partitions)
     replicas = _over(known, Counter(broker for item in held for broker in item.replicas))
     leaders = _over(known, Counter(item.leader for item in held if item.leader is not None))
-    carried = None if sizes is None else _over(known, _by_broker(sizes, {(item.topic, item.number) for item in held}))
+    wanted, total = {(item.topic, item.number) for item in held}, Counter[int]()
+    for (topic, number, broker), size in (sizes or {}).items():
+        total[broker] += size if (topic, number) in wanted else 0
+    carried = None if sizes is None else _over(known, total)
     return tuple(
         BrokerLoad(
             broker=broker,
@@ -113,14 +116,6 @@ def cluster_load(
 
 def _over(brokers: Iterable[int], counts: Mapping[int, int]) -> dict[int, int]:
     return {broker: counts.get(broker, 0) for broker in brokers}
-
-
-def _by_broker(sizes: Bytes, wanted: set[tuple[str, int]]) -> Counter[int]:
-    total: Counter[int] = Counter()
-    for (topic, number, broker), size in sizes.items():
-        if (topic, number) in wanted:
-            total[broker] += size
-    return total
 
 
 def _deviation(counts: Mapping[int, int], broker: int) -> float:

@@ -10,16 +10,7 @@ from platform_defs.cluster.observed import Replicas
 from platform_defs.topics.declared import Declared, created
 from platform_defs.topics.observed import Observed, ObservedTopic, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
-from platform_defs.topics.steps import (
-    ORDER,
-    AddPartitions,
-    Move,
-    Reassign,
-    Seen,
-    SetConfig,
-    Step,
-    Value,
-)
+from platform_defs.topics.steps import ORDER, AddPartitions, Move, Reassign, Seen, SetConfig, Step, Value
 
 
 @dataclass(frozen=True)

@@ -182,11 +182,8 @@ def _postgres_url() -> str:
 def _create_schema(postgres_url: str) -> None:
     """Create the schema if it is missing. Raises BadInput if this role may not create it, or tables in it."""
     with connect(postgres_url) as connection, database_errors():
-        role, there, may = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone() or (
-            None,
-            False,
-            False,
-        )
+        found = connection.execute(queries()["may_create_in"], {"schema": SCHEMA}).fetchone()
+        role, there, may = found or (None, False, False)
         if not may:
             raise BadInput(
                 f"{role} may not create Dagster's tables in {connection.info.dbname}, or may not use the existing "

@@ -13,7 +13,7 @@ import psutil
 from platform_defs.errors.words import plural
 from resources.local import jars, java, processes
 from resources.local.kafka_node import Node, Program, new_cluster
-from resources.local.state import Cluster, Server, brokers_of, kafka_properties, load_cluster, save_cluster
+from resources.local.state import Cluster, Server, broker_runs, brokers_of, kafka_properties, load_cluster, save_cluster
 
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
@@ -26,7 +26,7 @@ def start(home: Path, kept: Sequence[Server], brokers: int, progress: Progress) 
     Raises BadInput: no usable Java, a jar that cannot be downloaded; ServerFailed if a broker does not start.
     """
     program = Program(java.find_java(), jars.broker_classpath(progress))
-    missing = [number for number in range(1, brokers + 1) if not _runs(home, kept, number)]
+    missing = [number for number in range(1, brokers + 1) if not broker_runs(home, kept, number)]
     processes.end(_running(home, missing), signal.SIGTERM, within=STOP_SECONDS)  # processes missing in stack.json
     servers = _with_ports(home, [*kept, *[Server()] * (brokers - len(kept))], missing, progress)
     nodes = [Node(home, number, servers) for number in missing]
@@ -58,10 +58,6 @@ def answers(port: int, brokers: int = 1) -> bool:
         return len(client.list_topics(timeout=2).brokers) >= brokers
     except KafkaException:
         return False
-
-
-def _runs(home: Path, kept: Sequence[Server], number: int) -> bool:
-    return number <= len(kept) and kept[number - 1].runs_over(kafka_properties(home, number))
 
 
 def _running(home: Path, numbers: Sequence[int]) -> list[psutil.Process]:

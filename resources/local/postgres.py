@@ -55,7 +55,8 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     port = processes.kept_or_free_port(kept.port, progress)
     progress("starting Postgres")
     processes.keep_log_bounded(_log(home))
-    options = {**OPTIONS, "port": str(port), "shared_buffers": f"{_shared_buffers_mb()}MB"}
+    shared_mb = min(512, psutil.virtual_memory().total // 8 // 1_000_000)
+    options = {**OPTIONS, "port": str(port), "shared_buffers": f"{shared_mb}MB"}
     settings = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
     process = processes.start(
         [str(binaries() / "postgres"), "-D", str(postgres_data(home)), *settings],
@@ -107,10 +108,6 @@ def binaries() -> Path:
     return Path(found.origin).parent / "pginstall18" / "bin"
 
 
-def _shared_buffers_mb() -> int:
-    return min(512, psutil.virtual_memory().total // 8 // 1_000_000)
-
-
 def _system_user(home: Path) -> str | None:
     """Return the user to run as: None for ourselves, or a separate one for root, which Postgres refuses."""
     _folder(home).mkdir(parents=True, exist_ok=True)
@@ -122,12 +119,7 @@ def _system_user(home: Path) -> str | None:
         shutil.chown(_folder(home), SYSTEM_USER, SYSTEM_USER)
         let_pass(_folder(home), pwd.getpwnam(SYSTEM_USER).pw_uid)
         let_pass(binaries() / "postgres", pwd.getpwnam(SYSTEM_USER).pw_uid)
-    except (
-        OSError,
-        AttributeError,
-        LookupError,
-        subprocess.CalledProcessError,
-    ) as error:  # not on Linux: no os.getxattr
+    except (OSError, AttributeError, LookupError, subprocess.CalledProcessError) as error:  # only Linux has os.getxattr
         raise BadInput(
             f"Postgres refuses to run as root, and the user {SYSTEM_USER} could not be set up for it ({error}). It "
             f"needs access to the folders above {_folder(home)} and {binaries()}, and Tidegate does not change "

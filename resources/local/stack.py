@@ -201,7 +201,8 @@ def _missing(
 ) -> dict[str, Callable[[], Any]]:
     # The servers' modules load their clients, which a stack that runs already does not need.
     starts: dict[str, Callable[[], Any]] = {}
-    if chosen.embeds_kafka and not all(_kafka_runs(chosen, kept.kafka, number) for number in range(1, brokers + 1)):
+    numbers = range(1, brokers + 1)
+    if chosen.embeds_kafka and not all(state.broker_runs(chosen.home, kept.kafka, number) for number in numbers):
         from resources.local import kafka
 
         starts["kafka"] = lambda: processes.on_another_port(
@@ -220,10 +221,6 @@ def _missing(
             lambda: server.start(chosen.home, kept.registry, progress)
         )
     return starts
-
-
-def _kafka_runs(chosen: Settings, kept: Sequence[state.Server], number: int) -> bool:
-    return number <= len(kept) and kept[number - 1].runs_over(state.kafka_properties(chosen.home, number))
 
 
 def _postgres_runs(chosen: Settings, server: state.Server) -> bool:
@@ -258,7 +255,7 @@ def _kafka_status(chosen: Settings, kept: Sequence[state.Server]) -> KafkaStatus
 
 def _broker_status(chosen: Settings, kept: Sequence[state.Server], number: int) -> BrokerStatus:
     stopped, one = BrokerStatus(id=number, rack=rack_of(number)), kept[number - 1]
-    if not _kafka_runs(chosen, kept, number):
+    if not state.broker_runs(chosen.home, kept, number):
         return stopped
     return replace(stopped, address=f"127.0.0.1:{one.port}", pid=one.pid)
 

@@ -99,6 +99,11 @@ def kafka_properties(home: Path, broker: int = 1) -> Path:
     return kafka_folder(home, broker) / "server.properties"
 
 
+def broker_runs(home: Path, kept: Sequence[Server], number: int) -> bool:
+    """Return True if the broker with that number is among the `kept` servers, and running."""
+    return number <= len(kept) and kept[number - 1].runs_over(kafka_properties(home, number))
+
+
 @dataclass(frozen=True)
 class Cluster:
     """The cluster that the storage of every broker of this home is formatted for."""

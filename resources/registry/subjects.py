@@ -21,12 +21,8 @@ Answer = TypeVar("Answer")
 ROUNDS = 3  # tries of each address: a user waits for the answer
 # https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 _TYPES: Mapping[Format, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
-_NO_REASON = (
-    "None",
-    "{oldSchema",
-    "{validateFields",
-    "{compatibility",
-)  # Confluent's registry adds these to its reasons
+# Confluent's registry adds these to its reasons.
+_NO_REASON = ("None", "{oldSchema", "{validateFields", "{compatibility")
 _LONGEST = 1_000  # characters of the registry's message
 _REFUSED = (409, 422)  # not compatible; not a schema
 

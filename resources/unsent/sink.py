@@ -126,10 +126,7 @@ class UnsentSink:
                 self.files.take(self._file, self.ledger.keep)
                 self._file, self.in_files = None, 0
             self.ledger.keep(self._waiting)
-        except (
-            TidegateError,
-            OSError,
-        ) as error:  # away, missing, no rights: no error here may lose the message
+        except (TidegateError, OSError) as error:  # away, missing, no rights: no error may lose the message
             self.away, self._away_until = error, time.monotonic() + AWAY
             return False
         return True

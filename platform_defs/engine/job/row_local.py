@@ -187,10 +187,8 @@ class _Call:
             with own_session(self.spark) as session:
                 numbers = session.range(0, self.tasks, 1, self.tasks)
                 result = wanted(transformed(numbers, self.pipeline, self.work, self.messages))
-                for name, value in {
-                    **ONE_SHUFFLE_PARTITION,
-                    **self.settings,
-                }.items():  # after the transform, which may have set it
+                # after the transform, which may have set it
+                for name, value in {**ONE_SHUFFLE_PARTITION, **self.settings}.items():
                     session.conf.set(name, value)
                 return result.toArrow()
         except (PySparkException, Py4JError, OSError) as error:

@@ -6,14 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import (
-    OFFSET_END,
-    IsolationLevel,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-    TopicPartition,
-)
+from confluent_kafka import OFFSET_END, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential_jitter
 
@@ -62,9 +55,7 @@ class KafkaBroker:
 
     def leader_epochs(self, topic: str) -> AbstractContextManager[LeaderEpochs]:
         """Return a reader of the topic's messages' leader epochs (operations/settlements/settled_log.py)."""
-        from resources.kafka.data.epochs import (
-            leader_epochs,  # a consumer's module: not needed to describe topics
-        )
+        from resources.kafka.data.epochs import leader_epochs  # a consumer's module: not needed to describe topics
 
         return leader_epochs(self.options, topic)
 

@@ -9,13 +9,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from platform_defs.errors import (
     BrokerAway,

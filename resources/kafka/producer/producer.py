@@ -9,12 +9,7 @@ from typing import Any, Self, cast
 import confluent_kafka
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from platform_defs.errors import (
-    BadInput,
-    NotDelivered,
-    ProducerBroken,
-    TransactionAborted,
-)
+from platform_defs.errors import BadInput, NotDelivered, ProducerBroken, TransactionAborted
 from platform_defs.errors.words import plural
 from platform_defs.producing.config import Chosen, choose, unused
 from platform_defs.producing.message import Delivered, DeliveryCounts, Ids, Message
