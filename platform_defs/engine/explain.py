@@ -14,7 +14,7 @@ from platform_defs.engine.direct import goes_direct
 from platform_defs.engine.job.transform import transform_file
 from platform_defs.engine.plan.planning import BatchPlan
 from platform_defs.errors.words import noun_for, plural
-from platform_defs.offsets import OffsetRange, PendingBatch, tasks_for
+from platform_defs.offsets import PendingBatch, tasks_for
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ class _Batch:
         ranges = self.plan.ranges
         yield f"{plural(tasks_for(ranges), 'Spark task')}; each range is read until its end is proven."
         for item in ranges:
-            yield f"{item.topic} {item}{_asked(item)}"
+            new = f"; the partition has a new leader; its log is checked against leader epoch {item.leader_epoch}"
+            yield f"{item.topic} {item}{new if item.new_leader else ''}"
 
     def checked(self) -> Iterator[str]:
         yield "A message that breaks a rule becomes a dead letter under the rule's name; its check only warns."
@@ -144,8 +145,3 @@ class _Batch:
         tables = ", ".join(table.name for table in self.pipeline.contract.tables)
         yield f"Dagster gets a materialization of {tables} and a result for each check."
         yield "The OpenLineage event is sent, and the new positions are committed to the consumer group."
-
-
-def _asked(item: OffsetRange) -> str:
-    new = f"; the partition has a new leader; its log is checked against leader epoch {item.leader_epoch}"
-    return new if item.new_leader else ""

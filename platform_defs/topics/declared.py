@@ -80,7 +80,7 @@ def declarations(contracts: Iterable[Contract], listed: Iterable[ListedTopic], f
         sources.setdefault(source.topic, []).append(source)
     refused = [verdict for found in sources.values() for verdict in _contradictions(found)]
     merged = {topic: _merged(topic, found) for topic, found in sources.items()}
-    kept = {topic for topic, found in sources.items() if any(_declares(one) for one in found)}
+    kept = {topic for topic, found in sources.items() if any(one.keys.declared or one.reader is None for one in found)}
     return Declarations(
         {topic: one for topic, one in merged.items() if topic in kept},
         {topic: one for topic, one in merged.items() if topic not in kept},
@@ -93,10 +93,6 @@ def _of_contract(contract: Contract) -> _Source:
     partitioner = str(contract.producing.options.get("partitioner", OF_TOPICS_THAT_EXIST))
     reader = Reader(contract.pipeline, disposition, contract.limits.lag_seconds, partitioner)
     return _Source(contract.topic, contract.topic_keys, str(contract.path or contract.pipeline), reader=reader)
-
-
-def _declares(source: _Source) -> bool:
-    return source.keys.declared or source.reader is None
 
 
 def _merged(topic: str, sources: list[_Source]) -> Declared:

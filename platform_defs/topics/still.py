@@ -36,15 +36,10 @@ def _reached(seen: Seen, steps: Sequence[Step], now: ObservedTopic) -> bool:
             state = after(state, step)
         if state is None:  # Kafka chose the replicas of new partitions: a new plan is needed
             return False
-        if _same(state, now):
+        same_log = (state.topic_id, state.replicas) == (now.topic_id, now.replicas)
+        if same_log and same_overrides(state.overrides, now.overrides):
             return True
     return False
-
-
-def _same(seen: Seen, now: ObservedTopic) -> bool:
-    return (seen.topic_id, seen.replicas) == (now.topic_id, now.replicas) and same_overrides(
-        seen.overrides, now.overrides
-    )
 
 
 def _what(seen: Seen, now: ObservedTopic) -> str:

@@ -82,7 +82,13 @@ class UnsentFiles:
                 keep(messages)
                 taken += len(messages)
             if damaged:
-                raise _damaged(path, path.rename(path.with_suffix(DAMAGED)), damaged)
+                kept = path.rename(path.with_suffix(DAMAGED))
+                raise BadInput(
+                    f"{len(damaged)} of the messages in this file cannot be read: their checksums do not match. The "
+                    f"others were moved to the ledger. The file was kept as {kept.name}",
+                    file=str(path),
+                    line=damaged[0],
+                )
             path.unlink()
             _sync(self.folder)
         return taken
@@ -143,12 +149,3 @@ def _in_portions(messages: Iterable[UnsentMessage]) -> Generator[list[UnsentMess
             portion, size = [], 0
     if portion:
         yield portion
-
-
-def _damaged(path: Path, kept: Path, lines: Sequence[int]) -> BadInput:
-    return BadInput(
-        f"{len(lines)} of the messages in this file cannot be read: their checksums do not match. The others were "
-        f"moved to the ledger. The file was kept as {kept.name}",
-        file=str(path),
-        line=lines[0],
-    )

@@ -33,14 +33,14 @@ class KafkaThrottles:
         """Copy at most `rate` bytes a second from and to each broker, for these replicas of each topic: the sources and
         the targets of copies (each "partition:broker,partition:broker").
         """
-        self._alter([_topic(name, values) for name, values in replicas.items()])
+        self._alter([_resource(ResourceType.TOPIC, name, "replicas", values) for name, values in replicas.items()])
         self._limit_brokers(brokers, (str(rate), str(rate)))
 
     def remove(self, brokers: Iterable[int], topics: Iterable[str]) -> None:
         """Copy without limits again. A topic that no longer exists has none; a rate that stays on a broker, because it
         is unreachable now, limits nothing when no topic names its replicas.
         """
-        self._alter([_topic(name, (None, None)) for name in topics], missing=True)
+        self._alter([_resource(ResourceType.TOPIC, name, "replicas", (None, None)) for name in topics], missing=True)
         self._limit_brokers(brokers, (None, None))
 
     def _limit_brokers(self, brokers: Iterable[int], values: Values) -> None:
@@ -76,10 +76,6 @@ class KafkaThrottles:
             except KafkaException as error:
                 failed.append((resource, error.args[0]))
         return failed
-
-
-def _topic(name: str, values: Values) -> ConfigResource:
-    return _resource(ResourceType.TOPIC, name, "replicas", values)
 
 
 def _resource(kind: ResourceType, name: str, what: str, values: Values) -> ConfigResource:

@@ -28,7 +28,7 @@ from resources.postgres.batch.publish_statements import Holder, PostgresPublicat
 from resources.postgres.batch.refused_rows import find_first_refused, find_refused
 from resources.postgres.batch.staging import PostgresStaging, coverage_of, faults_of
 from resources.postgres.batch.table_claims import claim
-from resources.postgres.batch.take_over import TakenOver, refuse_held, take_over
+from resources.postgres.batch.take_over import refuse_held, take_over
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.ledger.pinning import pin
 from resources.postgres.ledger.positions import positions_of
@@ -66,7 +66,10 @@ def acquire(
                 refuse_held(connection, name)  # before the row is locked: its owner may be publishing
             taken = take_over(connection, name, owner, run_id, unless_held=unless_held)
         held = PostgresLease(url, contract, Holder(name, taken.epoch, owner, run_id), connection)
-        _halt_where_runs_die(held, taken)
+        if (found := taken.halt) is not None:  # run after run has died on the batch
+            held.halt(found)
+            held.close()
+            raise Halt(name, found, found.error)
         _claim_tables(held, rebuilding=rebuilding)
     except BaseException:
         connection.close()
@@ -358,14 +361,6 @@ def _session(url: str, pipeline: str, owner: UUID) -> Connection:
         connection.close()
         raise
     return connection
-
-
-def _halt_where_runs_die(held: PostgresLease, taken: TakenOver) -> None:
-    if (found := taken.halt) is None:
-        return
-    held.halt(found)
-    held.close()
-    raise Halt(held.holder.pipeline, found, found.error)
 
 
 def _claim_tables(held: "PostgresLease", *, rebuilding: bool) -> None:

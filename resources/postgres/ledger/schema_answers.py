@@ -44,7 +44,8 @@ class SchemaAnswers:
 
     def named(self, pipeline: str) -> tuple[Named, ...]:
         """Return the schemas that the values of the pipeline's messages named, the most recent first."""
-        return tuple(_named(*row) for row in self._ask("named_schemas", pipeline=pipeline))
+        rows = self._ask("named_schemas", pipeline=pipeline)
+        return tuple(Named(generation, schema_of(*row[:5]), *row[5:]) for generation, *row in rows)
 
     def batches(self, pipeline: str, generation: int, key: str, most: int) -> tuple[InBatch, ...]:
         """Return the newest batches whose messages named a schema."""
@@ -58,7 +59,3 @@ class SchemaAnswers:
     def _ask(self, query: str, **given: Any) -> Sequence[tuple[Any, ...]]:
         with reading(connect(self.url)) as connection:
             return connection.execute(queries()[query], {"registry": self.registry, **given}).fetchall()
-
-
-def _named(generation: int, key: str, kind: Any, document: str, references: Any, encrypted: bool, *rest: Any) -> Named:
-    return Named(generation, schema_of(key, kind, document, references, encrypted), *rest)
