@@ -25,7 +25,6 @@ class ReadOnlySchemas:
     topic_id: str | None = None
 
     def generations(self, partition: int) -> Sequence[tuple[int, int]]:
-        """See engine.ports.schema_ports.SchemaFinder."""
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:

@@ -41,15 +41,12 @@ class RegistrySchemas:
 
     @property
     def registry(self) -> str:
-        """See engine.ports.schema_ports.Schemas."""
         return self.ledger.registry
 
     def generations(self, partition: int) -> list[tuple[int, int]]:
-        """See engine.ports.schema_ports.Schemas."""
         return generations_of(self.opened, self.topic_id, partition)
 
     def find(self, generation: int, keys: Sequence[str]) -> Mapping[str, WriterSchema | None]:
-        """See engine.ports.schema_ports.Schemas."""
         found = {key: schema for key in keys if (schema := _kept.get(self._place(generation, key)))}
         rest = [key for key in keys if key not in found and is_possible(key) and (generation, key) not in self.unknown]
         if rest:
@@ -63,21 +60,17 @@ class RegistrySchemas:
         return {key: found.get(key) for key in keys}
 
     def accepting(self) -> "RegistrySchemas":
-        """See engine.ports.schema_ports.Schemas."""
         return replace(self, lookup=self.lookup.accepting())
 
     def switched(self) -> RegistrySwitched | None:
-        """See engine.ports.schema_ports.Schemas."""
         compares = not self.lookup.policy.replays and self._comparison
         return compares.of_those_in_use() if compares else None
 
     def switched_since(self, named: Iterable[SchemaCount]) -> RegistrySwitched | None:
-        """See engine.ports.schema_ports.Schemas."""
         compares = not self.lookup.policy.replays and self._comparison
         return compares.of_those_named(named) if compares else None
 
     def is_familiar(self) -> bool:
-        """See engine.ports.schema_ports.Schemas."""
         if self.lookup.policy.replays:
             return True
         client = self.lookup.client()
@@ -93,7 +86,6 @@ class RegistrySchemas:
             return False  # it refuses only the subject, and permanently
 
     def forgotten(self, ranges: Sequence[OffsetRange], named: Iterable[SchemaCount]) -> Sequence[str]:
-        """See engine.ports.schema_ports.Schemas."""
         if not self.lookup.policy.replays:
             return ()
         wanted, found = dict[int, set[str]](), {(one.generation, one.key) for one in named}

@@ -70,7 +70,7 @@ def as_ours(error: Exception, nonce: str, *, hides: bool = False) -> TidegateErr
     try:
         text, thrown = str(error), _thrown(error)
         causes = [_java_cause(each) for each in thrown]
-        message = _named(causes, _said(thrown, text)) if hides else _said(thrown, text)
+        message = _named(causes, _reason(thrown, text)) if hides else _reason(thrown, text)
     except (Py4JError, OSError):  # the JVM can no longer report what happened
         return SparkAway.in_job(f"its JVM is gone ({type(error).__name__})")
     if (ours := from_envelope(text, nonce)) is not None:
@@ -114,7 +114,7 @@ def _interfaces(kind: Any) -> set[str]:
     return names
 
 
-def _said(thrown: Sequence[Any], otherwise: str) -> str:
+def _reason(thrown: Sequence[Any], otherwise: str) -> str:
     """Return the useful part of a failure: the message of its deepest cause, or the last line of a traceback."""
     messages = [str(message) for each in thrown if (message := each.getMessage())]
     gone = [message for message in messages if _WORKER_GONE.match(message)]  # below it: "Connection reset"

@@ -65,7 +65,6 @@ class PostgresDirect:
 
     @contextmanager
     def session(self) -> Generator["DirectSession"]:
-        """See engine.task_ports.DirectArea."""
         name = application_name(self.holder.pipeline, self.holder.owner)
         with closing(connect(self.url, name, settings={"lock_timeout": LOCK_WAIT})) as connection:
             yield DirectSession(self, connection)
@@ -84,7 +83,6 @@ class DirectSession:
         return classified(self.area.contract).any
 
     def is_published(self, wanted: OffsetRange) -> bool:
-        """See engine.task_ports.DirectSession."""
         batch_id, holder = self._batch_id(wanted), self.area.holder
         with database_errors():
             row = self.connection.execute(queries()["range_state"], {**holder.key, "batch_id": batch_id}).fetchone()
@@ -99,7 +97,6 @@ class DirectSession:
 
     @contextmanager
     def transaction(self, wanted: OffsetRange) -> Generator["DirectTransaction"]:
-        """See engine.task_ports.DirectSession."""
         try:
             with database_errors(hides=self.hides):
                 for statement in (BEGIN, DURABLE, IDLE):
@@ -127,7 +124,6 @@ class DirectTransaction:
     batch_id: int
 
     def copy(self, batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> int:
-        """See engine.task_ports.DirectTransaction."""
         connection, contract = self.session.connection, self.session.area.contract
         with database_errors(hides=self.session.hides):
             lock_target(connection, contract.row_table)
@@ -138,13 +134,11 @@ class DirectTransaction:
             return copy_rows(connection, identifier(table.name), batches, schema, jsonb)
 
     def staged(self, coverage: Coverage, rows: int, registry: str) -> Staged:
-        """See engine.task_ports.DirectTransaction."""
         area = self.session.area
         alone = replace(area.plan, batch_id=self.batch_id, ranges=(self.wanted,))
         return Staged(alone, area.staging_id, {coverage.attempt: rows}, (coverage,), registry)
 
     def publication(self, staged: Staged) -> "DirectPublication":
-        """See engine.task_ports.DirectTransaction."""
         area = self.session.area
         return DirectPublication(self.session.connection, area.holder, area.contract, staged, area.plan.batch_id)
 

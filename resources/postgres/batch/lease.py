@@ -94,17 +94,14 @@ class PostgresLease:
         return classified(self.contract).any
 
     def ping(self) -> None:
-        """See PipelineLease."""
         with database_errors():
             self.connection.execute("SELECT 1")
 
     def positions(self) -> list[Position]:
-        """See PipelineLease."""
         with database_errors():
             return positions_of(self.connection, [self.holder.pipeline]).get(self.holder.pipeline, [])
 
     def pending(self) -> PendingBatch | None:
-        """See PipelineLease."""
         with database_errors():
             row = self.connection.execute(queries()["pending"], self.holder.key).fetchone()
         return PendingBatch.from_json(row[0], Recent.from_json(row[1])) if row and row[0] else None
@@ -126,29 +123,24 @@ class PostgresLease:
                 )
 
     def has_failed(self) -> bool:
-        """See PipelineLease."""
         with database_errors():
             return self.connection.execute(queries()["has_failed"], self.holder.key).fetchone() == (True,)
 
     def row_local(self) -> str | None:
-        """See PipelineLease."""
         with database_errors():
             row = self.connection.execute(queries()["row_local"], self.holder.key).fetchone()
         return row[0] if row else None
 
     def note_row_local(self, key: str) -> None:
-        """See PipelineLease."""
         with self._owned():
             self.connection.execute(queries()["note_row_local"], {"pipeline": self.holder.pipeline, "key": key})
 
     def new_batch_id(self) -> int:
-        """See PipelineLease."""
         with database_errors():
             (batch_id,) = self.connection.execute(queries()["next_batch_id"]).fetchone() or (0,)
         return batch_id
 
     def fix(self, view: TopicView, ranges: Sequence[OffsetRange], batch_id: int | None = None) -> PendingBatch:
-        """See PipelineLease."""
         with self._owned():
             number = self.new_batch_id() if batch_id is None else batch_id
             pending = PendingBatch(number, view.cluster_id, view.topic_id, tuple(ranges))
@@ -169,7 +161,6 @@ class PostgresLease:
         return PostgresStaging(self.url, name, staging_id, table, self.hides)
 
     def open_direct(self, pending: PendingBatch, staging_id: int) -> PostgresDirect:
-        """See PipelineLease."""
         with self._owned():
             found = self.connection.execute(queries()["next_batch_ids"], {"ranges": len(pending.ranges)}).fetchall()
         ids = tuple(number for (number,) in found)
@@ -178,7 +169,6 @@ class PostgresLease:
         )
 
     def published_directly(self, area: DirectArea) -> list[Published]:
-        """See PipelineLease."""
         assert isinstance(area, PostgresDirect)  # noqa: S101  # by `open_direct`
         return Ledger(self.url).committed(self.contract, area.batch_ids)
 
@@ -223,7 +213,6 @@ class PostgresLease:
             raise
 
     def refused_rows(self, staged: Staged) -> Sequence[RefusedRow]:
-        """See PipelineLease."""
         # One transaction each: the writes of the first search must be gone before the second writes the batch again.
         for search in (find_refused, find_first_refused):
             with database_errors(hides=self.hides), self.connection.transaction(force_rollback=True):
@@ -232,7 +221,6 @@ class PostgresLease:
         return ()
 
     def fenced(self) -> bool:
-        """See PipelineLease."""
         try:
             with connect(self.url) as connection, database_errors():
                 row = connection.execute(queries()["current_owner"], self.holder.key).fetchone()
@@ -241,34 +229,29 @@ class PostgresLease:
         return row is None or row[0] != self.holder.owner
 
     def note_failed_checks(self, failed: BlockingCheckFailed) -> int:
-        """See PipelineLease."""
         noted = {**self.holder.key, "failed": Jsonb(failed.to_json())}
         with database_errors():
             (tries,) = self.connection.execute(queries()["note_failed_checks"], noted).fetchone() or (0,)
         return tries
 
     def mark(self, batch_id: int, marks: Mapping[str, Any]) -> None:
-        """See PipelineLease."""
         with self._owned():
             marked = {**self.holder.key, "batch_id": batch_id, "marks": Jsonb(dict(marks))}
             self.connection.execute(queries()["mark_pending"], marked)
 
     def note_suspects(self, suspects: Sequence[Suspect]) -> float:
-        """See PipelineLease."""
         noted = {**self.holder.key, "suspects": Jsonb([asdict(item) for item in suspects])}
         with self._owned():
             (waited,) = self.connection.execute(queries()["note_suspects"], noted).fetchone() or (0.0,)
         return waited
 
     def back_off(self, error: str, pause: Pause = LONG, *, counts: Counts = Counts.ALWAYS) -> int:
-        """See PipelineLease."""
         given = {"first": pause.first, "longest": pause.longest, "counts": counts, "error": printable(error)}
         given |= {"hides": sorted(classified(self.contract).names)}
         row = self._execute_on_any_session("back_off", given)
         return row[0] if row else 0
 
     def halt(self, detail: HaltDetail) -> None:
-        """See PipelineLease."""
         if self.hides and isinstance(detail, AccumulateRefused | KeepsFailing):
             detail = replace(detail, quotes_nothing=True)
         halted = {**self.holder.key, "code": detail.code, "detail": Jsonb(detail.to_json())}
@@ -276,11 +259,9 @@ class PostgresLease:
             self.connection.execute(queries()["halt"], halted)
 
     def sweep(self, *, keep: int | None = None) -> None:
-        """See PipelineLease."""
         self._forget(lambda staging_id: staging_id != keep)
 
     def discard(self, staging_id: int) -> None:
-        """See PipelineLease."""
         self._forget(lambda tried: tried == staging_id)
 
     def _forget(self, chosen: Callable[[int], bool]) -> None:
