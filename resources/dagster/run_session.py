@@ -20,7 +20,7 @@ from platform_defs.errors import TidegateError
 from platform_defs.offsets import READING
 from resources.endpoints import connection
 from resources.postgres.ledger.ledger import Ledger
-from resources.postgres.session.connection import Connection, connect, show_alive
+from resources.postgres.session.connection import connect_alive
 
 PREFIX = "tidegate/run/"
 # A run's tag: "open" from its first line, "closed" when it ends by itself. Dagster's UI hides tags with this prefix.
@@ -38,7 +38,7 @@ class KeptSession:
 
     def __init__(self, url: str, name: str) -> None:
         self._url, self._name = url, name
-        self._connection = self._opened()
+        self._connection = connect_alive(url, name)
         self._closing, (self._close, self._closed) = threading.Event(), socket.socketpair()
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
         self._thread.start()
@@ -63,19 +63,10 @@ class KeptSession:
         self._connection.close()
         while not self._closing.wait(AGAIN):
             try:
-                self._connection = self._opened()
+                self._connection = connect_alive(self._url, self._name)
             except TidegateError:  # Postgres is away: try again
                 continue
             return
-
-    def _opened(self) -> Connection:
-        connection = connect(self._url, self._name)
-        try:
-            show_alive(connection, self._name)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
 
 class RunSession(dg.ConfigurableResource[None]):

@@ -66,7 +66,9 @@ def up(progress: Progress) -> UiStatus:
         [sys.executable, "-m", "dagster", "dev", *where], log, cwd=PROJECT_ROOT, env=_environment(home)
     )
     _kept(home).write_text(json.dumps({"port": port, "pid": process.pid}) + "\n")
-    _wait_until_it_answers(process, port, log)
+    if not processes.answers_in_time(process, time.monotonic() + START_SECONDS, lambda: _answers(port), pause=0.2):
+        down()
+        raise processes.failed("Dagster", [log])
     return status()
 
 
@@ -136,16 +138,6 @@ def _environment(home: Path) -> dict[str, str]:
         "DAGSTER_DISABLE_TELEMETRY": "1",  # it would write logs/ beside dagster.yaml
         "PYTHONUNBUFFERED": "1",
     }
-
-
-def _wait_until_it_answers(process: psutil.Process, port: int, log: Path) -> None:
-    until = time.monotonic() + START_SECONDS
-    while processes.is_running(process) and time.monotonic() < until:
-        if _answers(port):
-            return
-        time.sleep(0.2)
-    down()
-    raise processes.failed("Dagster", [log])
 
 
 def _answers(port: int) -> bool:

@@ -134,16 +134,12 @@ def _run(nodes: Sequence[Node], program: Program) -> dict[int, int]:
         started[node.number] = processes.start(node.run(program), node.console, cwd=node.folder)
     until = time.monotonic() + START_SECONDS
     for node in nodes:
-        if not _answers_in_time(node, started[node.number], len(nodes), until):
+        if not processes.answers_in_time(started[node.number], until, partial(_answers, node, len(nodes))):
             processes.end(started.values(), signal.SIGTERM, within=STOP_SECONDS)
             raise processes.failed("Kafka", [node.console, node.logs / "kafka.log"])
     return {number: process.pid for number, process in started.items()}
 
 
-def _answers_in_time(node: Node, process: psutil.Process, brokers: int, until: float) -> bool:
+def _answers(node: Node, brokers: int) -> bool:
     port = node.server.port or 0
-    while processes.is_running(process) and time.monotonic() < until:
-        if not processes.is_free(port) and answers(port, brokers):
-            return True
-        time.sleep(0.1)  # a broker reports that it is up only when asked
-    return False
+    return not processes.is_free(port) and answers(port, brokers)

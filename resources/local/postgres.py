@@ -64,7 +64,11 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
         cwd=postgres_data(home),
         user=user,
     )
-    _wait_until_it_answers(home, process, port)
+    if not processes.answers_in_time(
+        process, time.monotonic() + START_SECONDS, lambda: _has_database(home, port), pause=0.05
+    ):
+        processes.end([process], signal.SIGINT, within=STOP_SECONDS)
+        raise processes.failed("Postgres", [_log(home)])
     return Server(port=port, pid=process.pid)
 
 
@@ -162,16 +166,6 @@ def _create_once(home: Path, user: str | None, progress: Callable[[str], None]) 
     if process.wait(timeout=START_SECONDS) != 0:
         raise processes.failed("Postgres", [_log(home)])
     given.unlink()
-
-
-def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
-    until = time.monotonic() + START_SECONDS
-    while processes.is_running(process) and time.monotonic() < until:
-        if _has_database(home, port):
-            return
-        time.sleep(0.05)
-    processes.end([process], signal.SIGINT, within=STOP_SECONDS)
-    raise processes.failed("Postgres", [_log(home)])
 
 
 def _has_database(home: Path, port: int) -> bool:

@@ -81,6 +81,15 @@ def is_running(process: psutil.Process) -> bool:
         return False
 
 
+def answers_in_time(process: psutil.Process, until: float, answers: Callable[[], bool], pause: float = 0.1) -> bool:
+    """Return True as soon as the process answers; False if it ends before, or not until `until` (time.monotonic())."""
+    while is_running(process) and time.monotonic() < until:
+        if answers():
+            return True
+        time.sleep(pause)  # a server reports that it is up only when asked
+    return False
+
+
 def matching(test: Callable[[psutil.Process], bool]) -> list[psutil.Process]:
     """Return the running processes that pass the test, except those that end meanwhile or belong to another user."""
     found = list[psutil.Process]()

@@ -38,7 +38,9 @@ def start(home: Path, kept: Server, progress: Callable[[str], None]) -> Server:
     progress("starting the schema registry")
     processes.keep_log_bounded(_log(home))
     process = processes.start(_command(home, executable, jar, port), _log(home), cwd=_folder(home))
-    _wait_until_it_answers(home, process, port)
+    if not processes.answers_in_time(process, time.monotonic() + START_SECONDS, lambda: answers(port)):
+        processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
+        raise processes.failed("The schema registry", [_log(home)])
     return Server(port=port, pid=process.pid)
 
 
@@ -91,16 +93,6 @@ def _command(home: Path, executable: str, jar: Path, port: int) -> list[str]:
         "-jar",
         str(jar),
     ]
-
-
-def _wait_until_it_answers(home: Path, process: psutil.Process, port: int) -> None:
-    until = time.monotonic() + START_SECONDS
-    while processes.is_running(process) and time.monotonic() < until:
-        if answers(port):
-            return
-        time.sleep(0.1)  # it does not report that it is ready: it answers
-    processes.end([process], signal.SIGTERM, within=STOP_SECONDS)
-    raise processes.failed("The schema registry", [_log(home)])
 
 
 def answers(port: int) -> bool:

@@ -39,9 +39,9 @@ from resources.postgres.session.connection import (
     application_name,
     as_ours,
     connect,
+    connect_alive,
     database_errors,
     queries,
-    show_alive,
     state_of,
 )
 from resources.postgres.tables import tables
@@ -334,14 +334,7 @@ class PostgresLease:
 
 def _session(url: str, pipeline: str, owner: UUID) -> Connection:
     """Open this owner's session, which shows that it is alive, and which waits for no lock longer than LOCK_WAIT."""
-    name = application_name(pipeline, owner)
-    connection = connect(url, name, settings={"lock_timeout": LOCK_WAIT})
-    try:
-        show_alive(connection, name)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+    return connect_alive(url, application_name(pipeline, owner), {"lock_timeout": LOCK_WAIT})
 
 
 def _claim_tables(held: "PostgresLease", *, rebuilding: bool) -> None:

@@ -126,7 +126,7 @@ class Ledger:
         return [EpochRead(**row) for row in rows]
 
     def sessions_alive(self, names: Collection[str]) -> set[str]:
-        """Return the `names` that have a live session (`connection.show_alive`).
+        """Return the `names` that have a live session (`connection.connect_alive`).
 
         Asks the database, not the ledger: the very first run has its session before there is a ledger.
         """

@@ -105,12 +105,18 @@ def session_environment(url: str, name: str) -> dict[str, str]:
     return found
 
 
-def show_alive(connection: Connection, name: str) -> None:
-    """Show the session as `name`, for as long as it lasts: by a lock, which every role may see, and which ends with the
-    session. Several sessions may show the same name. Raises LedgerAway.
+def connect_alive(url: str, name: str, settings: Mapping[str, str] | None = None) -> Connection:
+    """Open a session that shows `name` to be alive, for as long as it lasts: by a lock, which every role may see, and
+    which ends with the session. Several sessions may show the same name. Raises as `connect` does.
     """
-    with database_errors():
-        connection.execute(queries()["show_alive"], {"name": name})
+    connection = connect(url, name, settings)
+    try:
+        with database_errors():
+            connection.execute(queries()["show_alive"], {"name": name})
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def limited(url: str) -> str:
