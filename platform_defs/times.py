@@ -1,11 +1,11 @@
-"""Times that users give to commands."""
+"""The epoch, and times that users give to commands."""
 
 from datetime import UTC, datetime
 
 from platform_defs.errors import BadInput
 
 EXAMPLE = "2026-11-21T10:00:00Z"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str, option: str) -> datetime | None:
@@ -18,6 +18,6 @@ def parse_time(text: str, option: str) -> datetime | None:
         return None
     if at.tzinfo is None:
         raise BadInput(f"{text} has no time zone. Write it like {EXAMPLE}", field=option)
-    if at < _EPOCH:
+    if at < EPOCH:
         raise BadInput(f"{text} is before 1970, where Kafka's timestamps begin", field=option)
     return at

@@ -13,6 +13,7 @@ from platform_defs.contract.model.contract import Field
 from platform_defs.encoding.documents import CannotEncode, shown
 from platform_defs.encoding.protobuf import protobuf_encoder
 from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.formats.protobuf.resolve import field_at
 from platform_defs.samples.values_at import ValuesAt
 
 _BIAS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)  # a value that does not fit
@@ -48,19 +49,13 @@ def _put(message: Any, item: Field, value: Any) -> None:
     for path in (item.path, *item.aliases):
         here = message
         for depth, name in enumerate(path, 1):
-            found = _field(here.DESCRIPTOR, name, item.number if depth == len(path) else None)
+            found = field_at(here.DESCRIPTOR, name, item.number if depth == len(path) else None)
             if found is None:
                 break
             if depth == len(path):
                 _set(here, found, value, is_json=item.type.kind == "json")
                 return
             here = getattr(here, found.name)
-
-
-def _field(of: Descriptor, name: str, number: int | None) -> FieldDescriptor | None:
-    if number:
-        return of.fields_by_number.get(number)
-    return of.fields_by_name.get(name) or next((one for one in of.fields if one.json_name == name), None)
 
 
 def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> None:

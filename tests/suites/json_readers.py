@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Contract, Field
-from platform_defs.formats.json.single import MessageReader, Row
+from platform_defs.formats.blocks.decoded import Row
+from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
 from platform_defs.verification.compare.judged import ChunkJudge
 from platform_defs.verification.judge.judge import Judge

@@ -12,6 +12,7 @@ from platform_defs.formats.avro.resolve import Node, Plan, Target, targets_of
 from platform_defs.formats.avro.schema import NULL, Array, Definite, Enum, Fixed, Primitive, Union, spelled
 from platform_defs.formats.avro.values import Convert, convert_to
 from platform_defs.formats.avro.walk import Walk, Wrong, counted
+from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.reason import Reason
 
 
@@ -23,17 +24,16 @@ class MessageReader:
         self._fields = plan.contract.fields
         self._converts = {target.position: _convert(plan, target) for target in targets_of(plan.root)}
 
-    def read(self, data: bytes) -> list[Any] | Reason:
-        """Return the row of the payload, a value for each of the contract's fields, as Arrow takes it; or the first
-        reason why there is none.
-        """
+    def read(self, data: bytes) -> Row | Reason:
+        """Return the row of the payload, its values as Arrow takes them; or the first reason why there is none."""
         found: list[Any] = [None] * len(self._fields)
         walk = Walk(self._plan.schema, data)
         try:
             self._message(walk, found)
-            return [self._converted(position, raw) for position, raw in enumerate(found)]
+            values = [self._converted(position, raw) for position, raw in enumerate(found)]
         except Wrong as wrong:
             return wrong.reason
+        return Row(values, unknown=bool(self._plan.unknown))
 
     def _message(self, walk: Walk, found: list[Any]) -> None:
         root = walk.schema.definite(self._plan.root.type)

@@ -7,13 +7,13 @@ something else, that is a fault.
 """
 
 import re
-from dataclasses import dataclass
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
 from platform_defs.contract.model.column_types import JSON
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.message_path import spell_path
+from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.json_text import json_text
@@ -35,14 +35,6 @@ _brackets = re.compile(rb"[^\[\]{}]+")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A message that could be read: the contract's fields in order, null where missing."""
-
-    values: list[Any]
-    unknown: bool  # it carried at least one field that the contract does not know
-
-
 class MessageReader:
     """Reads single messages of one contract."""
 
@@ -56,10 +48,12 @@ class MessageReader:
 
     def read(self, value: bytes | None) -> Row | Reason:
         """Return the row of the message, or the first reason why there is none."""
-        document = _document(value)
-        return document if isinstance(document, Reason) else self._row(document)
-
-    def _row(self, document: JsonObject) -> Row | Reason:
+        document = parsed(value)
+        if isinstance(document, Reason):
+            return document
+        if not isinstance(document, JsonObject):
+            shown = excerpt((value or b"").decode().strip())
+            return Reason("NotAnObject", f"the value is valid JSON but not an object: {shown}")
         found: list[Any] = [None] * len(self._fields)
         unknown = self._take_apart(document, self._shape, found)
         if isinstance(unknown, Reason):
@@ -67,10 +61,10 @@ class MessageReader:
         for position, (item, raw) in enumerate(zip(self._fields, found, strict=True)):
             if raw is None:
                 continue
-            value = raw if isinstance(raw, Reason) else self._readers[position](raw)
-            if isinstance(value, Reason):
-                return Reason(value.error_class, f"{item.place} {value.message}", item.name)
-            found[position] = value
+            read = raw if isinstance(raw, Reason) else self._readers[position](raw)
+            if isinstance(read, Reason):
+                return Reason(read.error_class, f"{item.place} {read.message}", item.name)
+            found[position] = read
         return Row(found, unknown)
 
     def _take_apart(self, document: JsonObject, shape: ObjectShape, found: list[Any]) -> bool | Reason:
@@ -102,8 +96,8 @@ class MessageReader:
         for key, _ in document:
             if key in seen:
                 at = shape.columns.get(key) or shape.objects[key].positions
-                spelt = excerpt(spell_path((*shape.path, key)))
-                message = f"{spelt} appears twice in the message: it is ambiguous which value is meant"
+                path = excerpt(spell_path((*shape.path, key)))
+                message = f"{path} appears twice in the message: it is ambiguous which value is meant"
                 return Reason("DuplicateKey", message, self._fields[at[0]].name)
             if key in shape.keys:
                 seen.add(key)
@@ -120,15 +114,6 @@ def too_deep(value: bytes) -> bool:
         if depth > MAX_DEPTH:
             return True
     return False
-
-
-def _document(value: bytes | None) -> JsonObject | Reason:
-    """Return the message as pairs, or the reason why it is not a JSON object."""
-    document = parsed(value)
-    if not isinstance(document, JsonObject | Reason):
-        shown = excerpt((value or b"").decode().strip())
-        return Reason("NotAnObject", f"the value is valid JSON but not an object: {shown}")
-    return document
 
 
 def parsed(value: bytes | None) -> Any:

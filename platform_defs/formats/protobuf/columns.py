@@ -6,16 +6,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.blocks.arrays import MAX_ITEMS, SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, repeated
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.budget import Budget
-from platform_defs.formats.blocks.buffer import Integers, Mask
+from platform_defs.formats.blocks.buffer import Integers
 from platform_defs.formats.blocks.texts import SHAPES, plain_column
 from platform_defs.formats.json.values import DATE_SHAPE
 from platform_defs.formats.protobuf.items import items_of
-from platform_defs.formats.protobuf.json_columns import ends_at, json_column
+from platform_defs.formats.protobuf.json_columns import json_column
 from platform_defs.formats.protobuf.numbers import INTEGERS, REALS, date_days, enum_places, timestamp_micros
 from platform_defs.formats.protobuf.resolve import ColumnPlan, Program
 from platform_defs.formats.protobuf.tree import MAX_ITEMS as MAX_OF_A_MESSAGE
@@ -52,7 +51,7 @@ def _arrays(plan: ColumnPlan, program: Program, found: Found, budget: Budget) ->
     """Return a list for each message; null if the message that has the field is missing."""
     assert plan.items  # noqa: S101  # the recipe is for arrays
     path = plan.parts[0]
-    items = items_of(plan, ends_at(program.shape, path)[1], found)
+    items = items_of(plan, program.shape.end(path)[1], found)
     longest = plan.items.shape.enum.longest if plan.items.shape and plan.items.shape.enum else 0
     budget.spend(len(items.rows) * (SIZE_OF_ITEM + longest))
     column = _MAKERS[plan.items.recipe](plan.items, items.cells, np.arange(len(items.rows)), items.alone)
@@ -70,21 +69,17 @@ def _kind(plan: ColumnPlan) -> str:
     return plan.shape.kind
 
 
-def _integer(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
+def _integers(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Integers:
     values = INTEGERS[_kind(plan)](cells[0].raw[rows])
     if _kind(plan) in ("uint64", "fixed64"):
         found.doubtful[rows] |= values < 0
-    return _numbers(values, plan, rows, found)
+    return values
 
 
 def _double(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
     values = REALS[_kind(plan)](cells[0].raw[rows])
     found.doubtful[rows] |= ~np.isfinite(values)
     return _numbers(values, plan, rows, found)
-
-
-def _boolean(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    return _numbers(cells[0].raw[rows] != 0, plan, rows, found)
 
 
 def _date_parts(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
@@ -111,20 +106,12 @@ def _enum_name(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found
     return names.take(chosen)
 
 
-def _text(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
-    return _strings(cells[0], found)
-
-
 def _strings(cell: Cell, found: Found) -> Column:
     """Return the text of each message; null if it has none, or one that no text column can store."""
     column, wrong = texts(_spans(cell, found))
     if wrong is not None:
         found.doubtful |= wrong
     return column
-
-
-def _bytes(_plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
-    return _spans(cells[0], found)
 
 
 def _spans(cell: Cell, found: Found) -> Column:
@@ -142,8 +129,10 @@ def _spelled_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: F
 
 
 def _decimal_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
-    of, strings = plan.item.type, _strings(cells[0], found)
-    return _matching(strings, _plain_decimal(of), plan, found).cast(of.arrow)
+    of = plan.item.type
+    whole, scale = of.precision - of.scale, of.scale
+    plain = rf"\A-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?\z" if whole and scale else r"\A0\z"
+    return _matching(_strings(cells[0], found), plain, plan, found).cast(of.arrow)
 
 
 def _date_text(plan: ColumnPlan, cells: list[Cell], _rows: Integers, found: Found) -> Column:
@@ -165,25 +154,12 @@ def _matching(strings: Any, shape: str, plan: ColumnPlan, found: Found) -> Any:
     return pc.if_else(other, pa.scalar(None, pa.string()), strings)
 
 
-def _doubt(mask: pa.BooleanArray, found: Found) -> None:
-    found.doubtful |= _as_mask(mask)
-
-
-def _as_mask(mask: Any) -> Mask:
-    return mask.to_numpy(zero_copy_only=False)
-
-
-def _plain_decimal(of: ColumnType) -> str:
-    whole, scale = of.precision - of.scale, of.scale
-    return rf"\A-?[0-9]{{1,{whole}}}(?:\.[0-9]{{1,{scale}}})?\z" if whole and scale else r"\A0\z"
+def _doubt(mask: Any, found: Found) -> None:
+    found.doubtful |= mask.to_numpy(zero_copy_only=False)
 
 
 def _decimal_integer(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
-    kind = _kind(plan)
-    values = INTEGERS[kind](cells[0].raw[rows])
-    if kind in ("uint64", "fixed64"):
-        found.doubtful[rows] |= values < 0
-    return _decimals(values, np.zeros(len(rows), np.int64), plan, rows, found)
+    return _decimals(_integers(plan, cells, rows, found), np.zeros(len(rows), np.int64), plan, rows, found)
 
 
 def _decimal_bytes(plan: ColumnPlan, cells: list[Cell], rows: Integers, found: Found) -> Column:
@@ -212,11 +188,11 @@ def _decimals(values: Integers, scales: Integers, plan: ColumnPlan, rows: Intege
 
 
 _MAKERS: dict[str, Maker] = {
-    "text": _text,
+    "text": lambda _plan, cells, _rows, found: _strings(cells[0], found),
     "enum_name": _enum_name,
-    "integer": _integer,
+    "integer": lambda plan, cells, rows, found: _numbers(_integers(plan, cells, rows, found), plan, rows, found),
     "double": _double,
-    "boolean": _boolean,
+    "boolean": lambda plan, cells, rows, found: _numbers(cells[0].raw[rows] != 0, plan, rows, found),
     "decimal_text": _decimal_text,
     "decimal_message": _decimal_text,
     "decimal_integer": _decimal_integer,
@@ -225,5 +201,5 @@ _MAKERS: dict[str, Maker] = {
     "date_parts": _date_parts,
     "timestamp": _timestamp,
     "spelled_text": _spelled_text,
-    "bytes": _bytes,
+    "bytes": lambda _plan, cells, _rows, found: _spans(cells[0], found),
 }

@@ -8,21 +8,27 @@ import base64
 import binascii
 import re
 import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import google.type
 from google.protobuf.descriptor import FileDescriptor
-from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pb2 import (
+    DescriptorProto,
+    EnumDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import DecodeError, Error
 
 import platform_defs
 from platform_defs.errors import Retryable
+from platform_defs.formats.blocks.budget import too_long
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.schema_cache import SchemaCache
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
-from platform_defs.formats.protobuf.long_names import refuse_long_names
 from platform_defs.proto import compiler
 
 _MAX_NAME, _MAX_PART, _MAX_PARTS = 2_000, 255, 50  # bytes; a file system takes no longer ones
@@ -49,11 +55,25 @@ def _loaded(writer: WriterSchema) -> FileDescriptor:
     pool = DescriptorPool()
     try:
         for item in _compiled(writer).file:
-            refuse_long_names(item)
+            for name in (*_names_in_enums(item.enum_type), *_names_in_messages(item.message_type)):
+                if why := too_long(name):
+                    raise SchemaNotCompatible([f"the schema cannot be read: {why}"])
             pool.AddSerializedFile(item.SerializeToString())
         return pool.FindFileByName(_main(writer))
     except (TypeError, KeyError, ValueError, Error) as error:  # what this runtime does not take: a newer edition
         raise SchemaNotCompatible([f"the schema cannot be loaded: {error}"]) from None
+
+
+def _names_in_messages(messages: Iterable[DescriptorProto]) -> Iterator[str]:
+    for of in messages:
+        yield from (field.name for field in of.field)
+        yield from _names_in_enums(of.enum_type)
+        yield from _names_in_messages(of.nested_type)
+
+
+def _names_in_enums(enums: Iterable[EnumDescriptorProto]) -> Iterator[str]:
+    for of in enums:
+        yield from (value.name for value in of.value)
 
 
 def _compiled(writer: WriterSchema) -> FileDescriptorSet:

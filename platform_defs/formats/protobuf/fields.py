@@ -21,7 +21,7 @@ from platform_defs.formats.blocks.writer_field import MAX_LEVELS, WriterField
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
 from platform_defs.formats.protobuf.message_index import types_of
-from platform_defs.formats.protobuf.resolve import is_genuine, spelt
+from platform_defs.formats.protobuf.resolve import is_genuine, type_name
 from platform_defs.formats.protobuf.shapes import KINDS
 
 _PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
@@ -54,7 +54,7 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
         else:
             yield WriterField(
                 path=place,
-                type=spelt(item),
+                type=type_name(item),
                 optional=lacking,
                 reads_as=_column(item),
                 spelled_as=(other,),

@@ -113,14 +113,10 @@ class Heads:
         values = self._buffer.raw[at].astype(np.uint64)
         sizes = np.ones(len(at), np.int64)
         if (long := np.flatnonzero(values >= 0x80)).size:
-            values[long], sizes[long] = self._long_varints(at[long])
-        return values, sizes
-
-    def _long_varints(self, at: Integers) -> tuple[Words, Integers]:
-        values, sizes = unsigned(self._buffer.words[at])
-        if (longer := np.flatnonzero(sizes == 0)).size:
-            next_words = self._buffer.words[at[longer] + 8]
-            values[longer], sizes[longer] = ninth_and_tenth(values[longer], next_words)
+            values[long], sizes[long] = unsigned(self._buffer.words[at[long]])
+            if (longer := np.flatnonzero(sizes == 0)).size:
+                next_words = self._buffer.words[at[longer] + 8]
+                values[longer], sizes[longer] = ninth_and_tenth(values[longer], next_words)
         return values, sizes
 
 

@@ -37,7 +37,14 @@ class Items:
 def items_of(plan: ColumnPlan, field: FieldShape, found: Found) -> Items:
     """Return the items of the repeated field `field`, at the end of the plan's path."""
     assert plan.items  # noqa: S101  # the recipe is for arrays
-    rounds = [one for values in found.wholes.get(plan.parts[0], ()) for one in _rounds(field, values, found)]
+    rounds = list[Values]()  # each with one item of some messages
+    for values in found.wholes.get(plan.parts[0], ()):
+        packed = bool(len(values.rows)) and int(found.buffer.raw[values.tags[0]]) & 7 == LENGTH  # the same tag in all
+        if packed and field.wire_type != LENGTH:  # each value is several numbers
+            cursors = Cursors(found.buffer, values.starts, values.stops, found.doubtful, values.rows)
+            rounds += _unpacked(field, cursors)
+        else:
+            rounds.append(values)
     rows = _joined([one.rows for one in rounds])
     order = np.argsort(rows, kind="stable")  # a message has its items in the order of the rounds
     starts, stops = (_joined(of)[order] for of in ([one.starts for one in rounds], [one.stops for one in rounds]))
@@ -53,22 +60,6 @@ def items_of(plan: ColumnPlan, field: FieldShape, found: Found) -> Items:
 
 def _joined(parts: list[Integers]) -> Integers:
     return np.concatenate([np.zeros(0, np.int64), *parts])
-
-
-def _rounds(field: FieldShape, values: Values, found: Found) -> Iterator[Values]:
-    """Yield rounds, each with one item of some messages; there are several if the values are packed."""
-    if _is_packed(field, values, found):
-        yield from _unpacked(field, Cursors(found.buffer, values.starts, values.stops, found.doubtful, values.rows))
-    else:
-        yield values
-
-
-def _is_packed(field: FieldShape, values: Values, found: Found) -> bool:
-    """Return True if each value is several numbers: it has a length, unlike the field's type."""
-    if field.wire_type == LENGTH or not len(values.rows):
-        return False
-    wire_type = int(found.buffer.raw[values.tags[0]]) & 7  # the same tag in all of them
-    return wire_type == LENGTH
 
 
 def _unpacked(field: FieldShape, cursors: Cursors) -> Iterator[Values]:

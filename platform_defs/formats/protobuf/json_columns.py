@@ -19,12 +19,15 @@ from platform_defs.formats.protobuf.walk import Found
 def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget) -> Column:
     """Return the column; null for no value, or a value for the single reader. Raises BlockTooLarge."""
     path = plan.parts[0]
-    holder, item = ends_at(program.shape, path)
+    holder, item = program.shape.end(path)
     alone = MessageShape(holder.of, {item.number: item})
     bytes_of = _bytes_of(path, found)
     longest = MAX_ITEMS // sum(other.is_whole for other in program.columns)
     texts: list[str | None] = [None] * len(found.doubtful)
-    for row in _rows(path, found):
+    present = ~found.doubtful
+    if len(path) > 1:  # the message that has the field may be missing
+        present &= found.cell(path[:-1]).present
+    for row in np.flatnonzero(present).tolist():
         text = _text(alone, item, bytes_of.get(row, b""), len(path) - 1, longest)
         if isinstance(text, Reason):
             found.doubtful[row] = True
@@ -32,23 +35,6 @@ def json_column(plan: ColumnPlan, program: Program, found: Found, budget: Budget
             texts[row] = text
             budget.spend(len(text or ""))
     return pa.array(texts, pa.string())
-
-
-def ends_at(shape: MessageShape, path: Path) -> tuple[MessageShape, FieldShape]:
-    """Return the message that has the field at the end of the path, and the field."""
-    for number in path[:-1]:
-        inner = shape.fields[number].message
-        assert inner is not None  # noqa: S101  # resolve.py goes through messages only
-        shape = inner
-    return shape, shape.fields[path[-1]]
-
-
-def _rows(path: Path, found: Found) -> list[int]:
-    """Return the messages that have the parent of the field."""
-    present = ~found.doubtful
-    if len(path) > 1:
-        present &= found.cell(path[:-1]).present
-    return np.flatnonzero(present).tolist()
 
 
 def _bytes_of(path: Path, found: Found) -> dict[int, bytes]:

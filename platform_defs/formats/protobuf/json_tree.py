@@ -9,7 +9,7 @@ Infinity are refused, as in all of Tidegate.
 import base64
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, cast
 
@@ -21,9 +21,9 @@ from platform_defs.formats.json.values import JsonNumber, JsonObject, LongIntege
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, part_of
 from platform_defs.formats.protobuf.values import FIRST_SECOND, LAST_SECOND, text
+from platform_defs.times import EPOCH
 
 _MAX_DURATION = 315_576_000_000  # seconds: google/protobuf/duration.proto
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def json_column_value(field: FieldShape, tree: Tree | None) -> str | Reason | None:
@@ -67,7 +67,10 @@ def json_of(field: FieldShape, value: Any) -> Any:
 
 def _single(field: FieldShape, value: Any) -> Any:
     if field.message is not None:
-        special = _SPECIAL.get(field.message.name) if field.message.is_built_in else None
+        is_built_in = field.message.of.file.name.startswith(
+            "google/protobuf/"
+        )  # descriptors.py lets no schema replace it
+        special = _SPECIAL.get(field.message.name) if is_built_in else None
         return special(field.message, value) if special else _object(field.message, value)
     if field.enum is not None:
         if value not in field.enum.names:
@@ -117,30 +120,13 @@ def _real(value: float) -> JsonNumber:
     return JsonNumber(repr(value).removesuffix(".0"))
 
 
-def _narrow(value: float) -> JsonNumber:
-    """Format a float with as many digits as 32 bits need."""
-    return _real(float(str(np.float32(value))))
-
-
-def _number(value: int) -> JsonNumber:
-    return JsonNumber(value)
-
-
-def _long(value: int) -> LongInteger:
-    return LongInteger(value)
-
-
-def _base64(value: bytes) -> str:
-    return base64.b64encode(value).decode()
-
-
 def _timestamp(_shape: MessageShape, tree: Tree) -> str:
     seconds, nanos = tree.get(1, 0), tree.get(2, 0)
     if not 0 <= nanos < 1_000_000_000:
         raise RefusedMessage("InvalidTimestamp", f"holds a timestamp of {nanos:,} nanoseconds")
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
         raise RefusedMessage("OutOfRange", f"holds a timestamp {seconds:,} seconds from 1970; years are 0001 to 9999")
-    return f"{(_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
+    return f"{(EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None).isoformat()}{_fraction(nanos)}Z"
 
 
 def _duration(_shape: MessageShape, tree: Tree) -> str:
@@ -160,17 +146,9 @@ def _fraction(nanos: int) -> str:
     return f".{digits}" if digits else ""
 
 
-def _wrapped(shape: MessageShape, tree: Tree) -> Any:
-    return _single(shape.fields[1], _of(tree, shape.fields[1]))
-
-
 def _struct(shape: MessageShape, tree: Tree) -> JsonObject:
     entry = shape.fields[1].message
     return _map(entry, tree.get(1, [])) if entry else JsonObject()
-
-
-def _list(shape: MessageShape, tree: Tree) -> list[Any]:
-    return json_of(shape.fields[1], tree.get(1, []))
 
 
 def _value(shape: MessageShape, tree: Tree) -> Any:
@@ -182,19 +160,19 @@ _SPECIAL: dict[str, Callable[[MessageShape, Tree], Any]] = {
     "google.protobuf.Timestamp": _timestamp,
     "google.protobuf.Duration": _duration,
     "google.protobuf.Struct": _struct,
-    "google.protobuf.ListValue": _list,
+    "google.protobuf.ListValue": lambda shape, tree: json_of(shape.fields[1], tree.get(1, [])),
     "google.protobuf.Value": _value,
     **{
-        f"google.protobuf.{name}Value": _wrapped
+        f"google.protobuf.{name}Value": lambda shape, tree: _single(shape.fields[1], _of(tree, shape.fields[1]))
         for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
     },
 }
 _SCALARS: dict[str, Callable[[Any], Any]] = {
     "string": _string,
-    "bytes": _base64,
+    "bytes": lambda value: base64.b64encode(value).decode(),
     "bool": bool,
     "double": _real,
-    "float": _narrow,
-    **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), _number),
-    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), _long),
+    "float": lambda value: _real(float(str(np.float32(value)))),  # as many digits as 32 bits need
+    **dict.fromkeys(("int32", "uint32", "sint32", "fixed32", "sfixed32"), JsonNumber),
+    **dict.fromkeys(("int64", "uint64", "sint64", "fixed64", "sfixed64"), LongInteger),
 }

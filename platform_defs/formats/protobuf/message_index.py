@@ -69,10 +69,11 @@ def message_at(
         shown = payload[:8].hex(" ")
         return Reason("UnknownMessageIndex", f"the value does not begin with the indexes of its message: {shown}")
     indexes, at = found
-    meant, spelt = types.get(indexes, ()), ".".join(map(str, indexes))
+    meant = types.get(indexes, ())
     if len(meant) != 1:
+        shown = ".".join(map(str, indexes))
         names = " or ".join(of.full_name for of in meant) or "no message of its schema"
-        return Reason("UnknownMessageIndex", f"the message has the index {spelt}, which means {names}")
+        return Reason("UnknownMessageIndex", f"the message has the index {shown}, which means {names}")
     return meant[0], at
 
 

@@ -18,7 +18,7 @@ a string without presence (proto3 without `optional`) is null if the string is e
 missing. A field of the contract that the type does not have is null if that is allowed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -116,7 +116,7 @@ class _DoesNotFitError(Exception):
 
 
 def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
-    fields = _find(of, item)
+    fields = next(filter(None, (_along(of, path, item.number) for path in (item.path, *item.aliases))), None)
     if fields is None:
         if item.required:
             raise _DoesNotFitError(f"is required, but {of.full_name} does not have it")
@@ -134,7 +134,7 @@ def _column(of: Descriptor, item: Field, picked: "_Picked") -> ColumnPlan:
     if found := _recipe(item.type, fields[-1]):
         recipe, parts = found
         return _planned(item, recipe, picked, [[*fields, part] for part in parts] if parts else [fields])
-    raise _DoesNotFitError(f"is {spelt(fields[-1])} in {of.full_name}, which cannot be read as {item.type.name}")
+    raise _DoesNotFitError(f"is {type_name(fields[-1])} in {of.full_name}, which cannot be read as {item.type.name}")
 
 
 def _recipe(of: ColumnType, found: FieldDescriptor) -> tuple[str, list[FieldDescriptor]] | None:
@@ -153,7 +153,7 @@ def _items(of: Descriptor, item: Field, type_of_items: ColumnType, found: FieldD
     """Return the plan of an array's items."""
     read = _recipe(type_of_items, found) if found.is_repeated else None
     if read is None:
-        raise _DoesNotFitError(f"is {spelt(found)} in {of.full_name}, which cannot be read as {item.type.name}")
+        raise _DoesNotFitError(f"is {type_name(found)} in {of.full_name}, which cannot be read as {item.type.name}")
     recipe, parts = read
     shape = field_shape(parts[0]) if parts else field_shape(found)
     return ColumnPlan(replace(item, type=type_of_items), recipe, tuple((part.number,) for part in parts), shape)
@@ -168,41 +168,32 @@ def _planned(
     return ColumnPlan(item, recipe, paths, field_shape(parts[0][-1]))
 
 
-def _find(of: Descriptor, item: Field) -> list[FieldDescriptor] | None:
-    """Return the fields that lead to the value, by the first name that the type has; None if it has none."""
-    for path in (item.path, *item.aliases):
-        if found := _along(of, path, item.number):
-            return found
-    return None
-
-
 def _along(of: Descriptor, path: MessagePath, number: int | None) -> list[FieldDescriptor] | None:
     """Return the fields on the path, the last one by its number if given; None if the type has no such field."""
     fields = list[FieldDescriptor]()
     for depth, name in enumerate(path, 1):
-        found = of.fields_by_number.get(number) if number and depth == len(path) else _named(of, name)
+        found = field_at(of, name, number if depth == len(path) else None)
         if found is None:
             return None
         fields.append(found)
         if depth < len(path):
-            of = _inside(found, path[:depth])
+            if found.message_type is None or found.is_repeated:
+                where = spell_path(path[:depth])
+                raise _DoesNotFitError(f"cannot be reached: {where} is {type_name(found)}, not one message")
+            of = found.message_type
     return fields
 
 
-def _named(of: Descriptor, name: str) -> FieldDescriptor | None:
-    """Return the field of this name, in the schema or in JSON; None if there is none."""
+def field_at(of: Descriptor, name: str, number: int | None) -> FieldDescriptor | None:
+    """Return the field of this number, if given; else of this name, in the schema or in JSON. None if there is none."""
+    if number:
+        return of.fields_by_number.get(number)
     return of.fields_by_name.get(name) or next((found for found in of.fields if found.json_name == name), None)
-
-
-def _inside(found: FieldDescriptor, path: MessagePath) -> Descriptor:
-    if found.message_type is None or found.is_repeated:
-        raise _DoesNotFitError(f"cannot be reached: {spell_path(path)} is {spelt(found)}, not one message")
-    return found.message_type
 
 
 def _refuse_repeated(found: FieldDescriptor, item: Field) -> None:
     if found.is_repeated:
-        raise _DoesNotFitError(f"is {spelt(found)}, but the contract requires a single {item.type.name}")
+        raise _DoesNotFitError(f"is {type_name(found)}, but the contract requires a single {item.type.name}")
 
 
 def is_genuine(message: Descriptor) -> bool:
@@ -212,7 +203,7 @@ def is_genuine(message: Descriptor) -> bool:
     return wanted == tuple(KINDS[part.type] if part is not None and not part.is_repeated else "" for part in parts)
 
 
-def spelt(found: FieldDescriptor) -> str:
+def type_name(found: FieldDescriptor) -> str:
     of = found.message_type or found.enum_type
     if found.message_type is not None and found.message_type.GetOptions().map_entry:
         return "a map"
@@ -240,12 +231,7 @@ class _Picked:
         for number, below in sorted(self.below.items()):
             message = None if below is None or number in self.whole else below.shape()
             chosen[number] = field_shape(self.of.fields_by_number[number], message)
-        chosen.update({other.number: other for other in self._rivals(chosen)})
-        return MessageShape(self.of, chosen)
-
-    def _rivals(self, chosen: dict[int, FieldShape]) -> Iterator[FieldShape]:
-        """Yield the other members of the oneofs: if one of them comes last, only that one counts."""
         oneofs = {found.oneof for found in chosen.values()} - {""}
-        for other in self.of.fields:
-            if other.number not in chosen and (shape := field_shape(other, wanted=False)).oneof in oneofs:
-                yield shape
+        rivals = [field_shape(other, wanted=False) for other in self.of.fields if other.number not in chosen]
+        chosen.update({one.number: one for one in rivals if one.oneof in oneofs})  # only the last member counts
+        return MessageShape(self.of, chosen)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)  # wire types
 PACKABLE = frozenset((VARINT, FIXED64, FIXED32))
@@ -100,11 +100,6 @@ class MessageShape:
         return self.of.full_name
 
     @property
-    def is_built_in(self) -> bool:
-        """True if it is one of the types that come with the compiler (descriptors.py lets no schema replace those)."""
-        return self.of.file.name.startswith("google/protobuf/")
-
-    @property
     def is_whole(self) -> bool:
         """True if all fields are read, so that none is unknown to the contract."""
         return self._chosen is None
@@ -128,6 +123,15 @@ class MessageShape:
             if field.oneof
         }
 
+    def end(self, path: tuple[int, ...]) -> tuple["MessageShape", "FieldShape"]:
+        """Return the message that has the field at the end of the path, and the field."""
+        shape = self
+        for number in path[:-1]:
+            inner = shape.fields[number].message
+            assert inner is not None  # noqa: S101  # resolve.py goes through messages only
+            shape = inner
+        return shape, shape.fields[path[-1]]
+
     @property
     def is_map_entry(self) -> bool:
         return self.of.GetOptions().map_entry
@@ -137,26 +141,18 @@ def field_shape(field: FieldDescriptor, message: MessageShape | None = None, *, 
     """Return the shape of a field, with all of its message, if it has one, unless `message` limits that."""
     if field.message_type is not None and message is None:
         message = MessageShape(field.message_type)
+    oneof, enum = field.containing_oneof, None
+    if field.enum_type:
+        names = {value.number: value.name for value in reversed(field.enum_type.values)}  # the first of each number
+        enum = EnumShape(field.enum_type.full_name, names, field.enum_type.is_closed)
     return FieldShape(
         number=field.number,
         name=field.name,
         kind=KINDS[field.type],
         repeated=field.is_repeated,
         explicit=field.has_presence,
-        oneof=_oneof(field),
-        enum=_enum_shape(field.enum_type) if field.enum_type else None,
+        oneof=oneof.full_name if oneof and len(oneof.fields) > 1 else "",  # `optional` makes one of a single member
+        enum=enum,
         message=message,
         wanted=wanted,
     )
-
-
-def _oneof(field: FieldDescriptor) -> str:
-    of = field.containing_oneof
-    return of.full_name if of and len(of.fields) > 1 else ""  # `optional` makes one of a single member
-
-
-def _enum_shape(of: EnumDescriptor) -> EnumShape:
-    names = dict[int, str]()
-    for value in of.values:
-        names.setdefault(value.number, value.name)
-    return EnumShape(of.full_name, names, of.is_closed)

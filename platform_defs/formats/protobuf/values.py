@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any
@@ -12,27 +12,29 @@ from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.values import reader_of, text_reason
 from platform_defs.formats.protobuf.resolve import ColumnPlan
+from platform_defs.times import EPOCH
 
 Reader = Callable[[Sequence[Any]], Any]  # the parts of a value, none of them missing → a value, or a Reason
 
-MAX_BYTES_OF_DECIMAL = 512  # beyond that no scale brings a number back into a column's range
+_MAX_BYTES_OF_DECIMAL = 512  # beyond that no scale brings a number back into a column's range
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def reader(plan: ColumnPlan) -> Reader:
     """Return the function that makes a value from the column's parts."""
     of = plan.item.type
     if plan.recipe == "enum_name":
-        return lambda parts: enum_name(plan, parts[0])
-    if plan.recipe in ("decimal_text", "date_text", "spelled_text"):
-        inner = reader_of(of)
-        return lambda parts: _read_text(parts[0], inner)
-    if plan.recipe == "decimal_message":
-        inner = reader_of(of)
-        return lambda parts: _read_text(parts[0] or b"0", inner)  # google/type/decimal.proto: "" is 0
+        return lambda parts: _enum_name(plan, parts[0])
+    if plan.recipe in ("decimal_text", "date_text", "spelled_text", "decimal_message"):
+        inner, empty = reader_of(of), b"0" if plan.recipe == "decimal_message" else b""  # google/type/decimal.proto
+
+        def read_text(parts: Sequence[Any]) -> Any:
+            found = text(parts[0] or empty)
+            return found if isinstance(found, Reason) else inner(found)
+
+        return read_text
     if plan.recipe == "decimal_integer":
-        return lambda parts: scaled(parts[0], 0, of)
+        return lambda parts: _scaled(parts[0], 0, of)
     if plan.recipe == "decimal_bytes":
         return lambda parts: _decimal_of_bytes(parts[0], parts[2], of)
     return _READERS[plan.recipe]
@@ -48,42 +50,32 @@ def text(raw: bytes) -> str | Reason:
     return text_reason(found, "text") or found
 
 
-def enum_name(plan: ColumnPlan, number: int) -> str | Reason:
-    """Return the name of an enum's number, or a Reason."""
+def _enum_name(plan: ColumnPlan, number: int) -> str | Reason:
     of = plan.shape.enum if plan.shape else None
     assert of is not None  # noqa: S101  # the recipe is for enums
     name = of.names.get(number)
     return Reason("InvalidEnum", f"is {number}, a number that {of.name} does not name") if name is None else name
 
 
-def scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
+def _scaled(unscaled: int, scale: int, of: ColumnType) -> Decimal | Reason:
     """Return unscaled * 10**-scale exactly, or a Reason."""
     if not unscaled:
         return Decimal(0)
-    spelt = f"{unscaled}e{-scale}" if scale else str(unscaled)
+    written = f"{unscaled}e{-scale}" if scale else str(unscaled)
     digits = str(abs(unscaled)).rstrip("0")
     zeros = len(str(abs(unscaled))) - len(digits)
     if len(digits) + zeros - scale > of.precision - of.scale:
         whole = of.precision - of.scale
-        return Reason("OutOfRange", f"is {excerpt(spelt)}; {of.name} has {whole} digits before the point")
+        return Reason("OutOfRange", f"is {excerpt(written)}; {of.name} has {whole} digits before the point")
     if scale - zeros > of.scale:
-        return Reason("TooManyDecimals", f"is {excerpt(spelt)}; {of.name} keeps {of.scale} and nothing is rounded")
+        return Reason("TooManyDecimals", f"is {excerpt(written)}; {of.name} keeps {of.scale} and nothing is rounded")
     return Decimal((int(unscaled < 0), tuple(map(int, digits)), zeros - scale))
 
 
 def _decimal_of_bytes(raw: bytes, scale: int, of: ColumnType) -> Decimal | Reason:
-    if len(raw) > MAX_BYTES_OF_DECIMAL:
+    if len(raw) > _MAX_BYTES_OF_DECIMAL:
         return Reason("OutOfRange", f"is a number of {len(raw):,} bytes; {of.name} has {of.precision} digits")
-    return scaled(int.from_bytes(raw, "big", signed=True), scale, of)
-
-
-def _read_text(raw: bytes, inner: Callable[[Any], Any]) -> Any:
-    found = text(raw)
-    return found if isinstance(found, Reason) else inner(found)
-
-
-def _text(parts: Sequence[Any]) -> str | Reason:
-    return text(parts[0])
+    return _scaled(int.from_bytes(raw, "big", signed=True), scale, of)
 
 
 def _integer(parts: Sequence[Any]) -> int | Reason:
@@ -94,10 +86,6 @@ def _integer(parts: Sequence[Any]) -> int | Reason:
 def _double(parts: Sequence[Any]) -> float | Reason:
     value = float(parts[0])
     return value if math.isfinite(value) else Reason("NotFinite", f"is {value}; a double is a finite number")
-
-
-def _boolean(parts: Sequence[Any]) -> bool:
-    return parts[0]
 
 
 def _date(parts: Sequence[Any]) -> date | Reason:
@@ -118,14 +106,14 @@ def _timestamp(parts: Sequence[Any]) -> datetime | Reason:
         return Reason("InvalidTimestamp", f"has {nanos:,} nanoseconds; it keeps microseconds and nothing is rounded")
     if not FIRST_SECOND <= seconds <= LAST_SECOND:
         return Reason("OutOfRange", f"is {seconds:,} seconds from 1970; years run from 0001 to 9999 in UTC")
-    return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1_000)
+    return EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1_000)
 
 
 _READERS: dict[str, Reader] = {
-    "text": _text,
+    "text": lambda parts: text(parts[0]),
     "integer": _integer,
     "double": _double,
-    "boolean": _boolean,
+    "boolean": itemgetter(0),
     "date_parts": _date,
     "timestamp": _timestamp,
     "bytes": itemgetter(0),

@@ -81,7 +81,10 @@ class _Walk:
                 heads.doubt_all()
             self._field(shape, path, tag, values, cases)
         for below, message in inner:
-            self._below(message, below)
+            cell = self._found.cell(below)
+            rows = np.flatnonzero(cell.present & ~self._found.doubtful)
+            if len(rows):
+                self.message(message, below, rows, cell.starts[rows], cell.stops[rows])
 
     def _expect(self, shape: MessageShape, path: Path, rows: Integers) -> Collection[tuple[Path, MessageShape]]:
         """Mark fields without presence as present, since their message is; return the messages to go into."""
@@ -126,9 +129,3 @@ class _Walk:
             cell.starts[values.rows], cell.stops[values.rows] = values.starts, values.stops
         else:
             cell.raw[values.rows] = values.raw
-
-    def _below(self, shape: MessageShape, path: Path) -> None:
-        cell = self._found.cell(path)
-        rows = np.flatnonzero(cell.present & ~self._found.doubtful)
-        if len(rows):
-            self.message(shape, path, rows, cell.starts[rows], cell.stops[rows])

@@ -22,7 +22,7 @@ from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.avro.single import MessageReader
 from platform_defs.formats.blocks.arrow import integers
 from platform_defs.formats.blocks.budget import Budget
-from platform_defs.formats.blocks.decoded import Decoded
+from platform_defs.formats.blocks.decoded import Decoded, Row
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.verification.formats.avro import AvroJudge
@@ -276,8 +276,8 @@ class Readers:
         found = [self.single_reader.read(message) for message in messages]
         return self._outcomes(found)
 
-    def _outcomes(self, found: list[list[Any] | Reason]) -> list[Outcome]:
-        rows = [item for item in found if isinstance(item, list)]
+    def _outcomes(self, found: list[Row | Reason]) -> list[Outcome]:
+        rows = [item.values for item in found if isinstance(item, Row)]
         columns: list[Any] = [
             pa.array([row[n] for row in rows], item.type.arrow) for n, item in enumerate(self.contract.fields)
         ]
