@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
+from platform_defs.formats.avro.fields import scalar_column
 from platform_defs.formats.avro.parse_schema import NotAvro, parse_schema
 from platform_defs.formats.avro.schema import (
     NULL,
@@ -17,8 +18,6 @@ from platform_defs.formats.avro.schema import (
     Definite,
     Enum,
     Fixed,
-    Logical,
-    Primitive,
     Record,
     Schema,
     Union,
@@ -27,21 +26,7 @@ from platform_defs.formats.avro.schema import (
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
 
-_PLAIN = {
-    "string": "string",
-    "int": "integer",
-    "long": "integer",
-    "float": "double",
-    "double": "double",
-    "boolean": "boolean",
-    "bytes": "bytes",
-}
-_LOGICAL = {
-    **{"date": "date", "time-millis": "time", "time-micros": "time", "uuid": "uuid"},
-    **{f"timestamp-{unit}": "timestamp" for unit in ("millis", "micros", "nanos")},
-}
 _DEEPEST = 90  # levels of records: a path has at most 99 keys
-_MAX_DIGITS = 38
 
 
 def from_avro(writer: WriterSchema, record: str = "") -> FoundMessage:
@@ -101,19 +86,9 @@ def _array(of: Array, schema: Schema) -> tuple[str, str]:
 
 def _column(of: Definite) -> tuple[str, str]:
     """Return the contract's type, and a note on what it does not carry."""
-    logical = of.logical if isinstance(of, Primitive | Fixed) else None
+    kind = scalar_column(of).name
     if isinstance(of, Enum):
-        return "string", f"an enum of {', '.join(of.symbols)}"
-    if logical is not None and (found := _logical(logical)) is not None:
-        return found, ""
-    if logical is None and isinstance(of, Primitive) and of.name in _PLAIN:
-        return _PLAIN[of.name], ""
-    if logical is None and isinstance(of, Fixed):
-        return "bytes", f"fixed of {of.size} bytes"
-    return "json", f"{spelled(of)}, whole"
-
-
-def _logical(logical: Logical) -> str | None:
-    if logical.name == "decimal":
-        return f"decimal({logical.precision},{logical.scale})" if logical.precision <= _MAX_DIGITS else None
-    return _LOGICAL.get(logical.name)
+        return kind, f"an enum of {', '.join(of.symbols)}"
+    if kind == "json":
+        return kind, f"{spelled(of)}, whole"
+    return kind, f"fixed of {of.size} bytes" if isinstance(of, Fixed) and of.logical is None else ""

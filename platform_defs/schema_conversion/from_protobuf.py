@@ -13,6 +13,7 @@ from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import SchemaNotCompatible, WriterSchema
 from platform_defs.formats.protobuf.descriptors import file_of
+from platform_defs.formats.protobuf.fields import MESSAGES
 from platform_defs.formats.protobuf.message_index import types_of
 from platform_defs.formats.protobuf.shapes import KINDS
 from platform_defs.schema_conversion.found import FoundField, FoundMessage, within_limit
@@ -26,15 +27,8 @@ _SCALARS = {
 }
 _GUESSED = "decimal(38,9)"  # the message does not say how many digits its numbers have
 _MESSAGES = {
-    "google.protobuf.Timestamp": "timestamp",
-    "google.type.Date": "date",
-    "google.type.Decimal": _GUESSED,
-    "confluent.type.Decimal": _GUESSED,
-    "google.protobuf.StringValue": "string",
-    "google.protobuf.BoolValue": "boolean",
-    "google.protobuf.BytesValue": "bytes",
-    **{f"google.protobuf.{name}Value": "double" for name in ("Double", "Float")},
-    **{f"google.protobuf.{name}Value": "integer" for name in ("Int64", "UInt64", "Int32", "UInt32")},
+    **{name: of.name for name, of in MESSAGES.items()},
+    **dict.fromkeys(("google.type.Decimal", "confluent.type.Decimal"), _GUESSED),
 }
 _MESSAGES_IN_ARRAYS = {name for name in _MESSAGES if not name.endswith("Value")}
 _KEPT_WHOLE = "google.protobuf."  # Struct, Value, Any, Duration and so on

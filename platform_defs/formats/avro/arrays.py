@@ -43,7 +43,13 @@ def array_to(column: ColumnType, conversion: Conversion) -> Convert:
     assert column.item  # noqa: S101  # both are of an array
     assert conversion.items  # noqa: S101
     convert = convert_to(column.item, conversion.items)
-    return lambda raw: [_converted(convert, number, item) for number, item in enumerate(_few(raw), 1)]
+
+    def array(raw: list[Any]) -> list[Any]:
+        if len(raw) > MAX_ITEMS:
+            raise _wrong(too_many_items(len(raw)))
+        return [_converted(convert, number, item) for number, item in enumerate(raw, 1)]
+
+    return array
 
 
 def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> list[Any] | None:
@@ -51,12 +57,6 @@ def array_at(schema: Schema, of: Definite, convert: Convert, data: bytes) -> lis
     walk = Walk(schema, data)
     found = walk.branch(of) if isinstance(of, Union) else of
     return convert(list(items(walk, found))) if isinstance(found, Array) else None
-
-
-def _few(raw: list[Any]) -> list[Any]:
-    if len(raw) > MAX_ITEMS:
-        raise _wrong(too_many_items(len(raw)))
-    return raw
 
 
 def _converted(convert: Convert, number: int, raw: Any) -> Any:

@@ -1,6 +1,8 @@
 """Columns of the contract's types, from values that cursors have passed: exact, or doubtful."""
 
+from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,7 +64,9 @@ def _of_spans(to: ColumnType, conversion: Conversion, held: Spans, cursors: Curs
         case "bytes":
             return _bytes(held, cursors)
         case "uuid":
-            return _uuids(_texts(held, cursors), cursors)
+            found: Any = _texts(held, cursors)
+            misspelled = pc.invert(pc.match_substring_regex(found, SHAPES["uuid"]))
+            return plain_column("uuid", _less(found, misspelled, cursors))
         case "uuid_bytes":
             return spread(uuid_texts(cursors.buffer, held.starts), cursors.rows, len(cursors.doubtful))
         case _:
@@ -71,19 +75,13 @@ def _of_spans(to: ColumnType, conversion: Conversion, held: Spans, cursors: Curs
 
 def json_column(schema: Schema, of: Definite, spans: Spans, cursors: Cursors, budget: Budget) -> Column:
     """Return the values as JSON, message by message; null for null. Raises BlockTooLarge."""
-    found: list[str | None] = [None] * len(cursors.doubtful)
-    raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
-    wrong = cursors.doubts.copy()
-    for n, (row, start, length) in enumerate(zip(rows, spans.starts.tolist(), spans.lengths.tolist(), strict=True)):
-        if wrong[n]:
-            continue
-        try:
-            text = found[row] = json_of(schema, of, raw[start : start + length].tobytes())
-            budget.spend(len(text or ""))
-        except Wrong:
-            wrong[n] = True
-    cursors.doubt(wrong)
-    return pa.array(found, pa.string())
+
+    def text_of(raw: bytes) -> str | None:
+        text = json_of(schema, of, raw)
+        budget.spend(len(text or ""))
+        return text
+
+    return pa.array(_one_by_one(text_of, spans, cursors), pa.string())
 
 
 def lists(items: Column, doubtful: Mask, inner: Cursors, cursors: Cursors) -> Column:
@@ -101,18 +99,24 @@ def array_column(
     schema: Schema, of: Definite, to: ColumnType, conversion: Conversion, spans: Spans, cursors: Cursors
 ) -> Column:
     """Return the values as lists, message by message; null for a null array."""
-    found: list[list[Any] | None] = [None] * len(cursors.doubtful)
+    read = partial(array_at, schema, of, array_to(to, conversion))
+    return pa.array(_one_by_one(read, spans, cursors), to.arrow)
+
+
+def _one_by_one(read: Callable[[bytes], Any], spans: Spans, cursors: Cursors) -> list[Any]:
+    """Return the value that `read` makes of each message's bytes; one that it refuses is doubtful."""
+    found: list[Any] = [None] * len(cursors.doubtful)
     raw, rows = cursors.buffer.raw, range(len(cursors)) if cursors.rows is None else cursors.rows.tolist()
-    wrong, convert = cursors.doubts.copy(), array_to(to, conversion)
+    wrong = cursors.doubts.copy()
     for n, (row, start, length) in enumerate(zip(rows, spans.starts.tolist(), spans.lengths.tolist(), strict=True)):
         if wrong[n]:
             continue
         try:
-            found[row] = array_at(schema, of, convert, raw[start : start + length].tobytes())
+            found[row] = read(raw[start : start + length].tobytes())
         except Wrong:
             wrong[n] = True
     cursors.doubt(wrong)
-    return pa.array(found, to.arrow)
+    return found
 
 
 def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column:
@@ -122,11 +126,6 @@ def _plain(values: npt.NDArray[Any], to: ColumnType, cursors: Cursors) -> Column
 def _bytes(held: Spans, cursors: Cursors) -> Column:
     lengths = np.where(cursors.doubts, 0, held.lengths) if cursors.doubtful.any() else held.lengths
     return binary_column(cursors.buffer, held.starts, lengths, cursors.rows, len(cursors.doubtful))
-
-
-def _uuids(found: Any, cursors: Cursors) -> Column:
-    right = pc.match_substring_regex(found, SHAPES["uuid"])
-    return plain_column("uuid", _less(found, pc.invert(right), cursors))
 
 
 def _times(values: Integers, per_second: int, cursors: Cursors) -> Column:
@@ -186,7 +185,11 @@ def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors
         cursors.doubt_all()
         return nulls(to.arrow, count)
     whole: Any = decimal_column(high, low, cursors.rows, count)
-    whole = _less(whole, _beyond(whole, _most(to.precision, finer)), cursors)
+    # The largest integer with the column's digits once `finer` digits are cut from it (negative: added).
+    digits = min(to.precision + finer, _MAX_DIGITS)
+    most = 10**digits - 1 if finer > 0 else (10**to.precision - 1) // 10**-finer
+    beyond = pc.or_(pc.greater(whole, _number(most)), pc.less(whole, _number(-most)))
+    whole = _less(whole, beyond, cursors)
     if finer == 0:
         return whole.view(to.arrow)
     written = whole.view(pa.decimal128(_MAX_DIGITS, scale))
@@ -195,17 +198,6 @@ def _decimals(to: ColumnType, scale: int, high: Integers, low: Integers, cursors
         inexact = pc.not_equal(pc.cast(found, written.type), written)
         found = _less(found, inexact, cursors)
     return found
-
-
-def _most(precision: int, finer: int) -> int:
-    """Return the largest integer with `precision` digits once `finer` digits are cut from it (negative: added)."""
-    if finer > 0:
-        return 10 ** min(precision + finer, _MAX_DIGITS) - 1
-    return (10**precision - 1) // 10**-finer
-
-
-def _beyond(whole: Any, most: int) -> Any:
-    return pc.or_(pc.greater(whole, _number(most)), pc.less(whole, _number(-most)))
 
 
 def _number(value: int) -> Any:

@@ -79,7 +79,9 @@ def conversion_to(column: ColumnType, of: AvroType, schema: Schema) -> Conversio
         found = schema.definite(others[0])
     if column.item:
         return _array(column, column.item, found, schema)
-    return _plain(column, found) or f"is {spelled(found)}; {_wanted(column)}"
+    return _plain(column, found) or (
+        f"is {spelled(found)}; the contract's {column.name} is read from {_ACCEPTED[column.kind]}"
+    )
 
 
 def _array(column: ColumnType, item: ColumnType, of: Definite, schema: Schema) -> Conversion | str:
@@ -144,7 +146,3 @@ _ACCEPTED = {
     "bytes": "bytes or a fixed without a logical type",
     "timestamp": "a long (timestamp-millis, timestamp-micros or timestamp-nanos)",
 }
-
-
-def _wanted(column: ColumnType) -> str:
-    return f"the contract's {column.name} is read from {_ACCEPTED[column.kind]}"

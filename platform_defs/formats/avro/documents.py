@@ -14,7 +14,7 @@ union                    its branch
 
 import base64
 import math
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -32,16 +32,16 @@ from platform_defs.formats.avro.schema import (
     Union,
 )
 from platform_defs.formats.avro.walk import Walk, Wrong
-from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.texts import utf8_text
 from platform_defs.formats.json.json_text import MAX_BYTES, json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject
+from platform_defs.times import EPOCH
 
 MAX_EMPTY = 1_000  # values that take no byte, in a document: else a few bytes could stand for any number of them
 _MAX_DECIMAL_BYTES, _MAX_SCALE = 400, 1_000  # of a decimal
 Text = TypeVar("Text", bound=str)
 
-_EPOCH = date(1970, 1, 1)
 _DAY = 86_400
 _DIGITS = {"millis": 3, "micros": 6, "nanos": 9}
 
@@ -64,7 +64,7 @@ class _Documents:
 
     def __init__(self, schema: Schema, data: bytes) -> None:
         self.schema, self.walk = schema, Walk(schema, data)
-        self.empty = self.spelt = 0
+        self.empty = self.characters = 0
 
     def document(self, of: AvroType) -> Any:
         """Return the value as `json.single` parses it: numbers as their text, objects as pairs."""
@@ -73,13 +73,17 @@ class _Documents:
             case Primitive():
                 return self._primitive(found)
             case Record():
-                return self._record(found)
+                self._count_empty(not found.fields)
+                self.walk.deeper()
+                pairs = JsonObject((self._count(item.name), self.document(item.type)) for item in found.fields)
+                self.walk.depth -= 1
+                return pairs
             case Fixed():
                 start = self.walk.take(found.size)
                 self._count_empty(found.size == 0)
-                return self._spell(_bytes(self.walk.data[start : self.walk.at], found.logical))
+                return self._count(_bytes(self.walk.data[start : self.walk.at], found.logical))
             case Enum():
-                return self._spell(self.walk.symbol(found))
+                return self._count(self.walk.symbol(found))
             case Union():
                 branch = self.walk.branch(found)
                 return None if branch == NULL else self.document(branch)
@@ -96,20 +100,16 @@ class _Documents:
             case "boolean":
                 return self.walk.boolean()
             case "int" | "long":
-                return self._spell(_integer(self.walk.long(), of.logical))
+                return self._count(_integer(self.walk.long(), of.logical))
             case "float" | "double":
-                return self._spell(_number(self.walk.real(of.name)))
+                value = self.walk.real(of.name)
+                if not math.isfinite(value):
+                    raise Wrong("NotFinite", f"holds {value}; a JSON number is finite")
+                return self._count(JsonNumber(repr(value)))
             case "bytes" | "string":
                 start, stop = self.walk.span()
                 value = self.walk.data[start:stop]
-                return self._spell(text_of(value) if of.name == "string" else _bytes(value, of.logical))
-
-    def _record(self, of: Record) -> JsonObject:
-        self._count_empty(not of.fields)
-        self.walk.deeper()
-        pairs = JsonObject((self._spell(item.name), self.document(item.type)) for item in of.fields)
-        self.walk.depth -= 1
-        return pairs
+                return self._count(text_of(value) if of.name == "string" else _bytes(value, of.logical))
 
     def _array(self, of: Array) -> list[Any]:
         items, empty = list[Any](), self.schema.is_empty(of.items)
@@ -124,13 +124,13 @@ class _Documents:
         for count in self.walk.blocks(empty=False):
             for _ in range(count):
                 start, stop = self.walk.span()
-                pairs.append((self._spell(text_of(self.walk.data[start:stop])), self.document(of.values)))
+                pairs.append((self._count(text_of(self.walk.data[start:stop])), self.document(of.values)))
         return pairs
 
-    def _spell(self, text: Text) -> Text:
+    def _count(self, text: Text) -> Text:
         """Count the characters of a name, a string or a number."""
-        self.spelt += len(text)
-        if self.spelt > MAX_BYTES:
+        self.characters += len(text)
+        if self.characters > MAX_BYTES:
             raise Wrong("TooLarge", f"is more than {MAX_BYTES:,} bytes of JSON, the limit of a json column")
         return text
 
@@ -142,21 +142,14 @@ class _Documents:
 
 def text_of(value: bytes) -> str:
     """Return the text. Raises Wrong if it is not UTF-8."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError as wrong:
-        shown = excerpt(value[max(0, wrong.start - 20) : wrong.start + 20])
-        raise Wrong("InvalidUtf8", f"is not UTF-8 at its byte {wrong.start} ({wrong.reason}), near {shown}") from None
+    found = utf8_text(value)
+    if isinstance(found, Reason):
+        raise Wrong(found.error_class, found.message)
+    return found
 
 
 def _too_many() -> Wrong:
     return Wrong("TooManyItems", f"has more than {MAX_EMPTY:,} values that take no bytes in the message")
-
-
-def _number(value: float) -> JsonNumber:
-    if not math.isfinite(value):
-        raise Wrong("NotFinite", f"holds {value}; a JSON number is finite")
-    return JsonNumber(repr(value))
 
 
 def _integer(value: int, logical: Logical | None) -> str:
@@ -165,26 +158,27 @@ def _integer(value: int, logical: Logical | None) -> str:
     kind, _, unit = logical.name.rpartition("-")
     if not kind:
         return _date(value)
-    per_second, digits = 10 ** _DIGITS[unit], _DIGITS[unit]
+    per_second = 10 ** _DIGITS[unit]
     if kind == "time":
         if not 0 <= value < _DAY * per_second:
             raise Wrong("OutOfRange", f"holds the time {value}; a day has {_DAY * per_second:,} {unit}")
-        return _time(value, per_second, digits)
+        return clock(value, per_second)
     day, rest = divmod(value, _DAY * per_second)
-    return f"{_date(day)}T{_time(rest, per_second, digits)}{'Z' if kind == 'timestamp' else ''}"
+    return f"{_date(day)}T{clock(rest, per_second)}{'Z' if kind == 'timestamp' else ''}"
 
 
 def _date(days: int) -> str:
     try:
-        return (_EPOCH + timedelta(days)).isoformat()
+        return (EPOCH.date() + timedelta(days)).isoformat()
     except OverflowError:
         raise Wrong("OutOfRange", f"holds a date {days:,} days from 1970; years run from 0001 to 9999") from None
 
 
-def _time(value: int, per_second: int, digits: int) -> str:
-    seconds, fraction = divmod(value, per_second)
+def clock(ticks: int, per_second: int) -> str:
+    """Format a time of a day: 10:00:00.123; only the decimals that are needed."""
+    seconds, fraction = divmod(ticks, per_second)
     at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{at}.{fraction:0{digits}}".rstrip("0") if fraction else at
+    return f"{at}.{fraction:0{len(str(per_second)) - 1}}".rstrip("0") if fraction else at
 
 
 def _bytes(value: bytes, logical: Logical | None) -> str:
@@ -196,7 +190,12 @@ def _bytes(value: bytes, logical: Logical | None) -> str:
 def _decimal(value: bytes, scale: int) -> JsonNumber:
     if len(value) > _MAX_DECIMAL_BYTES or scale > _MAX_SCALE:
         raise Wrong("OutOfRange", f"holds a decimal of {len(value):,} bytes and scale {scale:,}")
-    number = int.from_bytes(value, "big", signed=True)
-    digits = str(abs(number)).rjust(scale + 1, "0")
+    text = with_point(int.from_bytes(value, "big", signed=True), scale)
+    return JsonNumber(text) if scale else JsonInteger(text)
+
+
+def with_point(unscaled: int, scale: int) -> str:
+    """Format unscaled * 10**-scale, with `scale` decimals."""
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
     text = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
-    return (JsonNumber if scale else JsonInteger)(f"-{text}" if number < 0 else text)
+    return f"-{text}" if unscaled < 0 else text

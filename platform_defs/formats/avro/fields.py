@@ -46,7 +46,7 @@ _PLAIN = {
     "boolean": BOOLEAN,
 }
 _LOGICAL = {"date": DATE, "uuid": UUID, "time-millis": TIME, "time-micros": TIME}
-MAX_DIGITS = 38
+_MAX_DIGITS = 38
 
 
 def avro_fields(writer: WriterSchema, record: str) -> Iterator[WriterField]:
@@ -98,12 +98,10 @@ def _words(of: Definite, schema: Schema) -> str:
 
 
 def _names(of: Iterable[AvroType], schema: Schema) -> str:
-    return " or ".join(dict.fromkeys(_name(one, schema) for one in of))
-
-
-def _name(of: AvroType, schema: Schema) -> str:
-    found = schema.definite(of)
-    return found.name if isinstance(found, Primitive | Fixed | Enum | Record) else type(found).__name__.lower()
+    names = list[str]()
+    for one in map(schema.definite, of):
+        names.append(one.name if isinstance(one, Primitive | Fixed | Enum | Record) else type(one).__name__.lower())
+    return " or ".join(dict.fromkeys(names))
 
 
 def _logical(of: Primitive | Fixed) -> str:
@@ -116,14 +114,15 @@ def _logical(of: Primitive | Fixed) -> str:
 def _column(of: Definite, schema: Schema) -> ColumnType:
     if isinstance(of, Array):
         items, nullable = _without_null(of.items, schema)
-        return JSON if nullable or schema.is_empty(of.items) else array_or_json(_scalar(items))
-    return _scalar(of)
+        return JSON if nullable or schema.is_empty(of.items) else array_or_json(scalar_column(items))
+    return scalar_column(of)
 
 
-def _scalar(of: Definite) -> ColumnType:
+def scalar_column(of: Definite) -> ColumnType:
+    """Return the contract's type that takes every value of a scalar; json for any other type."""
     logical = of.logical if isinstance(of, Primitive | Fixed) else None
     if logical is not None:
-        if logical.name == "decimal" and logical.precision <= MAX_DIGITS:
+        if logical.name == "decimal" and logical.precision <= _MAX_DIGITS:
             return column_type(f"decimal({logical.precision},{logical.scale})")
         return TIMESTAMP if logical.name in PER_SECOND else _LOGICAL.get(logical.name, JSON)
     if isinstance(of, Enum | Fixed):

@@ -80,7 +80,11 @@ class _Parser:
             return self._by_name(raw, namespace)
         if isinstance(raw, list):
             branches = tuple(self.type_of(branch, namespace, level + 1) for branch in cast("list[Any]", raw))
-            return _union(branches)
+            if not branches:
+                raise NotAvro("a union has no branches")
+            if any(isinstance(branch, Union) for branch in branches):
+                raise NotAvro("a union is directly in a union")
+            return Union(branches)
         if isinstance(raw, dict):
             return self._complex(cast("dict[str, Any]", raw), namespace, level)
         raise NotAvro(f"{_shown(raw)} is not a type")
@@ -112,15 +116,14 @@ class _Parser:
     def _record(self, raw: dict[str, Any], namespace: str, level: int) -> Record:
         full = self._defined(raw, namespace)
         inner = full.rpartition(".")[0]
-        fields, names = list[RecordField](), set[str]()
+        fields = dict[str, RecordField]()
         for item in _items(raw, "fields", dict):
             name = _text(item, "name")
-            if name in names:
+            if name in fields:
                 raise NotAvro(f"the record {excerpt(full)} has the field {excerpt(name)} twice")
-            names.add(name)
             default = json.dumps(item["default"]) if "default" in item else None
-            fields.append(RecordField(name, self.type_of(_part(item, "type"), inner, level + 1), default))
-        found = Record(full, tuple(fields))
+            fields[name] = RecordField(name, self.type_of(_part(item, "type"), inner, level + 1), default)
+        found = Record(full, tuple(fields.values()))
         self.named[full] = found
         return found
 
@@ -140,14 +143,6 @@ def _joined(namespace: str, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def _union(branches: tuple[AvroType, ...]) -> Union:
-    if not branches:
-        raise NotAvro("a union has no branches")
-    if any(isinstance(branch, Union) for branch in branches):
-        raise NotAvro("a union is directly in a union")
-    return Union(branches)
-
-
 def _enum(raw: dict[str, Any], full: str) -> Enum:
     symbols = tuple(_items(raw, "symbols", str))
     for symbol in symbols:
@@ -161,8 +156,7 @@ def _fixed(raw: dict[str, Any], full: str) -> Fixed:
     size = raw.get("size")
     if type(size) is not int or not 0 <= size < 2**31:
         raise NotAvro(f"the size of the fixed {excerpt(full)} is not a number of bytes")
-    bare = Fixed(full, size)
-    return Fixed(full, size, _logical(raw, bare))
+    return Fixed(full, size, _logical(raw, Fixed(full, size)))
 
 
 def _logical(raw: dict[str, Any], of: Primitive | Fixed) -> Logical | None:

@@ -157,17 +157,12 @@ class Passing:
         going, rounds = ~cursors.doubts, 0
         while self._worth_it(going, rounds, cursors):
             with cursors.among(going) as some:
-                ended = self._block(item, empty, some, level, note)
-            going[np.flatnonzero(going)[ended]] = False
+                counts = integers(some)
+                with some.among(counts != 0) as more:
+                    self._counted(counts[counts != 0], item, empty, more, level, note)
+            going[np.flatnonzero(going)[counts == 0]] = False
             going &= ~cursors.doubts
             rounds += 1
-
-    def _block(self, item: Sequence[AvroType], empty: bool, cursors: Cursors, level: int, note: Note | None) -> Mask:
-        """Pass one block of each message. Return True for each message whose block is the empty one."""
-        counts = integers(cursors)
-        with cursors.among(counts != 0) as more:
-            self._counted(counts[counts != 0], item, empty, more, level, note)
-        return counts == 0
 
     def _counted(
         self,

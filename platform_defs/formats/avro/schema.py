@@ -121,15 +121,7 @@ class Schema:
 
     def is_empty(self, of: AvroType) -> bool:
         """Return True if values of the type take no byte at all, so that no message is too short for many of them."""
-        match of:
-            case Primitive():
-                return of.name == "null"
-            case Fixed():
-                return of.size == 0
-            case Record() | Reference():
-                return of.name in self._empty
-            case _:
-                return False
+        return of.name in self._empty if isinstance(of, Record | Reference) else not _takes_a_byte(of)
 
     @cached_property
     def _empty(self) -> frozenset[str]:

@@ -9,21 +9,20 @@ from uuid import UUID
 
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.conversions import Conversion
-from platform_defs.formats.avro.documents import text_of
+from platform_defs.formats.avro.documents import clock, text_of, with_point
 from platform_defs.formats.avro.walk import Wrong, counted
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.blocks.texts import plain_value
 from platform_defs.formats.json.values import text_reason
+from platform_defs.times import EPOCH
 
 Convert = Callable[[Any], Any]  # the message's value → a value that Arrow takes for the column; raises Wrong
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DAY_ZERO = date(1970, 1, 1)
-FIRST_DAY, LAST_DAY = (date.min - _DAY_ZERO).days, (date.max - _DAY_ZERO).days
+FIRST_DAY, LAST_DAY = (date.min - EPOCH.date()).days, (date.max - EPOCH.date()).days
 _MICROSECOND = timedelta(microseconds=1)
-FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+FIRST_MICROSECOND = (datetime.min.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
+LAST_MICROSECOND = (datetime.max.replace(tzinfo=UTC) - EPOCH) // _MICROSECOND
 _EXACT = Context(prec=40)
 _MAX_DIGITS_SHOWN = 32  # bytes of a decimal
 
@@ -60,9 +59,7 @@ def _uuid(raw: bytes) -> str:
 def _time(raw: int, per_second: int) -> str:
     if not 0 <= raw < 86_400 * per_second:
         raise Wrong("OutOfRange", f"is the time {raw:,}; a day has {86_400 * per_second:,} {_UNITS[per_second]}")
-    seconds, fraction = divmod(raw, per_second)
-    at = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{at}.{fraction:0{len(str(per_second)) - 1}}".rstrip("0") if fraction else at
+    return clock(raw, per_second)
 
 
 def _double(raw: float) -> float:
@@ -83,9 +80,8 @@ def _timestamp(raw: int, per_second: int) -> int:
         what = f"is {raw:,} {_UNITS[per_second]} from 1970; years run from 0001 to 9999 in UTC"
         raise Wrong("OutOfRange", what)
     if lost:
-        raise Wrong(
-            "TooManyDecimals", f"is {raw:,} nanoseconds; a timestamp keeps microseconds, and nothing is rounded"
-        )
+        what = f"is {raw:,} nanoseconds; a timestamp keeps microseconds, and nothing is rounded"
+        raise Wrong("TooManyDecimals", what)
     return micros
 
 
@@ -107,24 +103,15 @@ def _shown(unscaled: int, size: int, scale: int) -> str:
     """Format the number; a very long one by its size, since Python takes long to print it."""
     if size > _MAX_DIGITS_SHOWN or scale > 100:
         return f"a number of {counted(size, 'byte')}"
-    digits = str(abs(unscaled)).rjust(scale + 1, "0")
-    point = f"{digits[: len(digits) - scale]}.{digits[len(digits) - scale :]}" if scale else digits
-    return excerpt(f"-{point}" if unscaled < 0 else point)
-
-
-def _as_it_is(raw: Any) -> Any:
-    return raw
+    return excerpt(with_point(unscaled, scale))
 
 
 _UNITS = {1_000: "milliseconds", 1_000_000: "microseconds", 1_000_000_000: "nanoseconds"}
 _CONVERT: dict[str, Convert] = {
     "text": _text,
-    "symbol": _as_it_is,
-    "integer": _as_it_is,
+    **dict.fromkeys(("symbol", "integer", "boolean", "bytes"), lambda raw: raw),
     "double": _double,
-    "boolean": _as_it_is,
     "date": _date,
-    "bytes": _as_it_is,
     "uuid": _uuid,
     "uuid_bytes": lambda raw: str(UUID(bytes=raw)),
 }

@@ -146,10 +146,10 @@ class Walk:
         """Read the number of items in a block; if it is negative, the block's size in bytes follows."""
         start, count = self.at, self.long()
         if not empty and abs(count) > len(self.data) - self.at:
-            what = (
-                f"{counted(abs(count), 'item')} should follow, and {counted(len(self.data) - self.at, 'byte')} are left"
+            left = counted(len(self.data) - self.at, "byte")
+            raise self.wrong(
+                "TruncatedAvro", f"{counted(abs(count), 'item')} should follow, and {left} are left", start
             )
-            raise self.wrong("TruncatedAvro", what, start)
         return count
 
     def deeper(self) -> None:
@@ -167,7 +167,10 @@ class Walk:
             case Primitive():
                 _PASS[found.name](self)
             case Record():
-                self._skip_record(found)
+                self.deeper()
+                for item in found.fields:
+                    self.skip(item.type)
+                self.depth -= 1
             case Fixed():
                 self.take(found.size)
             case Enum():
@@ -178,12 +181,6 @@ class Walk:
                 self._skip_items(self.schema.is_empty(found.items), found.items)
             case Map():
                 self._skip_items(False, Primitive("string"), found.values)
-
-    def _skip_record(self, of: Record) -> None:
-        self.deeper()
-        for item in of.fields:
-            self.skip(item.type)
-        self.depth -= 1
 
     def _skip_items(self, empty: bool, *item: AvroType) -> None:
         for count in self.blocks(empty=empty):

@@ -29,12 +29,26 @@ def plain_value(kind: str) -> Callable[[str], Any]:
     return {"uuid": _uuid, "time": _time, "bytes": _bytes}[kind]
 
 
+def utf8_text(raw: bytes) -> str | Reason:
+    """Return the text, or a Reason if it is not UTF-8."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as wrong:
+        shown = excerpt(raw[max(0, wrong.start - 20) : wrong.start + 20])
+        return Reason("InvalidUtf8", f"is not UTF-8 at its byte {wrong.start} ({wrong.reason}), near {shown}")
+
+
+def is_utf8(raw: bytes) -> bool:
+    """Return True if the bytes are UTF-8."""
+    return raw.isascii() or isinstance(utf8_text(raw), str)
+
+
 def _uuid(raw: str) -> str | Reason:
-    return plain_uuid(raw) or Reason("InvalidUuid", _no("uuid", raw, "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"))
+    return plain_uuid(raw) or Reason("InvalidUuid", not_a("uuid", raw, "6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"))
 
 
 def _time(raw: str) -> str | Reason:
-    return plain_time(raw) or Reason("InvalidTime", _no("time of a day", raw, "10:00:00.123456"))
+    return plain_time(raw) or Reason("InvalidTime", not_a("time of a day", raw, "10:00:00.123456"))
 
 
 def _bytes(raw: str) -> bytes | Reason:
@@ -42,5 +56,6 @@ def _bytes(raw: str) -> bytes | Reason:
     return Reason("InvalidBase64", f'is "{excerpt(raw)}", which is not base64') if found is None else found
 
 
-def _no(what: str, raw: str, example: str) -> str:
+def not_a(what: str, raw: str, example: str) -> str:
+    """Return the sentence for a text of another form."""
     return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'

@@ -25,7 +25,7 @@ from platform_defs.formats.protobuf.resolve import is_genuine, type_name
 from platform_defs.formats.protobuf.shapes import KINDS
 
 _PLAIN = {"string": STRING, "enum": STRING, "bytes": BYTES, "bool": BOOLEAN, "double": DOUBLE, "float": DOUBLE}
-_MESSAGES = {
+MESSAGES = {  # by a message of one value: the column's type
     "google.type.Date": DATE,
     "google.protobuf.Timestamp": TIMESTAMP,
     "google.protobuf.StringValue": STRING,
@@ -48,8 +48,10 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
     for item in of.fields:
         place, other = (*path, item.name), (*in_json, item.json_name)
         lacking = optional or item.has_presence
-        inner = _taken_apart(item)
-        if inner is not None and len(place) < MAX_LEVELS:
+        inner = item.message_type  # taken apart if it is a single message of the schema's own
+        if inner is not None and (not inner.fields or inner.full_name.startswith(("google.", "confluent."))):
+            inner = None
+        if inner is not None and not item.is_repeated and len(place) < MAX_LEVELS:
             yield from _within(place, other, inner, optional=lacking)
         else:
             yield WriterField(
@@ -62,14 +64,6 @@ def _within(path: MessagePath, in_json: MessagePath, of: Descriptor, *, optional
             )
 
 
-def _taken_apart(item: FieldDescriptor) -> Descriptor | None:
-    """Return the type of a single message of the schema's own; None if it represents one value, and for all else."""
-    of = item.message_type
-    if of is None or item.is_repeated or not of.fields:
-        return None
-    return None if of.full_name.startswith(("google.", "confluent.")) else of
-
-
 def _column(item: FieldDescriptor) -> ColumnType:
     if item.is_repeated:
         is_wrapper = item.message_type is not None and item.message_type.full_name.endswith("Value")
@@ -79,7 +73,7 @@ def _column(item: FieldDescriptor) -> ColumnType:
 
 def _single(item: FieldDescriptor) -> ColumnType:
     if item.message_type is not None:
-        found = _MESSAGES.get(item.message_type.full_name, JSON)
+        found = MESSAGES.get(item.message_type.full_name, JSON)
         return found if is_genuine(item.message_type) else JSON
     kind = KINDS[item.type]
     return _PLAIN.get(kind, INTEGER if "int" in kind or "fixed" in kind else JSON)

@@ -10,6 +10,7 @@ from typing import Any
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
+from platform_defs.formats.blocks.texts import utf8_text
 from platform_defs.formats.json.values import reader_of, text_reason
 from platform_defs.formats.protobuf.resolve import ColumnPlan
 from platform_defs.times import EPOCH
@@ -42,12 +43,8 @@ def reader(plan: ColumnPlan) -> Reader:
 
 def text(raw: bytes) -> str | Reason:
     """Return the string, or a Reason if Postgres' text cannot store it."""
-    try:
-        found = raw.decode()
-    except UnicodeDecodeError as wrong:
-        shown = excerpt(raw[max(0, wrong.start - 20) : wrong.start + 20])
-        return Reason("InvalidUtf8", f"is not UTF-8 at its byte {wrong.start} ({wrong.reason}), near {shown}")
-    return text_reason(found, "text") or found
+    found = utf8_text(raw)
+    return found if isinstance(found, Reason) else text_reason(found, "text") or found
 
 
 def _enum_name(plan: ColumnPlan, number: int) -> str | Reason:
