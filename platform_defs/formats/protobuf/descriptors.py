@@ -48,7 +48,8 @@ def file_of(writer: WriterSchema) -> FileDescriptor:
     """Return the descriptor of the schema's file. Raises SchemaNotCompatible, with the compiler's message, for an
     invalid schema or one that lacks a reference; Retryable if the compiler could not run.
     """
-    return _files.get(writer) or _files.put(writer, _loaded(writer), writer.size)
+    text = (writer.document, writer.references)  # the registry may have it under several ids
+    return _files.get(text) or _files.put(text, _loaded(writer), writer.size)
 
 
 def _loaded(writer: WriterSchema) -> FileDescriptor:
