@@ -39,12 +39,12 @@ def _written(name: str, value: str, of: ColumnType) -> str:
         raise BadInput(f"{name} is {of.name}: {wrong}", field="--fill") from wrong
     if "\0" in str(read):
         raise BadInput(f"{name}: Postgres stores no NUL character", field="--fill")
-    return _spelt(read)
+    return _text(read)
 
 
-def _spelt(value: Any) -> str:
+def _text(value: Any) -> str:
     if isinstance(value, tuple):
-        return array_literal(map(_spelt, cast("tuple[Any, ...]", value)))
+        return array_literal(map(_text, cast("tuple[Any, ...]", value)))
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, bytes):

@@ -24,9 +24,8 @@ def message_changes(old: Contract, new: Contract) -> Iterator[Change]:
     renamed = _renamed(before, after)
     for name, field in before.items():
         if name not in after and name not in renamed.values():
-            yield Change(
-                "-", f"field {field.place}", _FREE, "messages may still have it: such messages are counted", column=name
-            )
+            sentence = "messages may still have it: such messages are counted"
+            yield Change("-", f"field {field.place}", _FREE, sentence, column=name)
     for name, field in after.items():
         was = before.get(name) or before.get(renamed.get(name, ""))
         if was is None:
@@ -44,9 +43,8 @@ def framing_changes(old: Contract, new: Contract) -> Iterator[Change]:
     if was.framing != now.framing:
         what = f"framing {was.framing} -> {now.framing}"
         kept = now.framing == "both" and was.framing in ("prefix", "header")
-        sentence = (
-            "messages that are framed as before are still read" if kept else ("all other messages are dead letters")
-        )
+        read = "messages that are framed as before are still read"
+        sentence = read if kept else "all other messages are dead letters"
         yield Change("~", what, _FREE if kept else _BREAKS, sentence)
     if was.record != now.record:
         what = f"record {was.record or 'any'} -> {now.record or 'any'}"
@@ -134,7 +132,10 @@ def _changed(old: Field, new: Field) -> Iterator[Change]:
     else:
         yield from _found_elsewhere(old, new)
     if old.type != new.type:
-        yield _retyped(old, new)
+        what, wider = f"field {new.place} {old.type.name} -> {new.type.name}", widens(old.type, new.type)
+        narrowed = "messages whose value is not of the new type become dead letters from now on"
+        sentence = "it accepts every value that it accepted before" if wider else narrowed
+        yield Change("~", what, _FREE if wider else _BREAKS, sentence, column=name)
     elif old.unit != new.unit:
         what = f"field {new.place}: unit {old.unit or 'none (text)'} -> {new.unit or 'none (text)'}"
         sentence = "messages written as before become dead letters, or rows with a different time"
@@ -159,7 +160,10 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
     kept = {path[: -1 if by_number else None] for path in after}
     gone = [path for path in before if path[: -1 if by_number else None] not in kept]
     if old.path in gone:
-        yield _moved(old, new)
+        what = f"field {new.name}: {spell_path(old.path)} -> {spell_path(new.path)} in the message"
+        lost = "are dead letters" if new.required else "have no value in it"
+        sentence = f"messages with the old key {lost} from now on, also in a replay"
+        yield Change("~", what, _BREAKS, sentence, column=new.name)
     elif gone:
         what = f"field {new.name}: no longer {', '.join(sorted(map(spell_path, gone)))} in the message"
         sentence = "for writers that use only that name, it has no value"
@@ -168,18 +172,3 @@ def _found_elsewhere(old: Field, new: Field) -> Iterator[Change]:
         what = f"field {new.name}: {', '.join(map(spell_path, after))} in the message"
         sentence = "it is found by its number" if by_number else "it is found under each of these names"
         yield Change("~", what, _FREE, sentence, column=new.name)
-
-
-def _moved(old: Field, new: Field) -> Change:
-    what = f"field {new.name}: {spell_path(old.path)} -> {spell_path(new.path)} in the message"
-    lost = "are dead letters" if new.required else "have no value in it"
-    sentence = f"messages with the old key {lost} from now on, also in a replay"
-    return Change("~", what, _BREAKS, sentence, column=new.name)
-
-
-def _retyped(old: Field, new: Field) -> Change:
-    what = f"field {new.place} {old.type.name} -> {new.type.name}"
-    if widens(old.type, new.type):
-        return Change("~", what, _FREE, "it accepts every value that it accepted before", column=new.name)
-    sentence = "messages whose value is not of the new type become dead letters from now on"
-    return Change("~", what, _BREAKS, sentence, column=new.name)

@@ -34,14 +34,10 @@ class ChangePlan:
         return max((change.bump for change in self.changes), key=ORDER.index, default=Bump.NONE)
 
     @property
-    def judges_otherwise(self) -> bool:
-        """True if messages are decoded or checked differently, or the version differs."""
-        return contract_digest(self.old) != contract_digest(self.new)
-
-    @property
     def empty(self) -> bool:
-        """True if there is nothing to apply."""
-        return not self.judges_otherwise and not self.statements and not self.declassified
+        """True if there is nothing to apply: messages are decoded and checked as before, by the same version."""
+        same = contract_digest(self.old) == contract_digest(self.new)
+        return same and not self.statements and not self.declassified
 
     @property
     def needs_replay(self) -> bool:
@@ -87,7 +83,7 @@ def plan(
     schemas in use (formats/writer_fit.py).
     """
     there = {table.name: shape_of(table) for table in _in_place(old, new)} if shapes is None else shapes
-    changes = tuple(_there_already(item) if _has(there, item) else item for item in _changes(old, new))
+    changes = tuple(_over(there, item) for item in _changes(old, new))
     changed = {(change.table, change.column) for change in changes}
     found = [
         item
@@ -133,19 +129,16 @@ def unused(given: Given, found: ChangePlan) -> str | None:
     return None
 
 
-def _has(there: Shapes, change: Change) -> bool:
-    """Return True if the change is a new column of the contract that the table has: left by an older one, or added by
-    hand.
+def _over(there: Shapes, change: Change) -> Change:
+    """Return the change with its effect on tables of these shapes: one may have a new column of the contract already,
+    left by an older contract, or added by hand.
     """
-    return change.sign == "+" and change.column in there.get(change.table or "", ())
-
-
-def _there_already(added: Change) -> Change:
-    """Return the change with its effect if the table has the column."""
+    if change.sign != "+" or change.column not in there.get(change.table or "", ()):
+        return change
     keeps = "the table already has the column, and existing rows keep their values"
-    if added.kind is ChangeClass.VALUE:
-        return replace(added, kind=ChangeClass.CHECKED, sentence=f"{keeps}; they are {CHECKED}")
-    return replace(added, sentence=keeps)
+    if change.kind is ChangeClass.VALUE:
+        return replace(change, kind=ChangeClass.CHECKED, sentence=f"{keeps}; they are {CHECKED}")
+    return replace(change, sentence=keeps)
 
 
 def _in_place(old: Contract, new: Contract) -> Iterable[Table]:
@@ -202,7 +195,9 @@ def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
         if item.name not in after.fields and not hidden.isdisjoint((item.path, *item.aliases)):
             what = f"field {item.place} is no longer classified"
             yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, column=item.name)
-    for table, was in ((new.row_table, old.row_table), *_same_tables(old, new)):
+    accumulates = {table.name: table for table in old.accumulates}
+    same = ((table, accumulates[table.name]) for table in new.accumulates if table.name in accumulates)
+    for table, was in ((new.row_table, old.row_table), *same):
         for column in table.columns:
             of_before = {(was.name, column.name), (was.name, column.renamed_from)} & before.columns
             if of_before and (table.name, column.name) not in after.columns:
@@ -210,20 +205,11 @@ def _declassified(old: Contract, new: Contract) -> Iterable[Change]:
                 yield Change("~", what, ChangeClass.DECLASSIFIES, sentence, table.name, column.name)
 
 
-def _same_tables(old: Contract, new: Contract) -> Iterable[tuple[Table, Table]]:
-    """Return the accumulates of `new` that `old` has as well, each with its old definition."""
-    before = {table.name: table for table in old.accumulates}
-    return ((table, before[table.name]) for table in new.accumulates if table.name in before)
-
-
-def _of_registry(contract: Contract) -> tuple[str, str]:
-    subject = contract.wire.subject
-    return subject.removeprefix(context_of(subject)), contract.wire.compatibility
-
-
 def _words(contract: Contract) -> Mapping[str, object]:
     """Return what affects no message, for each part that has a name."""
-    whole = {"": (contract.description, contract.limits, contract.evolution, *_of_registry(contract))}
+    subject = contract.wire.subject.removeprefix(context_of(contract.wire.subject))
+    compatibility = contract.wire.compatibility
+    whole = {"": (contract.description, contract.limits, contract.evolution, subject, compatibility)}
     fields = {item.name: (item.description, item.classification) for item in contract.message_fields}
     tables = {
         f"{table.name}.{column.name}": (column.description, column.classification)

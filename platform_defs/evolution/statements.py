@@ -71,7 +71,9 @@ def statements(table: Table, shape: TableShape, given: Given) -> Iterator[Statem
     """Yield the statements from `shape` to `table`, in the order in which they run."""
     shape = dict(shape)
     for old, new in renames(table.columns, shape).items():  # first: a new column may take a name that one frees
-        yield _rename(table, old, new, given)
+        renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
+        why = f"readers of {old} in {table.name} will fail; if that is intended, add --allow breaking"
+        yield Statement("rename", table.name, new, renamed, "" if given.breaking or given.emptied else why)
         shape[new] = shape.pop(old)
     for column in table.columns:
         yield from _column(table, column, shape.get(column.name), given)
@@ -109,7 +111,7 @@ def _column(table: Table, column: Column, there: ColumnShape | None, given: Give
         return
     if there.type != column.type.postgres:
         yield _retype(table, column, there, given)
-    if there.not_null and not column.required and not _is_key(column, table):
+    if there.not_null and not column.required and column.name not in table.group_by:
         yield Statement("relax", table.name, column.name, f"{_of(column.name)} DROP NOT NULL", optional=True)
     if column.required and not there.not_null:
         demanded = f"{_of(column.name)} SET NOT NULL"
@@ -147,13 +149,6 @@ def _retype(table: Table, column: Column, there: ColumnShape, given: Given) -> S
     return Statement("retype", table.name, column.name, altered, f"{column.name} is {there.type}. {rebuild}")
 
 
-def _rename(table: Table, old: str, new: str, given: Given) -> Statement:
-    renamed = f"RENAME COLUMN {quoted(old)} TO {quoted(new)}"
-    allowed = given.breaking or given.emptied
-    why = f"readers of {old} in {table.name} will fail; if that is intended, add --allow breaking"
-    return Statement("rename", table.name, new, renamed, "" if allowed else why)
-
-
 def _only_more_digits(old: str, new: str) -> bool:
     """Return True if Postgres changes numeric(18,2) to this type without reading a row: more digits, and the same
     scale.
@@ -166,10 +161,6 @@ def _digits(postgres: str) -> tuple[int, int] | None:
     """Return precision and scale; None for any other type."""
     found = re.fullmatch(r"numeric\((\d+),(\d+)\)", postgres)  # no array: Postgres rewrites every row of one
     return (int(found[1]), int(found[2])) if found else None
-
-
-def _is_key(column: Column, table: Table) -> bool:
-    return column.name in table.group_by
 
 
 def _of(column: str) -> str:

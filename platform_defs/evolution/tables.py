@@ -14,7 +14,9 @@ _MADE_AGAIN = "existing rows must be rebuilt from their messages"
 def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
     """Yield each table that is new, gone or filled in another way, and changes of its columns and batch rules."""
     if old.row_table.name != new.row_table.name:
-        yield _moved(old.row_table, new.row_table)
+        was, now = old.row_table.name, new.row_table.name
+        sentence = f"rename it in Postgres as well: the rows for {now} are in {was}"
+        yield Change("~", f"table {was} -> {now}", ChangeClass.BREAKS_READERS, sentence, now)
     before = {table.name: table for table in old.accumulates} | {new.row_table.name: old.row_table}
     for table in old.accumulates:
         if table.name not in {item.name for item in new.tables}:
@@ -26,11 +28,6 @@ def table_changes(old: Contract, new: Contract) -> Iterator[Change]:
         else:
             sentence = "it is created; if batches have been published, runs then wait for the replay that fills it"
             yield Change("+", f"table {table.name} ({table.disposition})", _REPLAY, sentence, table.name)
-
-
-def _moved(old: Table, new: Table) -> Change:
-    sentence = f"rename it in Postgres as well: the rows for {new.name} are in {old.name}"
-    return Change("~", f"table {old.name} -> {new.name}", ChangeClass.BREAKS_READERS, sentence, new.name)
 
 
 def _changed(old: Table, new: Table) -> Iterator[Change]:
@@ -84,16 +81,11 @@ def _column(old: Column, new: Column, table: Table) -> Iterator[Change]:
             yield Change("~", what, _FREE, "no row is rewritten", **place)
         else:
             yield Change("~", what, _REPLAY, f"{_MADE_AGAIN}: nothing is converted in place", **place)
-    if old.required != new.required:
-        yield _demanded(new, table)
-
-
-def _demanded(column: Column, table: Table) -> Change:
-    place = {"table": table.name, "column": column.name}
-    if column.required:
+    if new.required and not old.required:
         sentence = f"existing rows are {CHECKED}"
-        return Change("~", f"{column.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
-    return Change("~", f"{column.name} NOT NULL -> NULL", _FREE, "readers may find NULL", **place)
+        yield Change("~", f"{new.name} NULL -> NOT NULL", ChangeClass.CHECKED, sentence, **place)
+    elif old.required and not new.required:
+        yield Change("~", f"{new.name} NOT NULL -> NULL", _FREE, "readers may find NULL", **place)
 
 
 def _gates(table: Table) -> dict[str, object]:

@@ -13,7 +13,8 @@ def version_mistake(old: str, new: str, needed: Bump) -> str | None:
 
     If a version is not one, two or three numbers, the new one must only differ.
     """
-    if is_lower(old, new):
+    before, after = _numbers(old), _numbers(new)
+    if before is not None and after is not None and after < before:
         return (
             f"its version is {new}, but {old} has already been applied: this is an older file. To go back to it, "
             f"give it a higher version: {_next(old, needed)}"
@@ -22,19 +23,12 @@ def version_mistake(old: str, new: str, needed: Bump) -> str | None:
         return None
     if old == new:
         return f"it has changed, but its version is still {new}. Write version: {_next(old, needed)}"
-    before, after = _numbers(old), _numbers(new)
     if before is None or after is None:
         return None
     if ORDER.index(_bump(before, after)) < ORDER.index(_needed(before, needed)):
         less = f"these changes require a {needed} version bump, and {old} -> {new} is less"
         return f"{less}. Write version: {_next(old, needed)}"
     return None
-
-
-def is_lower(old: str, new: str) -> bool:
-    """Return True if `new` is a lower version than `old`."""
-    before, after = _numbers(old), _numbers(new)
-    return before is not None and after is not None and after < before
 
 
 def _numbers(version: str) -> Numbers | None:
