@@ -51,7 +51,12 @@ def avro_schema(contract: Contract) -> str:
 
 
 def _field(member: Member, taken: set[str]) -> dict[str, Any]:
-    of = _record(member, taken) if member.members else _type_of(member.field.type if member.field else None)
+    if member.members:
+        name = unique(camel_case(member.path), taken.__contains__)
+        taken.add(name)
+        of: Any = {"type": "record", "name": name, "fields": [_field(inner, taken) for inner in member.members]}
+    else:
+        of = _type_of(member.field.type if member.field else None)
     nullable = isinstance(of, list)  # json is a union already, with null
     written: dict[str, Any] = {"name": member.name, "type": of if member.required or nullable else ["null", of]}
     if nullable and member.required:
@@ -63,12 +68,6 @@ def _field(member: Member, taken: set[str]) -> dict[str, Any]:
     if member.aliases:
         written["aliases"] = member.aliases
     return written
-
-
-def _record(member: Member, taken: set[str]) -> dict[str, Any]:
-    name = unique(camel_case(member.path), taken.__contains__)
-    taken.add(name)
-    return {"type": "record", "name": name, "fields": [_field(inner, taken) for inner in member.members]}
 
 
 def _type_of(of: ColumnType | None) -> Any:

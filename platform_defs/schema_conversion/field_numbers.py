@@ -24,7 +24,7 @@ class Assigned:
 
 def number_of(member: Member) -> int | None:
     """Return the field's number from the contract's fields; None if none gives it."""
-    return next(filter(None, (_said(item, len(member.path)) for item in _fields(member))), None)
+    return next(filter(None, (_number_at(item, len(member.path)) for item in _fields(member))), None)
 
 
 def missing_numbers(contract: Contract) -> list[str]:
@@ -45,19 +45,19 @@ def assign(contract: Contract, known: Mapping[MessagePath, int], used: Iterable[
         for member in members:
             numbers[member.path] = number_of(member) or known.get(member.path) or _next(taken)
             taken.add(numbers[member.path])
-    return [_assigned(item, numbers) for item in contract.fields if not _is_whole(item)]
-
-
-def _assigned(item: Field, numbers: Mapping[MessagePath, int]) -> Assigned:
-    *above, own = (numbers[item.path[:depth]] for depth in range(1, len(item.path) + 1))
-    return Assigned(item.name, own, tuple(above))
+    found = list[Assigned]()
+    for item in contract.fields:
+        if not _is_whole(item):
+            *above, own = (numbers[item.path[:depth]] for depth in range(1, len(item.path) + 1))
+            found.append(Assigned(item.name, own, tuple(above)))
+    return found
 
 
 def _is_whole(item: Field) -> bool:
     return item.number is not None and len(item.path_numbers) == len(item.path) - 1
 
 
-def _said(item: Field, depth: int) -> int | None:
+def _number_at(item: Field, depth: int) -> int | None:
     """Return the number that a field gives the message or value at this depth of its path; None if it gives none."""
     if depth == len(item.path):
         return item.number

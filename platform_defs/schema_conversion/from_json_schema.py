@@ -43,9 +43,8 @@ def _fields(of: Node, path: MessagePath, root: Node, *, required: bool) -> Itera
         if found and isinstance(inside, dict) and inside and len(here) < _DEEPEST:
             yield from _fields(found, here, root, required=always)
         else:
-            kind, note = (
-                _column(found, root) if found is not None else ("json", "a value with several types, kept whole")
-            )
+            several = ("json", "a value with several types, kept whole")
+            kind, note = _column(found, root) if found is not None else several
             yield FoundField(here, kind, always, note=note)
 
 
@@ -53,12 +52,9 @@ def _column(of: Node, root: Node) -> tuple[str, str]:
     """Return the contract's type, and a note on what it does not carry."""
     kind = column_of(of, root).name
     if kind == "json":
-        return kind, f"{_spelled(of.get('type'))}, whole"
+        given = of.get("type")
+        return kind, f"{f'an {given}' if given in ('array', 'object') else 'any value'}, whole"
     if kind not in ("string", "integer", "double", "boolean"):
         return kind, ""
     rules = [f"{key} {json.dumps(of[key])}" for key in (*_NOT_CARRIED, *_LENGTHS) if key in of]
     return kind, f"rules that were not imported: {', '.join(rules)}" if rules else ""
-
-
-def _spelled(kind: Any) -> str:
-    return f"an {kind}" if kind in ("array", "object") else "any value"

@@ -112,15 +112,10 @@ def _single(item: FieldDescriptor) -> tuple[str, str]:
     kind, message = KINDS[item.type], item.message_type
     if message is not None:
         found = _MESSAGES.get(message.full_name)
-        return (found or "json"), _note(message, found)
+        guess = f"a {message.full_name}, which does not define its digits: precision and scale are guesses"
+        return found or "json", guess if found == _GUESSED else "" if found else f"a {message.full_name}, whole"
     if item.enum_type is not None:
         return "string", f"an enum of {', '.join(value.name for value in item.enum_type.values)}"
     if kind in _WIDE:
         return "integer", f"a {kind}: messages with one above 9223372036854775807 are dead letters"
     return _SCALARS.get(kind, "json"), "" if kind in _SCALARS else f"{kind}, whole"
-
-
-def _note(message: Descriptor, found: str | None) -> str:
-    if found == _GUESSED:
-        return f"a {message.full_name}, which does not define its digits: precision and scale are guesses"
-    return "" if found else f"a {message.full_name}, whole"

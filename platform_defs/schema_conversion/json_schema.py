@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from platform_defs.contract.keys.schema_keys import OPTIONS
-from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.schema_conversion.tree import Member, record_name, tree_of
 
@@ -32,13 +31,6 @@ def json_schema(contract: Contract) -> str:
     return json.dumps({**document, **_object(tree_of(contract))}, indent=2, ensure_ascii=False)
 
 
-def decimal_pattern(of: ColumnType) -> str:
-    """Return the pattern of texts that are a decimal of this type."""
-    whole, scale = of.precision - of.scale, of.scale
-    before = rf"[0-9]{{1,{whole}}}" if whole else "0?"
-    return rf"^-?{before}{rf'([.][0-9]{{1,{scale}}})?' if scale else ''}$"
-
-
 def _object(members: tuple[Member, ...]) -> dict[str, Any]:
     required = [member.name for member in members if member.required]
     properties = {member.name: _member(member) for member in members}
@@ -60,7 +52,9 @@ def _value(item: Field | None) -> dict[str, Any]:
     if item.type.item:
         return {"type": "array", "items": _value(replace(item, type=item.type.item, rules=()))}
     if item.type.kind == "decimal":
-        return {"type": "string", "pattern": decimal_pattern(item.type)}
+        whole, scale = item.type.precision - item.type.scale, item.type.scale
+        before, after = rf"[0-9]{{1,{whole}}}" if whole else "0?", rf"([.][0-9]{{1,{scale}}})?" if scale else ""
+        return {"type": "string", "pattern": f"^-?{before}{after}$"}
     return {**_TYPES["integer" if item.unit else item.type.kind], **_rules(item)}
 
 

@@ -1,6 +1,6 @@
 """Writes field numbers into a contract's YAML, which keeps its comments and everything else as it is."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -42,7 +42,11 @@ def _edit(text: str, field: yaml.MappingNode | None, one: Assigned) -> tuple[int
     if field is None:
         raise BadInput(_BY_HAND, field=one.field)
     given = _value(field, "customProperties")
-    entries = _entries(one, {_name_of(item) for item in _items(given)})
+    wanted = {"fieldNumber": str(one.number)}
+    if one.path_numbers:
+        wanted["pathNumbers"] = f"[{', '.join(map(str, one.path_numbers))}]"
+    there = {name.value for item in _items(given) if isinstance(name := _value(item, "property"), yaml.ScalarNode)}
+    entries = [f"{{property: {name}, value: {value}}}" for name, value in wanted.items() if name not in there]
     if isinstance(given, yaml.SequenceNode) and given.value:
         at: int = given.value[0].start_mark.index
         separator = ", " if given.flow_style else f"\n{' ' * given.start_mark.column}- "
@@ -54,19 +58,6 @@ def _edit(text: str, field: yaml.MappingNode | None, one: Assigned) -> tuple[int
         return _end(_value(field, "name")), f", {written}"
     line = text.find("\n", _end(_value(field, "name")))
     return (len(text) if line < 0 else line), f"\n{' ' * field.start_mark.column}{written}"
-
-
-def _entries(one: Assigned, there: set[str]) -> list[str]:
-    wanted: Mapping[str, str] = {
-        "fieldNumber": str(one.number),
-        **({"pathNumbers": f"[{', '.join(map(str, one.path_numbers))}]"} if one.path_numbers else {}),
-    }
-    return [f"{{property: {name}, value: {value}}}" for name, value in wanted.items() if name not in there]
-
-
-def _name_of(entry: yaml.Node) -> str:
-    found = _value(entry, "property")
-    return str(found.value) if isinstance(found, yaml.ScalarNode) else ""
 
 
 def _value(node: yaml.Node | None, key: str) -> yaml.Node | None:

@@ -45,8 +45,10 @@ def members_of(contract: Contract) -> tuple[Member, ...]:
     for item in contract.fields:
         for name in item.path:
             if not _NAME.fullmatch(name):
-                raise unfit(
-                    contract, item, f"{name!r} is not a valid field name in a schema: use letters, digits and _ only"
+                raise BadInput(
+                    f"{name!r} is not a valid field name in a schema: use letters, digits and _ only",
+                    file=str(contract.path) if contract.path else None,
+                    field=item.name,
                 )
     return _within((), contract.fields)
 
@@ -54,11 +56,6 @@ def members_of(contract: Contract) -> tuple[Member, ...]:
 def tree_of(contract: Contract) -> tuple[Member, ...]:
     """Return the fields as `members_of` does, with any names: any text is a key of JSON."""
     return _within((), contract.fields)
-
-
-def unfit(contract: Contract, item: Field, why: str) -> BadInput:
-    """Return the error for a field that the other language cannot have."""
-    return BadInput(why, file=str(contract.path) if contract.path else None, field=item.name)
 
 
 def record_name(contract: Contract) -> str:
@@ -87,10 +84,9 @@ def unique(name: str, is_taken: Callable[[str], bool], separator: str = "") -> s
 def _within(path: MessagePath, fields: Sequence[Field]) -> tuple[Member, ...]:
     depth = len(path)
     names = dict.fromkeys(item.path[depth] for item in fields if len(item.path) > depth)
-    return tuple(_member((*path, name), fields) for name in names)
-
-
-def _member(path: MessagePath, fields: Sequence[Field]) -> Member:
-    there = [item for item in fields if item.path[: len(path)] == path]
-    own = next((item for item in there if item.path == path), None)
-    return Member(path, own, _within(path, there))
+    found = list[Member]()
+    for name in names:
+        here = (*path, name)
+        there = [item for item in fields if item.path[: depth + 1] == here]
+        found.append(Member(here, next((item for item in there if item.path == here), None), _within(here, there)))
+    return tuple(found)
