@@ -4,19 +4,17 @@ https://avro.apache.org/docs/1.12.0/specification/#data-serialization-and-deseri
 """
 
 import base64
-import binascii
 import re
 import struct
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from platform_defs.encoding.documents import CannotEncode, shown
 from platform_defs.formats.avro.schema import Fixed, Logical, Primitive, spelled
+from platform_defs.times import EPOCH
 
-_EPOCH_DAY = date(1970, 1, 1).toordinal()
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _LIMITS = {"int": 2**31, "long": 2**63}
 _DATE, _CLOCK = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(?::\d\d)?"
@@ -93,7 +91,11 @@ def _plain(of: Primitive | Fixed, value: Any) -> bytes:
         case "string" if isinstance(value, str):
             return sized_bytes(value.encode())
         case "bytes" | "fixed" if isinstance(value, str):
-            return _of_bytes(of, _from_base64(value))
+            try:
+                decoded = base64.b64decode(value, validate=True)
+            except ValueError:
+                raise _Misfit("it is not base64") from None
+            return _of_bytes(of, decoded)
         case _:
             raise TypeError(name)
 
@@ -104,13 +106,6 @@ def _of_bytes(of: Primitive | Fixed, value: bytes) -> bytes:
     if len(value) != of.size:
         raise _Misfit(f"it has {len(value)} bytes, not {of.size}")
     return value
-
-
-def _from_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error):
-        raise _Misfit("it is not base64") from None
 
 
 def _whole(value: int | Decimal) -> int:
@@ -143,7 +138,9 @@ def _logical(logical: Logical, of: Primitive | Fixed, value: Any, *, exact: bool
     if isinstance(value, int) and not isinstance(value, bool):
         return long_bytes(value, limit)
     if logical.name == "date":
-        return long_bytes(_days(value), limit)
+        if not isinstance(value, str) or not re.fullmatch(_DATE, value):
+            raise _Misfit("write a date as 2026-01-31")
+        return long_bytes((date.fromisoformat(value) - EPOCH.date()).days, limit)
     kind, _, unit = logical.name.rpartition("-")
     if kind == "time":
         return long_bytes(_of_time(value, _PER_SECOND[unit], exact=exact), limit)
@@ -172,18 +169,12 @@ def _decimal(logical: Logical, of: Primitive | Fixed, value: Any) -> bytes:
     return written if isinstance(of, Fixed) else sized_bytes(written)
 
 
-def _days(value: Any) -> int:
-    if not isinstance(value, str) or not re.fullmatch(_DATE, value):
-        raise _Misfit("write a date as 2026-01-31")
-    return date.fromisoformat(value).toordinal() - _EPOCH_DAY
-
-
 def _of_time(value: Any, per_second: int, *, exact: bool) -> int:
     found = _time(value) if isinstance(value, str) else None
     if found is None:
         raise _Misfit("write a time as 13:45:00.123")
     clock, fraction = found.groups()
-    at = datetime.fromisoformat(f"1970-01-01T{clock}+00:00") - _EPOCH
+    at = datetime.fromisoformat(f"1970-01-01T{clock}+00:00") - EPOCH
     return at.seconds * per_second + _ticks(fraction, per_second, exact=exact)
 
 
@@ -197,7 +188,7 @@ def _of_timestamp(value: Any, per_second: int, *, local: bool, exact: bool) -> i
         raise _Misfit("it is local and must not have an offset")
     if exact and not local and not offset:
         raise _Misfit("it needs an offset, such as Z or +01:00")
-    since = datetime.fromisoformat(f"{day}T{clock}{offset or 'Z'}") - _EPOCH
+    since = datetime.fromisoformat(f"{day}T{clock}{offset or 'Z'}") - EPOCH
     return (since.days * 86_400 + since.seconds) * per_second + _ticks(fraction, per_second, exact=exact)
 
 

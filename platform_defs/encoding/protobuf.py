@@ -5,7 +5,7 @@ https://protobuf.dev/programming-guides/json/
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -87,7 +87,7 @@ def _of_message(value: Any, of: Descriptor) -> Any:
         return _SHORT[of.full_name](value)
     members = as_mapping(value)
     if members is None or of.full_name.startswith("google.protobuf."):  # these have a JSON of their own
-        return _plain(value)
+        return without_decimals(value)
     fields = {name: one for one in of.fields for name in (one.name, one.json_name)}
     if unknown := sorted(members.keys() - fields.keys()):
         known = ", ".join(one.name for one in of.fields) or "none"
@@ -111,24 +111,24 @@ def _of_field(value: Any, of: FieldDescriptor) -> Any:
         texts = [value] if items is None else items
         if of.type == of.TYPE_BYTES and any(isinstance(text, str) and not _base64(text) for text in texts):
             raise CannotEncode(f"{shown(value)} is not base64")  # json_format ignores what is none
-        return _plain(value)
+        return without_decimals(value)
     if of.message_type.GetOptions().map_entry:
         values, members = of.message_type.fields_by_name["value"], as_mapping(value)
-        return _plain(value) if members is None else {k: _within(k, v, values) for k, v in members.items()}
+        return without_decimals(value) if members is None else {k: _within(k, v, values) for k, v in members.items()}
     return _of_message(value, of.message_type) if items is None else [_of_message(v, of.message_type) for v in items]
 
 
-def _plain(value: Any) -> Any:
-    """Return the value without decimals, which json_format does not know."""
+def without_decimals(value: Any) -> Any:
+    """Return the value with floats for decimals, which json_format does not know. Raises CannotEncode."""
     if isinstance(value, Decimal):
         number = float(value)
         if not isfinite(number):
             raise CannotEncode(f"{shown(value)} is out of range")
         return number
     if (members := as_mapping(value)) is not None:
-        return {key: _plain(inner) for key, inner in members.items()}
+        return {key: without_decimals(inner) for key, inner in members.items()}
     items = as_list(value)
-    return value if items is None else [_plain(inner) for inner in items]
+    return value if items is None else [without_decimals(inner) for inner in items]
 
 
 def _date(value: str | int | Decimal) -> Mapping[str, int]:
@@ -143,10 +143,6 @@ def _of_timestamp(value: str | int | Decimal) -> str:
     if not isinstance(value, str) or not _timestamp(value):
         raise CannotEncode(f"{shown(value)} is not a timestamp, such as 2026-01-31T13:45:00.123Z")
     return value
-
-
-def _decimal_text(value: str | int | Decimal) -> Mapping[str, str]:
-    return {"value": str(_number(value))}
 
 
 def _decimal_bytes(value: str | int | Decimal) -> Mapping[str, Any]:
@@ -169,10 +165,10 @@ def _number(value: str | int | Decimal) -> Decimal:
     return number
 
 
-_SHORT = {
+_SHORT: Mapping[str, Callable[[str | int | Decimal], Any]] = {
     "google.protobuf.Timestamp": _of_timestamp,
     "google.type.Date": _date,
-    "google.type.Decimal": _decimal_text,
+    "google.type.Decimal": lambda value: {"value": str(_number(value))},
     "confluent.type.Decimal": _decimal_bytes,
 }
 

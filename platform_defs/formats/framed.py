@@ -85,15 +85,14 @@ class FramedReader:
         """Return the rows and faults of a group, by the indexes of its messages in their block."""
         reader = self._reader(group)
         if isinstance(reader, Refused):
-            return Decoded(_no_rows(self.contract), pa.array([], pa.int64()), _refused(reader, group), 0)
-        found = reader.read(*self._payloads(data, group))
+            nothing = pa.RecordBatch.from_pylist([], schema=self.contract.arrow_schema)
+            faults = [Fault(int(index), "decode", reader.error_class, reader.reason) for index in group.indexes]
+            return Decoded(nothing, pa.array([], pa.int64()), faults, 0)
+        payloads = (data, group.starts, group.stops) if group.heads is None else _indexed(data, group, group.heads)
+        found = reader.read(*payloads)
         indexes: pa.Int64Array = int64s(group.indexes).take(found.indexes)
         faults = [replace(fault, index=int(group.indexes[fault.index])) for fault in found.faults]
         return Decoded(found.rows, indexes, faults, found.unknown_fields)
-
-    def _payloads(self, data: Bytes, group: Group) -> tuple[Bytes, Integers, Integers]:
-        """Return the payloads as readers take them."""
-        return (data, group.starts, group.stops) if group.heads is None else _indexed(data, group, group.heads)
 
     def _reader(self, group: Group) -> Reader | Refused:
         """Return the group's reader or refusal, made once for each schema: a large one takes long."""
@@ -104,20 +103,16 @@ class FramedReader:
         indexed = not group.first
         made = self.readers.get((group.key, indexed))
         if made is None:
-            made = self.readers.put((group.key, indexed), self._made(schema, indexed=indexed), schema.size)
+            made = reader_or_refusal(self.contract, schema, indexed=indexed, make=self.make)
+            if isinstance(made, Refused):
+                made = replace(made, reason=f"schema {schema.key} does not fit the contract: {made.reason}")
+            self.readers.put((group.key, indexed), made, schema.size)
         return made
-
-    def _made(self, schema: WriterSchema, *, indexed: bool) -> Reader | Refused:
-        found = reader_or_refusal(self.contract, schema, indexed=indexed, make=self.make)
-        if not isinstance(found, Refused):
-            return found
-        return replace(found, reason=f"schema {schema.key} does not fit the contract: {found.reason}")
 
 
 def reader_of_file(contract: Contract) -> FramedReader:
     """Return the reader for messages that name no schema: all have the one in the contract's schema file."""
-    wire = contract.wire
-    schema = WriterSchema("", contract.format, wire.schema_text)
+    schema = WriterSchema("", contract.format, contract.wire.schema_text)
     return FramedReader(contract, lambda keys: dict.fromkeys(keys, schema))
 
 
@@ -129,10 +124,6 @@ def _indexed(data: Bytes, group: Group, heads: pa.BinaryArray) -> tuple[Bytes, I
     return np.frombuffer(joined.buffers()[2], np.uint8), offsets[:-1], offsets[1:]
 
 
-def _refused(why: Refused, group: Group) -> list[Fault]:
-    return [Fault(int(index), "decode", why.error_class, why.reason) for index in group.indexes]
-
-
 def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> Decoded:
     """Return the rows and faults of all groups, and the faults of other messages, in the order of the block."""
     faults = [*block.faults, *(fault for part in parts for fault in part.faults)]
@@ -140,7 +131,3 @@ def _together(contract: Contract, block: Unframed, parts: Sequence[Decoded]) -> 
     rows, indexes = in_order(contract.arrow_schema, pieces)
     faults.sort(key=lambda fault: fault.index)
     return Decoded(rows, indexes, faults, sum(part.unknown_fields for part in parts))
-
-
-def _no_rows(contract: Contract) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=contract.arrow_schema)

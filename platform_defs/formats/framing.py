@@ -116,7 +116,11 @@ class _Block:
             self.groups.append(Group(str(number), indexes, self.starts[indexes] + _PREFIX, self.stops[indexes]))
         unframed = wanted.copy()
         unframed[rows[framed]] = False
-        self._refuse_unframed(np.flatnonzero(unframed))
+        for row in np.flatnonzero(unframed).tolist():
+            value = self.data[self.starts[row] : self.stops[row]][:80].tobytes()
+            likeness = _likeness(value, int(self.stops[row] - self.starts[row]))
+            message = f"the {self.part} does not begin with a zero byte and a schema id: {likeness}"
+            self.refuse(np.array([row]), "NotFramed", message)
 
     def by_header(self, names: pa.BinaryArray, rows: Integers) -> None:
         """Group messages by the schema in their header, and by the presence of indexes after it."""
@@ -132,38 +136,20 @@ class _Block:
             (key, first), indexes = named[number], rows[found]
             if not key:
                 which: list[int] = numbers[found].tolist()
-                self._refuse_headers(indexes, [headers[at] for at in which])
+                for row, header in zip(indexes, (headers[at] for at in which), strict=True):
+                    message = f"the header {HEADERS[self.part]} {header.wrong}: {excerpt(header.written)}"
+                    self.refuse(np.array([row]), "NotFramed", message)
                 continue
             if not first and behind is None:
                 behind = pa.array([one.indexes for one in headers], pa.binary())
             heads: Any = None if first or behind is None else behind.take(int64s(numbers[found]))
-            self.groups.append(
-                Group(
-                    key=key,
-                    indexes=indexes,
-                    starts=self.starts[indexes],
-                    stops=self.stops[indexes],
-                    heads=heads,
-                    first=first,
-                )
-            )
+            starts, stops = self.starts[indexes], self.stops[indexes]
+            self.groups.append(Group(key, indexes, starts, stops, heads=heads, first=first))
 
     def refuse(self, rows: Integers, error_class: str, message: str) -> None:
         """Add a fault for each message."""
         field = "_key" if self.part == "key" else None
         self.faults += [Fault(int(row), "decode", error_class, message, field) for row in rows]
-
-    def _refuse_headers(self, rows: Integers, headers: Sequence["_Header"]) -> None:
-        for row, header in zip(rows, headers, strict=True):
-            message = f"the header {HEADERS[self.part]} {header.wrong}: {excerpt(header.written)}"
-            self.refuse(np.array([row]), "NotFramed", message)
-
-    def _refuse_unframed(self, rows: Integers) -> None:
-        for row in rows.tolist():
-            value = self.data[self.starts[row] : self.stops[row]][:80].tobytes()
-            length = int(self.stops[row] - self.starts[row])
-            message = f"the {self.part} does not begin with a zero byte and a schema id: {_likeness(value, length)}"
-            self.refuse(np.array([row]), "NotFramed", message)
 
     def unframed(self) -> Unframed:
         return Unframed(self.data, tuple(self.groups), sorted(self.faults, key=lambda fault: fault.index))

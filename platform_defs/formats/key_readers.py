@@ -51,7 +51,9 @@ class _AvroKeys:
         of, document = _as_record(writer.document)
         kind = _PLAIN.get(of, JSON) if isinstance(of, str) else JSON
         self._schema, self._plain = contract.arrow_schema, kind is not JSON
-        one = replace(contract, fields=(_field(kind),), wire=replace(contract.wire, record=""))
+        one = replace(
+            contract, fields=(Field(_KEY, kind, required=False, rules=()),), wire=replace(contract.wire, record="")
+        )
         self._reader = AvroReader(one, replace(writer, document=document))
 
     def read(self, data: Any, starts: Integers, stops: Integers) -> Decoded:
@@ -69,16 +71,12 @@ class _AvroKeys:
 def _as_record(document: str) -> tuple[Any, str]:
     """Return the parsed schema, and the text of the record's schema. Raises SchemaNotCompatible."""
     try:
-        of = _type_in(json.loads(document))
+        schema: Any = json.loads(document)
+        wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
+        of = cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)  # {"type": "string"} wraps a type
         return of, json.dumps({"type": "record", "name": "TidegateKey", "fields": [{"name": _KEY, "type": of}]})
     except (ValueError, RecursionError) as wrong:
         raise SchemaNotCompatible([f"the key's schema cannot be read: {wrong}"]) from wrong
-
-
-def _type_in(schema: Any) -> Any:
-    """Return the type that {"type": "string"} wraps; any other schema as it is."""
-    wraps = isinstance(schema, dict) and list(cast("dict[str, Any]", schema)) == ["type"]
-    return cast("dict[str, Any]", schema)["type"] if wraps else cast("Any", schema)
 
 
 class _SingleKeys:
@@ -114,14 +112,7 @@ def _of_texts(texts: Sequence[str | Reason], schema: pa.Schema) -> Decoded:
     """Return the rows and faults for one text or reason per key."""
     rows = [text for text in texts if isinstance(text, str)]
     indexes = [index for index, text in enumerate(texts) if isinstance(text, str)]
-    faults = [
-        Fault(index, "decode", text.error_class, text.message)
-        for index, text in enumerate(texts)
-        if isinstance(text, Reason)
-    ]
+    reasons = [(index, text) for index, text in enumerate(texts) if isinstance(text, Reason)]
+    faults = [Fault(index, "decode", why.error_class, why.message) for index, why in reasons]
     batch = record_batch([pa.array(rows, pa.string())], schema)
     return Decoded(batch, pa.array(indexes, pa.int64()), faults, 0)
-
-
-def _field(kind: ColumnType) -> Field:
-    return Field(_KEY, kind, required=False, rules=())

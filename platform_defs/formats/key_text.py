@@ -26,15 +26,15 @@ def key_text(document: Any) -> str | Reason:
     checked = json_text(document)
     if isinstance(checked, Reason):
         return Reason(checked.error_class, f"the key {checked.message}")
-    return str(document) if type(document) is str else cast("str", json_text(_spelt(document)))
+    return str(document) if type(document) is str else cast("str", json_text(_normalized(document)))
 
 
-def _spelt(document: Any) -> Any:
+def _normalized(document: Any) -> Any:
     """Return the same with the keys of each object in order, and each number in its one format."""
     if isinstance(document, JsonObject):
-        return JsonObject((key, _spelt(inner)) for key, inner in sorted(document, key=itemgetter(0)))
+        return JsonObject((key, _normalized(inner)) for key, inner in sorted(document, key=itemgetter(0)))
     if isinstance(document, list):
-        return [_spelt(inner) for inner in cast("list[Any]", document)]
+        return [_normalized(inner) for inner in cast("list[Any]", document)]
     return _number(document) if isinstance(document, JsonNumber | LongInteger) else document
 
 

@@ -1,6 +1,5 @@
 """Decodes payloads into rows: each format has a folder beside this file, and a line here."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -54,7 +53,17 @@ def reader_of(contract: Contract, writer: WriterSchema, *, indexed: bool = False
 
     Raises SchemaNotCompatible, or OtherRecord, if no message becomes a row.
     """
-    return _READERS[contract.format](contract, writer, indexed)
+    match contract.format:  # a worker loads the formats that it reads
+        case "json":
+            return JsonReader(contract)
+        case "avro":
+            from platform_defs.formats.avro.decode import AvroReader
+
+            return AvroReader(contract, writer)
+        case "protobuf":
+            from platform_defs.formats.protobuf.decode import ProtobufReader
+
+            return ProtobufReader(contract, writer, framed=indexed)
 
 
 def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
@@ -64,26 +73,3 @@ def decode(contract: Contract, values: pa.BinaryArray) -> Decoded:
     tombstones first.
     """
     return decode_json(contract, values)
-
-
-def _json(contract: Contract, _writer: WriterSchema, _indexed: bool) -> Reader:
-    return JsonReader(contract)  # equal for every schema
-
-
-def _avro(contract: Contract, writer: WriterSchema, _indexed: bool) -> Reader:
-    from platform_defs.formats.avro.decode import AvroReader  # a worker loads the formats that it reads
-
-    return AvroReader(contract, writer)
-
-
-def _protobuf(contract: Contract, writer: WriterSchema, indexed: bool) -> Reader:
-    from platform_defs.formats.protobuf.decode import ProtobufReader
-
-    return ProtobufReader(contract, writer, framed=indexed)
-
-
-_READERS: dict[str, Callable[[Contract, WriterSchema, bool], Reader]] = {
-    "json": _json,
-    "avro": _avro,
-    "protobuf": _protobuf,
-}

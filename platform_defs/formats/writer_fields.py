@@ -1,7 +1,8 @@
 """The fields of a writer's schema, for people, and how they differ from a contract's."""
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass
+from itertools import islice
 
 from platform_defs.contract.document.yaml_scalar import yaml_scalar
 from platform_defs.contract.model.column_types import ColumnType
@@ -29,12 +30,20 @@ def fields_of(writer: WriterSchema, record: str = "") -> tuple[WriterField, ...]
 
     Raises SchemaNotCompatible for a schema that cannot be read, or has no such record.
     """
-    found = list[WriterField]()
-    for field in _READERS[writer.format](writer, record):
-        found.append(field)
-        if len(found) == MAX_FIELDS:
-            break
-    return tuple(found)
+    match writer.format:  # a format is loaded where it is read
+        case "avro":
+            from platform_defs.formats.avro.fields import avro_fields
+
+            found = avro_fields(writer, record)
+        case "protobuf":
+            from platform_defs.formats.protobuf.fields import protobuf_fields
+
+            found = protobuf_fields(writer, record)
+        case "json":
+            from platform_defs.formats.json.schema_fields import json_fields
+
+            found = json_fields(writer)
+    return tuple(islice(found, MAX_FIELDS))
 
 
 def difference(contract: Contract, fields: tuple[WriterField, ...]) -> Difference:
@@ -63,15 +72,12 @@ def _doubt(item: Field, field: WriterField) -> str | None:
 def _doubt_of_value(item: Field, field: WriterField, wanted: ColumnType, written: ColumnType) -> str | None:
     """Return why a value, or an array's item, may not fit; None if all do."""
     is_decimal = wanted.kind == written.kind == "decimal"
-    if is_decimal and wanted.digits and written.digits and not _holds(wanted.digits, written.digits):
+    digits = zip(wanted.digits or (), written.digits or (), strict=False)
+    if is_decimal and any(ours < theirs for ours, theirs in digits):
         return f"{item.place} is {field.type}, and the contract's {item.type.name} cannot hold all of its values"
     if wanted.kind == "timestamp" and "nanos" in field.type:
         return f"{item.place} is {field.type}, but a timestamp keeps only microseconds"
     return None
-
-
-def _holds(wanted: tuple[int, int], written: tuple[int, int]) -> bool:
-    return wanted[0] >= written[0] and wanted[1] >= written[1]
 
 
 def line_to_add(field: WriterField, taken: Container[str] = ()) -> str | None:
@@ -95,28 +101,3 @@ def _reads(item: Field, field: WriterField) -> bool:
         return item.number == field.number and item.path[:-1] == field.path[:-1]
     theirs = (field.path, *field.spelled_as)
     return any(one[: len(other)] == other[: len(one)] for one in (item.path, *item.aliases) for other in theirs)
-
-
-def _avro(writer: WriterSchema, record: str) -> Iterator[WriterField]:
-    from platform_defs.formats.avro.fields import avro_fields  # a format is loaded where it is read
-
-    return avro_fields(writer, record)
-
-
-def _protobuf(writer: WriterSchema, record: str) -> Iterator[WriterField]:
-    from platform_defs.formats.protobuf.fields import protobuf_fields
-
-    return protobuf_fields(writer, record)
-
-
-def _json(writer: WriterSchema, _record: str) -> Iterator[WriterField]:
-    from platform_defs.formats.json.schema_fields import json_fields
-
-    return json_fields(writer)
-
-
-_READERS: dict[str, Callable[[WriterSchema, str], Iterator[WriterField]]] = {
-    "avro": _avro,
-    "protobuf": _protobuf,
-    "json": _json,
-}

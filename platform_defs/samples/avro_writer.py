@@ -10,7 +10,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from platform_defs.contract.model.message_path import MessagePath
-from platform_defs.encoding.avro import AvroEncoder, avro_encoder
+from platform_defs.encoding.avro import AvroEncoder
 from platform_defs.encoding.avro_scalars import blocks, long_bytes, scalar, sized_bytes
 from platform_defs.encoding.documents import CannotEncode, shown
 from platform_defs.formats.avro.schema import (
@@ -26,7 +26,6 @@ from platform_defs.formats.avro.schema import (
     Union,
     spelled,
 )
-from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.samples.values_at import MISSING, ValuesAt
 
 _EMPTY: tuple[Any, ...] = (None, [], {}, "", 0, False)
@@ -134,11 +133,6 @@ class AvroWriter:
             except CannotEncode:
                 continue
         raise CannotEncode(f"{shown(value)} does not fit {spelled(of)}")
-
-
-def avro_writer(writer: WriterSchema, record: str) -> AvroWriter:
-    """Return the writer of the schema's record, which is known to fit a contract."""
-    return AvroWriter(avro_encoder(writer, record))
 
 
 def _empty_value(of: Primitive | Fixed) -> Any:

@@ -6,7 +6,8 @@ For bad messages, verify's validator gives in advance the reason of each dead le
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from decimal import Decimal
+from json import loads
 
 from platform_defs.contract.model.contract import UNFRAMED, Contract, Field, RowRule
 from platform_defs.contract.model.message_path import MessagePath
@@ -16,7 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.formats.framing import HEADERS
 from platform_defs.samples.samples import Sample, Samples
-from platform_defs.samples.values_at import ValuesAt, parsed, places_of
+from platform_defs.samples.values_at import ValuesAt, places_of
 from platform_defs.schema_conversion.found import FoundField
 from platform_defs.schema_conversion.importing import read_message
 from platform_defs.verification.judge.framed import FramedJudge
@@ -64,9 +65,9 @@ class EncodedSamples:
 
     def _find_faults(self) -> Iterator[tuple[bytes, str]]:
         """Yield a message for each way to spoil one, with its reason; only the first for each reason."""
-        judge, found = _judge(self._contract, self._schemas.value), set[str]()
+        validate, found = _validator(self._contract, self._schemas.value), set[str]()
         for value in self._spoiled():
-            judged = judge(value, self.headers)
+            judged = validate(value, self.headers)
             if isinstance(judged, NoRow) and judged.reason not in found:
                 found.add(judged.reason)
                 yield value, judged.reason
@@ -115,16 +116,17 @@ def _writer(contract: Contract, schema: WriterSchema) -> tuple[Callable[[bytes],
         return (lambda document: document), b""
     places = places_of(contract.fields)
     if contract.format == "avro":
-        from platform_defs.samples.avro_writer import avro_writer
+        from platform_defs.encoding.avro import avro_encoder
+        from platform_defs.samples.avro_writer import AvroWriter
 
-        made: Any = avro_writer(schema, contract.wire.record)
-        index = b""
+        made, index = AvroWriter(avro_encoder(schema, contract.wire.record)), b""
     else:
-        from platform_defs.samples.protobuf_writer import protobuf_writer
+        from platform_defs.encoding.protobuf import protobuf_encoder
+        from platform_defs.samples.protobuf_writer import ProtobufWriter
 
-        made = protobuf_writer(schema, contract.wire.record)
-        index = made.index
-    return (lambda document: made.payload(ValuesAt(parsed(document), places))), index
+        encoder = protobuf_encoder(schema, contract.wire.record)
+        made, index = ProtobufWriter(encoder), encoder.index
+    return (lambda document: made.payload(ValuesAt(loads(document, parse_float=Decimal), places))), index
 
 
 def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[bytes], bytes]:
@@ -142,10 +144,10 @@ def _key_writer(contract: Contract, schema: WriterSchema | None) -> Callable[[by
     return lambda key: encode(key.decode())
 
 
-def _judge(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:
+def _validator(contract: Contract, schema: WriterSchema) -> Callable[[bytes, Headers], object]:
     """Return verify's validation of a value and its headers."""
     known = KnownSchemas()
     named = NamedSchema(schema.key, schema.format, schema.document, schema.references, encrypted=False)
     known.add(0, 0, 1, named)
-    judge = FramedJudge(contract, known)
-    return lambda value, headers: judge.at(0, 0, value, dict(headers).get(HEADERS["value"]))
+    validator = FramedJudge(contract, known)
+    return lambda value, headers: validator.at(0, 0, value, dict(headers).get(HEADERS["value"]))

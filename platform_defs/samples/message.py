@@ -24,19 +24,19 @@ class MessageTemplate:
                 inner = inner.setdefault(key, {})
             inner[item.path[-1]] = number
         self._order: list[int] = []  # of fields, as they come in the text
-        self._text = self._spelt(tree)
+        self._text = self._written(tree)
         self._in_order = self._order == list(range(len(fields)))
 
     def fill(self, values: Sequence[Json]) -> Json:
         """Return the message whose fields, in the order of `fields`, have these values."""
         return self._text % (tuple(values) if self._in_order else tuple(values[number] for number in self._order))
 
-    def _spelt(self, node: dict[str, Any] | int) -> bytes:
+    def _written(self, node: dict[str, Any] | int) -> bytes:
         if isinstance(node, int):
             self._order.append(node)
             return b"%b"
         members = (
-            compact(key).encode().replace(b"%", b"%%") + b":" + self._spelt(inner) for key, inner in node.items()
+            compact(key).encode().replace(b"%", b"%%") + b":" + self._written(inner) for key, inner in node.items()
         )
         return b"{" + b",".join(members) + b"}"
 

@@ -8,27 +8,25 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.json_format import ParseDict, ParseError
 
-from platform_defs.contract.document.node import as_list, as_mapping
 from platform_defs.contract.model.contract import Field
 from platform_defs.encoding.documents import CannotEncode, shown
-from platform_defs.encoding.protobuf import protobuf_encoder
-from platform_defs.formats.blocks.writer_schema import WriterSchema
+from platform_defs.encoding.protobuf import ProtobufEncoder, without_decimals
 from platform_defs.formats.protobuf.resolve import field_at
 from platform_defs.samples.values_at import ValuesAt
+from platform_defs.times import EPOCH
 
-_BIAS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)  # a value that does not fit
+_MISFITS = (ValueError, TypeError, OverflowError, AttributeError, ArithmeticError, ParseError)
 
 
 @dataclass(frozen=True)
 class ProtobufWriter:
     """Writes messages of one type."""
 
-    made_of: Any  # the class of the messages
-    index: bytes  # the message's place in its file, at the start of a framed payload
+    encoder: ProtobufEncoder
 
     def payload(self, values: ValuesAt) -> bytes:
         """Return the message, without its index. Raises CannotEncode if a value does not fit the schema."""
-        message = self.made_of()
+        message = self.encoder.message_class()
         for path, item in values.places.fields.items():
             if path != item.path:  # an alias of it
                 continue
@@ -36,12 +34,6 @@ class ProtobufWriter:
             if value is not None:
                 _put(message, item, value)
         return message.SerializeToString(deterministic=True)
-
-
-def protobuf_writer(writer: WriterSchema, record: str) -> ProtobufWriter:
-    """Return the writer of the schema's message, which is known to fit a contract; without a name, the file's first."""
-    encoder = protobuf_encoder(writer, record)
-    return ProtobufWriter(encoder.message_class, encoder.index)
 
 
 def _put(message: Any, item: Field, value: Any) -> None:
@@ -64,8 +56,8 @@ def _set(message: Any, found: FieldDescriptor, value: Any, *, is_json: bool) -> 
         if found.message_type is not None and not found.is_repeated:
             _set_message(getattr(message, found.name), found.message_type, value)
         else:
-            ParseDict({found.json_name: _plain(value)}, message)
-    except _BIAS as wrong:
+            ParseDict({found.json_name: without_decimals(value)}, message)
+    except _MISFITS as wrong:
         if not is_json:
             raise CannotEncode(f"{shown(value)} is not valid for {found.full_name}") from wrong
         message.ClearField(found.name)
@@ -75,7 +67,7 @@ def _set_message(message: Any, of: Descriptor, value: Any) -> None:
     message.SetInParent()
     match of.full_name:
         case "google.protobuf.Timestamp":
-            since = datetime.fromisoformat(value).astimezone(UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+            since = datetime.fromisoformat(value).astimezone(UTC) - EPOCH
             message.seconds = since.days * 86_400 + since.seconds
             message.nanos = since.microseconds * 1_000
         case "google.type.Date":
@@ -84,23 +76,9 @@ def _set_message(message: Any, of: Descriptor, value: Any) -> None:
         case "google.type.Decimal":
             message.value = str(value)
         case "confluent.type.Decimal":
-            _set_decimal(message, Decimal(value))
+            number = Decimal(value)
+            message.precision, message.scale = 38, max(0, -int(number.as_tuple().exponent))
+            unscaled = int(number.scaleb(message.scale))
+            message.value = unscaled.to_bytes((unscaled.bit_length() + 8) // 8, "big", signed=True)
         case _:
-            ParseDict(_plain(value), message)
-
-
-def _set_decimal(message: Any, value: Decimal) -> None:
-    scale = max(0, -int(value.as_tuple().exponent))
-    number = int(value.scaleb(scale))
-    message.value = number.to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
-    message.precision, message.scale = 38, scale
-
-
-def _plain(value: Any) -> Any:
-    """Return the value without decimals, which json_format does not know."""
-    if isinstance(value, Decimal):
-        return float(value)
-    if (pairs := as_mapping(value)) is not None:
-        return {key: _plain(inner) for key, inner in pairs.items()}
-    items = as_list(value)
-    return value if items is None else [_plain(inner) for inner in items]
+            ParseDict(without_decimals(value), message)

@@ -100,9 +100,9 @@ class Samples:
 
     def _find_faults(self, contract: Contract) -> list[tuple[Fault, str]]:
         """Return each way to spoil a message that works on this contract, with its reason; one per kind and reason."""
-        judge, found = Judge(contract), dict[tuple[str, str], tuple[Fault, str]]()
+        validator, found = Judge(contract), dict[tuple[str, str], tuple[Fault, str]]()
         for fault in faults(contract):
-            judged = judge.value(fault.spoil(self._spare))
+            judged = validator.value(fault.spoil(self._spare))
             if isinstance(judged, NoRow):
                 found.setdefault((fault.kind, judged.reason), (fault, judged.reason))
         return list(found.values())
@@ -154,7 +154,8 @@ class Identifiers:
     def __init__(self, contract: Contract, source: random.Random, *, few: bool) -> None:
         self._contract, self._random, self._few = contract, source, few
         self._number = time.time_ns() // 1_000
-        self.field = next(filter(_is_identifier, contract.fields), None)
+        named = [one for one in contract.fields if one.name.endswith("_id") and one.type.name == "string"]
+        self.field = next((one for one in named if not _rule(one, "enum")), None)
         self._samples = FieldSamples(contract, self.field, source) if self.field else None
         self._pattern = _rule(self.field, "pattern") if self.field else ""
         self._counted = self._is_counted()
@@ -199,10 +200,6 @@ def _text_of(item: Field, value: Json) -> bytes | None:
 
 
 _COUNTED = re.compile(r"([\w-]*)(?:\[0-9\]|\\d)\{(\d+)(?:,(\d+))?\}")
-
-
-def _is_identifier(item: Field) -> bool:
-    return item.name.endswith("_id") and item.type.name == "string" and not _rule(item, "enum")
 
 
 def _rule(item: Field, kind: str) -> str:

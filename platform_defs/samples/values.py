@@ -19,6 +19,7 @@ from rstr import Rstr
 from platform_defs.contract.model.contract import Field, RuleKind
 from platform_defs.errors import BadInput
 from platform_defs.formats.json.values import TICKS
+from platform_defs.times import EPOCH
 
 Value = Any  # what json.dumps takes, with Decimal (written as a string)
 WORDS = (
@@ -50,7 +51,7 @@ class Values:
             items = Values(replace(self._item, type=of, rules=(), examples=()), self._random, lambda _: True)
             return lambda: self._array(items)
         if pa.types.is_decimal(self._item.type.arrow):
-            return self._decimal
+            return lambda: f"{self._number():.{self._item.type.scale}f}"
         return {
             "string": self._text,
             "integer": lambda: round(self._number()),
@@ -110,10 +111,6 @@ class Values:
             low = 0 if high is None or high > 0 else float(high) - 1_000
         return float(low), float(max(low, 0) + 1_000 if high is None else high)
 
-    def _decimal(self) -> str:
-        decimal: Any = self._item.type.arrow  # pa.Decimal128Type, whose scale has no type
-        return f"{self._number():.{decimal.scale}f}"
-
     def _date(self) -> str:
         today = datetime.now(UTC).date()
         high: date = self._rule("maximum", max(today, self._rule("minimum", today)))
@@ -125,7 +122,7 @@ class Values:
         at = max(at, self._rule("minimum", at))
         at = min(at, self._rule("maximum", at))
         if unit := self._item.unit:
-            milliseconds = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+            milliseconds = (at - EPOCH) // timedelta(milliseconds=1)
             return milliseconds * TICKS[unit] // TICKS["ms"]
         return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from json import loads
 from typing import Any, cast
 
 from platform_defs.contract.model.contract import Field
@@ -58,8 +56,3 @@ def places_of(fields: Sequence[Field]) -> Places:
         for depth in range(1, len(path)):
             records.setdefault(path[:depth], []).append(item)
     return Places(found, records)
-
-
-def parsed(text: bytes) -> Any:
-    """Parse the document; numbers with a point become decimals. Raises ValueError."""
-    return loads(text, parse_float=Decimal)

@@ -7,7 +7,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import cached_property
 from typing import Any
 
@@ -34,10 +34,10 @@ from platform_defs.formats.blocks.reason import MISSING_KEY, Reason
 from platform_defs.formats.json.json_text import json_text
 from platform_defs.formats.json.values import JsonInteger, JsonNumber, JsonObject, reader_of, wrong_type
 from platform_defs.offered_columns import OFFERED
+from platform_defs.times import EPOCH
 
 Value = Any  # of the field's Python type, None, or a Reason
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _number = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch  # as JSON writes one
 
 
@@ -177,7 +177,7 @@ def _timestamp(kind: int, milliseconds: int) -> Value:
         return None
     if not YEARS[0] <= milliseconds <= YEARS[1]:
         return Reason("OutOfRange", f"is {milliseconds} ms since the epoch, outside the years 1 to 9999")
-    return _EPOCH + timedelta(milliseconds=milliseconds)
+    return EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _headers_json(headers: Headers) -> str | Reason:

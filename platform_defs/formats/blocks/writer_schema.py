@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from platform_defs.contract.model.contract import Format
+
 Part = Literal["value", "key"]  # of a message: each may name a schema of its own
 
 
@@ -12,7 +14,7 @@ class WriterSchema:
     """A schema that messages were written with, as the registry has it. A known one never changes."""
 
     key: str  # the registry's id as text, its GUID, or the path of a schema file
-    format: Literal["avro", "protobuf", "json"]
+    format: Format
     document: str  # Avro or JSON Schema: JSON text; Protobuf: .proto text or base64 of a FileDescriptorProto
     references: tuple[tuple[str, str], ...] = ()  # (name, document), the whole closure, each before those that need it
     encrypted: bool = False  # True if rules of the registry encrypt fields: its messages contain ciphertext

@@ -20,6 +20,7 @@ import pyarrow.json
 
 from platform_defs.formats.blocks.arrow import Column, all_bytes, record_batch
 from platform_defs.formats.blocks.arrow import kernels as pc
+from platform_defs.formats.blocks.texts import is_utf8
 from platform_defs.formats.json.columns import finished
 from platform_defs.formats.json.kept_whole import KeptWhole, has_unknown, read_kept_whole
 from platform_defs.formats.json.message_shape import ObjectShape
@@ -43,21 +44,21 @@ class Lines:
 
 def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
     """Return the values, at least one and none null, as rows; None if one keeps the block from being read at once."""
-    if not plan.readable or values.nbytes > _MAX_BYTES or not _all_braced(values):
+    all_braced = values.null_count == 0 and _braced(values).true_count == len(values)
+    if not plan.readable or values.nbytes > _MAX_BYTES or not all_braced:
         return None
     joined = _joined(values)
-    if b"\0" in joined or not _is_utf8(joined) or _shifts_far(plan, joined, values):
+    if b"\0" in joined or not is_utf8(joined) or _shifts_far(plan, joined, values):
         return None
     return _with_kept_whole(plan, joined, values) if plan.whole else _plain(plan, joined, values)
 
 
 def line_mask(values: pa.BinaryArray) -> pa.BooleanArray:
     """Return True for each value that may be in a block."""
-    begun = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
-    lines = pc.fill_null(pc.and_not(begun, pc.match_substring(values, "\0")), False)
-    if values.nbytes <= _MAX_BYTES and _is_utf8(_joined(values.drop_null())):
+    lines = pc.fill_null(pc.and_not(_braced(values), pc.match_substring(values, "\0")), False)
+    if values.nbytes <= _MAX_BYTES and is_utf8(_joined(values.drop_null())):
         return lines
-    return pc.and_(lines, pa.array([value is not None and _is_utf8(value) for value in values.to_pylist()]))
+    return pc.and_(lines, pa.array([value is not None and is_utf8(value) for value in values.to_pylist()]))
 
 
 def _plain(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> Lines | None:
@@ -111,19 +112,8 @@ def _joined(values: pa.BinaryArray) -> bytes:
     return memoryview(data)[: memoryview(ends).cast("i")[len(values)]].tobytes()
 
 
-def _all_braced(values: pa.BinaryArray) -> bool:
-    braced = pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
-    return values.null_count == 0 and braced.true_count == len(values)
-
-
-def _is_utf8(value: bytes) -> bool:
-    if value.isascii():
-        return True
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+def _braced(values: pa.BinaryArray) -> pa.BooleanArray:
+    return pc.and_(pc.starts_with(values, "{"), pc.ends_with(values, "}"))
 
 
 def _shifts_far(plan: ReadPlan, joined: bytes, values: pa.BinaryArray) -> bool:

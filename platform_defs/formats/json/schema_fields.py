@@ -29,11 +29,7 @@ def _within(path: MessagePath, of: Node, root: Node, *, optional: bool) -> Itera
             yield from _within(place, found, root, optional=lacking)
         else:
             column = column_of(found, root) if found is not None else JSON
-            yield WriterField(place, _words(raw, found, root), lacking, column)
-
-
-def _words(raw: Node, found: Node | None, root: Node) -> str:
-    """Format a type: `string (date-time)`, `integer or string`."""
-    kinds = " or ".join(sorted((kinds_of(raw, root) or frozenset()) - {"null"})) or "any"
-    written = found.get("format") if found else None
-    return kinds + (f" ({written})" if isinstance(written, str) else "")
+            kinds = " or ".join(sorted((kinds_of(raw, root) or frozenset()) - {"null"})) or "any"
+            written = found.get("format") if found else None
+            words = f"{kinds} ({written})" if isinstance(written, str) else kinds  # string (date-time)
+            yield WriterField(place, words, lacking, column)

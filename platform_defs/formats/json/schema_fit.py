@@ -68,7 +68,7 @@ def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
     read, kinds = _READ.get("integer" if item.unit else item.type.kind), (value.kinds or frozenset()) - {"null"}
     if value.blocked:
         yield item.required or always, f"{item.place} cannot be reached: {value.blocked}"
-    elif read and value.kinds is not None and not read & _possible(kinds):
+    elif read and value.kinds is not None and not read & (kinds | {"integer"} if "number" in kinds else kinds):
         yield item.required or always, f"{item.place} is {_words(value.kinds)}; {needed}"
     elif read and not kinds <= read:
         yield False, f"{item.place} is {_words(value.kinds or kinds)}; {needed}"
@@ -76,11 +76,6 @@ def _of_named(item: Field, value: _Value) -> Iterator[tuple[bool, str]]:
         yield False, f"{item.place} is an array of {_words(value.items)}; {needed}"
     if item.required and not always and not value.blocked:
         yield False, f"{item.place} is required by the contract, but may be missing in a message"
-
-
-def _possible(kinds: frozenset[str]) -> frozenset[str]:
-    """Return `kinds`, with integer if a number is among them."""
-    return kinds | {"integer"} if "number" in kinds else kinds
 
 
 def _words(kinds: frozenset[str]) -> str:

@@ -7,6 +7,7 @@ something else, that is a fault.
 """
 
 import re
+from functools import partial
 from json import JSONDecodeError, JSONDecoder
 from typing import Any, NoReturn
 
@@ -23,7 +24,7 @@ from platform_defs.formats.json.values import (
     JsonNumber,
     JsonObject,
     Reader,
-    epoch_reader,
+    read_epoch,
     reader_of,
     wrong_type_on_the_way,
 )
@@ -42,7 +43,7 @@ class MessageReader:
         self._shape = message_shape(contract)
         self._fields = contract.fields
         self._readers: list[Reader] = [
-            json_text if item.type == JSON else epoch_reader(item.unit) if item.unit else reader_of(item.type)
+            json_text if item.type == JSON else partial(read_epoch, item.unit) if item.unit else reader_of(item.type)
             for item in contract.fields
         ]
 

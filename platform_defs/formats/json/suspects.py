@@ -33,7 +33,8 @@ def suspects(contract: Contract, values: pa.BinaryArray) -> pa.BooleanArray:
     shape = message_shape(contract)
     if len(contract.fields) > _MAX_FIELDS or max(map(len, _all_keys(shape))) > _MAX_KEY:
         return not_one
-    twice = _twice(shape)
+    once = [_written(key) for key, times in sorted(Counter(_all_keys(shape)).items()) if times == 1]
+    twice = "|".join(rf'(?s:"{key}"\s*:.*"{key}"\s*:)' for key in once)  # of the keys in one place
     try:
         shapely = pc.match_substring_regex(values, rf"\A{_object(contract, shape)}\z")
         repeated = pc.match_substring_regex(values, twice) if twice else not_one
@@ -46,25 +47,16 @@ def _object(contract: Contract, shape: ObjectShape) -> str:
     """Return an expression for an object with the contract's keys and any others. Below the message's own level it
     ignores commas: it would double with each level.
     """
-    known = [rf'{_spelt(key)}"\s*:\s*(?:null|{_of_key(contract, shape, key)})' for key in sorted(shape.keys)]
+    known = list[str]()
+    for key in sorted(shape.keys):
+        inner = shape.objects.get(key)
+        value = _object(contract, inner) if inner else _usual(contract.fields[shape.columns[key][0]])
+        known.append(rf'{_written(key)}"\s*:\s*(?:null|{value})')
     other = _other_than(key for key in shape.keys if '"' not in key and "\\" not in key)
     every = "|".join([*known, rf'{other}"\s*:\s*{_ANY}'])
     pair = rf'"(?:{every})\s*'
     pairs = rf"(?:{pair},?\s*)*" if shape.path else rf"(?:{pair}(?:,\s*{pair})*)?"
     return rf"\{{\s*{pairs}\}}"
-
-
-def _of_key(contract: Contract, shape: ObjectShape, key: str) -> str:
-    if key in shape.objects:
-        return _object(contract, shape.objects[key])
-    return _usual(contract.fields[shape.columns[key][0]])
-
-
-def _twice(shape: ObjectShape) -> str:
-    """Return an expression for a repeated key, of those that the contract has in one place; empty if there is none."""
-    counted = Counter(_all_keys(shape))
-    once = [_spelt(key) for key, times in sorted(counted.items()) if times == 1]
-    return "|".join(rf'(?s:"{key}"\s*:.*"{key}"\s*:)' for key in once)
 
 
 def _all_keys(shape: ObjectShape) -> Iterator[str]:
@@ -73,7 +65,7 @@ def _all_keys(shape: ObjectShape) -> Iterator[str]:
         yield from _all_keys(below)
 
 
-def _spelt(key: str) -> str:
+def _written(key: str) -> str:
     """Return the key as a message usually writes it, for RE2."""
     return re.escape(orjson.dumps(key).decode()[1:-1])
 

@@ -33,7 +33,8 @@ from platform_defs.contract.model.message_path import MessagePath, spell_path
 from platform_defs.formats.blocks.arrays import MAX_ITEMS, NULL_ITEM, at_item, too_many_items
 from platform_defs.formats.blocks.excerpt import excerpt
 from platform_defs.formats.blocks.reason import Reason
-from platform_defs.formats.blocks.texts import plain_value
+from platform_defs.formats.blocks.texts import not_a, plain_value
+from platform_defs.times import EPOCH
 
 
 class JsonNumber(str):
@@ -80,7 +81,6 @@ _decimal_parts = re.compile(
 _MAX_EXPONENT_DIGITS = 18  # with more, no message is long enough to bring the number back into a column's range
 UNITS: dict[Unit, str] = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 TICKS: dict[Unit, int] = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}  # in a second
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800  # their first second, since 1970
 _surrogate = re.compile("[\ud800-\udfff]").search
 
@@ -102,23 +102,18 @@ def epoch_limits(unit: Unit) -> tuple[int, int]:
     return max(_YEAR_1 * ticks, -(2**63)), min(_YEAR_10000 * ticks - 1, 2**63 - 1)
 
 
-def epoch_reader(unit: Unit) -> Reader:
-    """Return the function that reads a timestamp as a number of this unit since 1970."""
-    return partial(_epoch, unit)
-
-
 def wrong_type(raw: Any, wanted: str) -> Reason:
     """Return the reason for a value of another type than `wanted`, such as "a string"."""
-    return Reason("WrongType", f"is {_spelt(raw)}; the contract requires {wanted}")
+    return Reason("WrongType", f"is {_described(raw)}; the contract requires {wanted}")
 
 
 def wrong_type_on_the_way(raw: Any, path: MessagePath) -> Reason:
     """Return the reason for a field that cannot be reached: `raw`, on the way to it at `path`, is not an object."""
-    message = f"cannot be reached: {excerpt(spell_path(path))} is {_spelt(raw)}; the contract requires an object"
+    message = f"cannot be reached: {excerpt(spell_path(path))} is {_described(raw)}; the contract requires an object"
     return Reason("WrongType", message)
 
 
-def _spelt(raw: Any) -> str:
+def _described(raw: Any) -> str:
     if isinstance(raw, JsonNumber):
         return f"the number {excerpt(raw)}"
     if isinstance(raw, JsonObject):
@@ -195,15 +190,11 @@ def _array(read: Reader, of: ColumnType, raw: Any) -> Any:
     return found
 
 
-def _boolean(raw: Any) -> Any:
-    return raw if isinstance(raw, bool) else wrong_type(raw, "true or false")
-
-
 def _date(raw: Any) -> Any:
     if type(raw) is not str:
         return wrong_type(raw, 'a date, such as "2026-11-01"')
     try:
-        return date.fromisoformat(raw) if _is_date(raw) else Reason("InvalidDate", _no("date", raw, "2026-11-01"))
+        return date.fromisoformat(raw) if _is_date(raw) else Reason("InvalidDate", not_a("date", raw, "2026-11-01"))
     except ValueError:  # the year 0000
         return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999")
 
@@ -212,14 +203,15 @@ def _timestamp(raw: Any) -> Any:
     if type(raw) is not str:
         return wrong_type(raw, 'a timestamp, such as "2026-11-01T10:00:00Z"')
     if not _is_timestamp(raw):
-        return Reason("InvalidTimestamp", _no("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z"))
+        return Reason("InvalidTimestamp", not_a("timestamp with a zone", raw, "2026-11-01T10:00:00.123456Z"))
     try:
         return datetime.fromisoformat(raw).astimezone(UTC)
     except (ValueError, OverflowError):  # the year 0000, or beyond 9999 by its zone
         return Reason("OutOfRange", f"is {raw}; years run from 0001 to 9999 in UTC")
 
 
-def _epoch(unit: Unit, raw: Any) -> Any:
+def read_epoch(unit: Unit, raw: Any) -> Any:
+    """Read a timestamp as a number of this unit since 1970."""
     if type(raw) is not JsonInteger:
         return wrong_type(raw, f"a timestamp as an integer: {UNITS[unit]} since 1970, written with digits only")
     low, high = epoch_limits(unit)
@@ -230,7 +222,7 @@ def _epoch(unit: Unit, raw: Any) -> Any:
     if rest:
         what = f"is {raw} {UNITS[unit]} since 1970; a timestamp keeps microseconds and nothing is rounded"
         return Reason("TooManyDecimals", what)
-    return _EPOCH + timedelta(microseconds=microseconds)
+    return EPOCH + timedelta(microseconds=microseconds)
 
 
 def _of_text(kind: str, example: str) -> Reader:
@@ -239,15 +231,11 @@ def _of_text(kind: str, example: str) -> Reader:
     return lambda raw: read(raw) if type(raw) is str else wrong_type(raw, f"a {kind} in a string, such as {example}")
 
 
-def _no(what: str, raw: str, example: str) -> str:
-    return f'is "{excerpt(raw)}", which is not a {what} such as "{example}"'
-
-
 _READERS: dict[str, Reader] = {
     "string": _string,
     "integer": _integer,
     "double": _double,
-    "boolean": _boolean,
+    "boolean": lambda raw: raw if isinstance(raw, bool) else wrong_type(raw, "true or false"),
     "date": _date,
     "timestamp": _timestamp,
     "uuid": _of_text("uuid", '"6f1c0b9e-8d3a-4c55-9f0e-2b7a1d4e5f60"'),

@@ -76,10 +76,8 @@ class ProtobufReader:
             begins, mine = self._behind_indexes(buffer, starts, stops)
             chosen = np.flatnonzero(mine)
             seen = walk(self._program, buffer, begins[chosen], stops[chosen])
-            rows, sure = (
-                record_batch(columns_of(self._program, seen, budget), self._contract.arrow_schema),
-                ~seen.doubtful,
-            )
+            rows = record_batch(columns_of(self._program, seen, budget), self._contract.arrow_schema)
+            sure = ~seen.doubtful
             kept = rows if sure.all() else rows.filter(pa.array(sure))
             found.add(kept, int64s(chosen[sure] + first), int((seen.unknown & sure).sum()))
             mine[chosen] = sure

@@ -12,6 +12,7 @@ import pyarrow as pa
 from platform_defs.formats.blocks.arrow import Column
 from platform_defs.formats.blocks.arrow import kernels as pc
 from platform_defs.formats.blocks.buffer import Buffer, Integers, Mask
+from platform_defs.formats.blocks.texts import is_utf8
 
 _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _HEX_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
@@ -76,7 +77,7 @@ def texts(column: Column) -> tuple[Column, Mask | None]:
     try:
         found: Any = column.cast(pa.string())
     except pa.ArrowInvalid:  # one of them is not UTF-8: which?
-        wrong = np.array([value is not None and not _is_utf8(value) for value in column.to_pylist()], np.bool_)
+        wrong = np.array([value is not None and not is_utf8(value) for value in column.to_pylist()], np.bool_)
         return _without_nul(pc.if_else(pa.array(wrong), None, column).cast(pa.string()), wrong)
     return _without_nul(found, None)
 
@@ -88,14 +89,6 @@ def _without_nul(column: Any, wrong: Mask | None) -> tuple[Column, Mask | None]:
     nul = pc.fill_null(pc.match_substring(column, "\0"), False)
     both = nul.to_numpy(zero_copy_only=False) | (False if wrong is None else wrong)
     return pc.if_else(nul, None, column), both
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _absent(rows: Integers, count: int) -> Mask:
