@@ -94,8 +94,12 @@ class MessageBlock:
     values: pa.BinaryArray
     offsets: range | pa.Int64Array
 
-    @cached_property
+    @property
     def keys(self) -> pa.BinaryArray:
+        return self._keys
+
+    @cached_property
+    def _keys(self) -> pa.BinaryArray:
         return pa.array([message.key() for message in self.messages], pa.binary())
 
     def headers(self, name: str) -> pa.BinaryArray:
