@@ -123,7 +123,7 @@ class MessageShape:
             if field.oneof
         }
 
-    def end(self, path: tuple[int, ...]) -> tuple["MessageShape", "FieldShape"]:
+    def end(self, path: tuple[int, ...]) -> "tuple[MessageShape, FieldShape]":
         """Return the message that has the field at the end of the path, and the field."""
         shape = self
         for number in path[:-1]:
