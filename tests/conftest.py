@@ -13,12 +13,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 import psutil
 import pytest
 from hypothesis import settings as hypothesis_settings
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from resources.endpoints import Endpoints, connection
@@ -86,6 +87,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> GroupSchedul
     return GroupScheduling(config, log, Path(config.option.basetemp))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """End the worker's Spark after a test that ran out of its time: a later test's call would get the answer to the
+    call that was interrupted.
+    """
+    report: Any = yield
+    if call.excinfo is not None and "Timeout (>" in str(call.excinfo.value):
+        _end_spark()
+    return report
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End what is left running, even by a worker that was killed; keep files only if a test has failed."""
@@ -102,6 +114,15 @@ def _try_a_share_of_the_examples(test: Any) -> None:
     if given is not None:
         most = max(1, round(given.max_examples * EXAMPLES))
         test._hypothesis_internal_use_settings = hypothesis_settings(given, max_examples=most)
+
+
+def _end_spark() -> None:
+    """End the JVM of this process; the next test that needs Spark starts another one."""
+    context, session = cast("Any", SparkContext), cast("Any", SparkSession)  # none of this has a public name
+    if context._gateway is not None:
+        context._gateway.proc.kill()
+    context._gateway = context._jvm = context._active_spark_context = None
+    session._instantiatedSession = session._activeSession = None
 
 
 def _is_worker(config: pytest.Config) -> bool:
