@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from pyspark.sql import SparkSession
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from platform_defs.contract.model.pipeline import Pipeline
+from platform_defs.errors import BrokerAway
 from platform_defs.verification.verify import verify
 from tests.chaos.fault_classes import FaultClass
 from tests.support.world import World
@@ -52,7 +54,9 @@ class Chaos:
         """
         assert fired > 0, "the fault never fired"
         self.world.drain(pipeline)
-        report = verify(pipeline, self.world.endpoints, self.world.spark)
+        # On a busy machine a broker that is killed now and then may be away for longer than verify waits.
+        patient = Retrying(retry=retry_if_exception_type(BrokerAway), stop=stop_after_attempt(3), reraise=True)
+        report = patient(verify, pipeline, self.world.endpoints, self.world.spark)
         assert report.ok, report.explanation
         name = pipeline.name
         assert self.world.rows("select * from tidegate.staging where pipeline = %s", name) == [], "staging is left"
