@@ -2,4 +2,4 @@
 
 import os
 
-MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "100000"))  # per format
+MESSAGES = int(os.environ.get("TIDEGATE_TEST_MUTATIONS", "40000"))  # per format
