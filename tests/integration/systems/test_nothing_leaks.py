@@ -196,7 +196,7 @@ def around(messages: str, text: str) -> str:
     return messages[max(0, at - 2_000) : at + 200]
 
 
-@pytest.mark.timeout(900)  # four runs and the search for the bad messages in each, twice
+@pytest.mark.timeout(1_800)  # four runs and the search for the bad messages in each, twice
 @pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.slow if name == "messages" else pytest.mark.longest) for name in BREAKS],
