@@ -36,13 +36,13 @@ def read_document(path: Path, content: str | None = None, beside: Beside | None 
     if tree is None:
         raise BadInput("is not an ODCS contract: expected apiVersion, kind, id, ...", file=str(path), line=1)
     tree = deepcopy(tree)
-    for place, key, known in [*unknown_keys(tree, OpenDataContractStandard, ())]:
-        unknown = Node(None, text, (*place, key)).refused(
-            f"ODCS does not define a key {key!r} here; {one_of(known, key)}"
-        )
-        text.mistakes.append(unknown)
-        text.unknown_keys.setdefault(tuple(place), []).append(key)
+    unknown = [*unknown_keys(tree, OpenDataContractStandard, ())]
+    for place, key, known in unknown:
+        message = f"ODCS does not define a key {key!r} here; {one_of(known, key)}"
+        text.mistakes.append(Node(None, text, (*place, key)).refused(message))
         _remove(tree, (*place, key))
+    for place, key, _ in unknown:  # from here on, or an unknown key would be taken for another one, misspelled
+        text.unknown_keys.setdefault(tuple(place), []).append(key)
     try:
         return Node(OpenDataContractStandard.model_validate(tree), text)
     except ValidationError as wrong:

@@ -70,7 +70,8 @@ def _field(item: Node[SchemaProperty], name: str, kind: Format) -> Field:
     path = () if item.value.physicalName is None else FIELD["physicalName"].read(item.child("physicalName"))
     if "pathNumbers" in given and len(found["path_numbers"]) != (above := max(0, len(path) - 1)):
         raise given["pathNumbers"].refused(
-            f"pathNumbers must have one number for each message on the path to the field: {above}"
+            f"pathNumbers must have one number for each message on the path to the field: {above}",
+            item.child("physicalName"),
         )
     rules = rules_of(item, of)
     return Field(

@@ -90,7 +90,7 @@ def column_type_of(item: Node[SchemaProperty]) -> ColumnType:
         missing = item.child("logicalType"), item.child("physicalType")
         raise item.refused("a type is missing: add logicalType or physicalType", *missing)
     if item.value.physicalType is None and (hint := _PHYSICAL_TYPE_NEEDED.get(node.value)):
-        raise node.refused(f"logicalType {node.value} {hint}", item.child("physicalType"))
+        raise node.refused(f"logicalType {node.value} {hint}", item.child("physicalType"), item.child("items"))
     try:
         # A contract may name a type as Postgres does.
         found = column_type(_POSTGRES_NAMES.get(node.value) or re.sub(r"^numeric\(", "decimal(", node.value))

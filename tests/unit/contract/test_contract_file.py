@@ -79,6 +79,18 @@ def test_a_misspelled_key_is_one_mistake_at_any_depth(tmp_path: Path, path: Path
         assert len(refused.mistakes) == 1, refused
 
 
+@pytest.mark.parametrize(
+    "unknown",
+    [{"logicaltype": "number", "physicaltype": "double"}, {"logicalType": "array", "itmes": "{logicalType: string}"}],
+)
+def test_each_unknown_key_is_one_mistake(tmp_path: Path, unknown: dict[str, str]) -> None:
+    """Whether they resemble each other or a key that is missing."""
+    lines = "".join(f"        {key}: {value}\n" for key, value in unknown.items())
+    refused = refusal(tmp_path, GOOD.replace("        physicalType: double\n", lines, 1))
+    wrong = [key for key in unknown if key != "logicalType"]
+    assert [(one.field or "").rpartition(".")[2] for one in refused.mistakes] == wrong, refused
+
+
 @pytest.mark.parametrize(("right", "wrong", "field", "message"), MISTAKES, ids=lambda part: str(part)[:40])
 def test_a_mistake_is_refused_where_it_stands(tmp_path: Path, right: str, wrong: str, field: str, message: str) -> None:
     assert right in GOOD
