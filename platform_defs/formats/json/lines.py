@@ -44,8 +44,9 @@ class Lines:
 
 def read_lines(plan: ReadPlan, values: pa.BinaryArray) -> Lines | None:
     """Return the values, at least one and none null, as rows; None if one keeps the block from being read at once."""
-    all_braced = values.null_count == 0 and _braced(values).true_count == len(values)
-    if not plan.readable or values.nbytes > _MAX_BYTES or not all_braced:
+    if not plan.readable or values.nbytes > _MAX_BYTES:
+        return None
+    if values.null_count or _braced(values).true_count < len(values):
         return None
     joined = _joined(values)
     if b"\0" in joined or not is_utf8(joined) or _shifts_far(plan, joined, values):
