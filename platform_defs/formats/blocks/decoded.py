@@ -43,6 +43,7 @@ class Rows:
     def __init__(self, contract: Contract, budget: Budget | None = None) -> None:
         self._contract, self._budget = contract, budget
         self._pieces = list[tuple[pa.RecordBatch, pa.Int64Array]]()
+        self._alone, self._alone_at = list[Row](), list[int]()
         self._faults = list[Fault]()
         self._unknown = 0
 
@@ -54,23 +55,22 @@ class Rows:
 
     def add_alone(self, found: Iterable[tuple[int, Row | Reason]]) -> None:
         """Add the results of single messages, each with its index. Raises BlockTooLarge."""
-        rows, indexes = list[Row](), list[int]()
         for index, one in found:
             if isinstance(one, Reason):
                 self._faults.append(Fault(index, "decode", one.error_class, one.message, one.field))
                 continue
             if self._budget:
                 self._budget.spend(sum(len(value) for value in one.values if isinstance(value, str)))
-            rows.append(one)
-            indexes.append(index)
-        if rows:
-            every = zip(self._contract.fields, zip(*(row.values for row in rows), strict=True), strict=True)
-            columns: list[Column] = [pa.array(values, item.type.arrow) for item, values in every]
-            batch = record_batch(columns, self._contract.arrow_schema)
-            self.add(batch, pa.array(indexes, pa.int64()), sum(row.unknown for row in rows))
+            self._alone.append(one)
+            self._alone_at.append(index)
 
     def decoded(self) -> Decoded:
         """Return all rows and faults, in the order of the block."""
+        if self._alone:
+            every = zip(self._contract.fields, zip(*(row.values for row in self._alone), strict=True), strict=True)
+            columns: list[Column] = [pa.array(values, item.type.arrow) for item, values in every]
+            batch = record_batch(columns, self._contract.arrow_schema)
+            self.add(batch, pa.array(self._alone_at, pa.int64()), sum(row.unknown for row in self._alone))
         faults = sorted(self._faults, key=lambda fault: fault.index)
         return Decoded(*in_order(self._contract.arrow_schema, self._pieces), faults, self._unknown)
 
