@@ -179,7 +179,7 @@ def test_schemas_of_keys_are_not_compared_with_the_contract_of_values(
     assert shown == {f"{topic}-value": "yes", f"{topic}-key": "it is a key schema"}
     (found,) = looks(registered, Memory(), pipeline)
     assert found.passed, found.description
-    assert (found.description or "").startswith("1 schema judged")
+    assert (found.description or "").startswith("1 schema checked")
     more = avro_values(ask, topic, {"type": "string", "doc": "of a customer"}, ["C1"], key=True)
     registered.send(pipeline, avro_values(ask, topic, record, [value]), keys=more)
     assert execute(instance, pipeline).success

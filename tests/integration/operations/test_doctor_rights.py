@@ -94,8 +94,10 @@ def _login(user: str, password: str, mechanism: str = "PLAIN") -> Mapping[str, s
 def test_a_name_that_is_unknown_here_is_explained_with_the_listener_by_which_one_came(guarded: Guarded) -> None:
     found, untried = _errors(guarded.found("wrong"))
     assert found.what.startswith("Broker 1 advertises kafka.invalid:9092. This machine cannot resolve that name")
-    came_in = f"You connected through 127.0.0.1:{guarded.ports['wrong']}, which is the listener WRONG in the"
-    assert found.what.endswith(came_in)
+    came_in = (
+        f"You connected through 127.0.0.1:{guarded.ports['wrong']}, which is the listener WRONG in the configuration"
+    )
+    assert found.what.endswith(f"{came_in} of broker 1.")
     assert found.do.startswith("advertised.listeners of broker 1 must give its listener WRONG an address")
     assert untried.what.startswith("Topics, reading and writing were not checked")
 
