@@ -46,7 +46,7 @@ def test_a_topic_that_was_created_again_is_no_lag_and_a_pipeline_that_halts_for_
     assert "was recreated since it was read" in _sentence(seen)
     broken, fine = examined(world, pipeline, other)
     assert (broken.severity, broken.subject) == (Severity.ERROR, pipeline.name)
-    assert "was created again" in broken.what
+    assert "was recreated" in broken.what
     assert (fine.severity, fine.what) == (Severity.OK, "1 pipeline without a halt or a failure.")
     assert halted(world, pipeline) == "topic_recreated"
     assert f"HALTED (topic_recreated; to see how to resolve it: tidegate resolve {pipeline.name})" in _sentence(
