@@ -84,7 +84,7 @@ def test_a_misspelled_key_is_one_mistake_at_any_depth(tmp_path: Path, path: Path
     [{"logicaltype": "number", "physicaltype": "double"}, {"logicalType": "array", "itmes": "{logicalType: string}"}],
 )
 def test_each_unknown_key_is_one_mistake(tmp_path: Path, unknown: dict[str, str]) -> None:
-    """Whether they resemble each other or a key that is missing."""
+    """Two that resemble each other are two mistakes; a missing key that one resembles is no further mistake."""
     lines = "".join(f"        {key}: {value}\n" for key, value in unknown.items())
     refused = refusal(tmp_path, GOOD.replace("        physicalType: double\n", lines, 1))
     wrong = [key for key in unknown if key != "logicalType"]
