@@ -43,7 +43,7 @@ class Rows:
     def __init__(self, contract: Contract, budget: Budget | None = None) -> None:
         self._contract, self._budget = contract, budget
         self._pieces = list[tuple[pa.RecordBatch, pa.Int64Array]]()
-        self._alone, self._alone_at = list[Row](), list[int]()
+        self._alone = list[tuple[int, Row]]()
         self._faults = list[Fault]()
         self._unknown = 0
 
@@ -61,16 +61,16 @@ class Rows:
                 continue
             if self._budget:
                 self._budget.spend(sum(len(value) for value in one.values if isinstance(value, str)))
-            self._alone.append(one)
-            self._alone_at.append(index)
+            self._alone.append((index, one))
 
     def decoded(self) -> Decoded:
         """Return all rows and faults, in the order of the block."""
         if self._alone:
-            every = zip(self._contract.fields, zip(*(row.values for row in self._alone), strict=True), strict=True)
+            at, alone = zip(*sorted(self._alone, key=lambda found: found[0]), strict=True)
+            every = zip(self._contract.fields, zip(*(row.values for row in alone), strict=True), strict=True)
             columns: list[Column] = [pa.array(values, item.type.arrow) for item, values in every]
             batch = record_batch(columns, self._contract.arrow_schema)
-            self.add(batch, pa.array(self._alone_at, pa.int64()), sum(row.unknown for row in self._alone))
+            self.add(batch, pa.array(at, pa.int64()), sum(row.unknown for row in alone))
         faults = sorted(self._faults, key=lambda fault: fault.index)
         return Decoded(*in_order(self._contract.arrow_schema, self._pieces), faults, self._unknown)
 
@@ -87,7 +87,7 @@ def parts_of(starts: Integers, stops: Integers, most_bytes: int) -> Iterable[tup
 def in_order(
     schema: pa.Schema, pieces: Sequence[tuple[pa.RecordBatch, pa.Int64Array]]
 ) -> tuple[pa.RecordBatch, pa.Int64Array]:
-    """Return rows that were read in pieces, each with its message indexes, as one batch in the order of the block."""
+    """Return rows that were read in pieces, each in the order of the block, as one batch in that order."""
     if len(pieces) == 1:
         return pieces[0]
     rows = pa.Table.from_batches([rows for rows, _ in pieces], schema).combine_chunks()

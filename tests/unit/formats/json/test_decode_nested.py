@@ -228,6 +228,7 @@ MESSAGES = st.one_of(GOOD, ANY).map(lambda text: text.encode("utf-8", "surrogate
 @settings(max_examples=100, deadline=None)
 @given(values=st.lists(MESSAGES, min_size=1, max_size=6))
 @example([b'{"user":{"address":{"city":"a"}}}', b'{"user":{"address":{"city":"a","city":"b"}}}', b'{"payload":1.00}'])
+@example([b'{"payload":[]}', b'{"user":{"user": {}}}', b'{"payload":[]}', b'{"user":{"":1e+16e50}}'])
 @example([b'{"payload":1e400}', b'{"payload":12345678901234567890123}', b'{"payload":-0.0}'])
 @example([b'{"user":1,"payload":1}', b'{"user":{"tags":1},"payload":{"a":1,"a":2}}'])
 def test_a_block_is_read_as_its_messages_are(of: Contract, values: list[bytes | None]) -> None:
