@@ -299,8 +299,11 @@ class Machine(TopicEvents):
 
     @event(8, lambda self: not self.halted and self.seen["pipeline"]["failed_checks"])
     def resolve_failed_checks(self, draw: Draw) -> None:
-        """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced."""
-        self._settle_gate(draw(st.sampled_from(get_args(BatchChoice))))
+        """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced. The decision
+        also depends on the number of batches: hypothesis tends to draw the same one in a whole example.
+        """
+        decisions = get_args(BatchChoice)
+        self._settle_gate(decisions[(draw(some) + len(self.committed)) % len(decisions)])
 
     @event(0, lambda self: self.seen["pipeline"]["pending"] and self.halted in (None, "keeps_failing"))
     def split_the_batch(self, draw: Draw) -> None:
