@@ -9,16 +9,15 @@ from dataclasses import replace
 import pytest
 
 from resources.endpoints import Endpoints
-from tests.chaos.catalogue import SCENARIOS
+from tests.chaos.catalogue import ELSEWHERE
 from tests.chaos.runs import POSTGRES, Run
-from tests.chaos.scenario import Chaos, FaultClass
+from tests.chaos.scenario import Chaos
 from tests.integration.batches import test_exactly_once, test_staging_tables
 from tests.support.postgres.pgbouncer import needs_pgbouncer, pgbouncer
 from tests.support.waiting import wait_for
 from tests.support.world import World, transfers
 
 pytestmark = [pytest.mark.slow, needs_pgbouncer, pytest.mark.timeout(900)]
-RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
 
 # Each test of the suite, here with the world below.
 SUITE = vars(test_exactly_once) | vars(test_staging_tables)
@@ -52,9 +51,9 @@ def test_the_suite_is_behind_a_pooler(world: World) -> None:
         assert pid != session.info.backend_pid
 
 
-@pytest.mark.parametrize("name", [name for name, found in SCENARIOS.items() if found.fault_class in RUNS])
+@pytest.mark.parametrize("name", ELSEWHERE)
 def test_nothing_is_lost_or_doubled_by_runs(world: World, name: str) -> None:
-    verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
+    verdict = ELSEWHERE[name].play(Chaos(world, random.Random(name), kills=2))
     assert verdict.kept, verdict
 
 

@@ -13,18 +13,17 @@ import pytest
 
 from platform_defs.contract.model.pipeline import Pipeline
 from resources.endpoints import Endpoints
-from tests.chaos.catalogue import SCENARIOS
+from tests.chaos.catalogue import ELSEWHERE
 from tests.chaos.kafka.broker_killer import BrokerKiller
 from tests.chaos.kafka.three_brokers import THREE_BROKERS, ThreeBrokers, three_brokers
 from tests.chaos.processes.kills import Trickle
 from tests.chaos.runs import SERVERS
-from tests.chaos.scenario import Chaos, FaultClass
+from tests.chaos.scenario import Chaos
 from tests.integration.batches import test_exactly_once, test_staging_tables
 from tests.support.waiting import wait_for
 from tests.support.world import World
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group(THREE_BROKERS), pytest.mark.timeout(900)]
-RUNS = (FaultClass.RUN_KILLED, FaultClass.RUN_OVERTAKEN, FaultClass.TWO_RUNS)
 KILLS = 5  # kills, at least, while messages are written and read
 
 # Each test of the suite, here with the world below.
@@ -77,9 +76,9 @@ def test_a_topic_here_has_three_replicas_of_which_two_must_be_in_sync(world: Wor
     assert [sorted(one.replicas) for one in partitions] == [[1, 2, 3]] * 4
 
 
-@pytest.mark.parametrize("name", [name for name, found in SCENARIOS.items() if found.fault_class in RUNS])
+@pytest.mark.parametrize("name", ELSEWHERE)
 def test_nothing_is_lost_or_doubled_by_runs_while_brokers_are_killed(world: World, name: str) -> None:
-    verdict = SCENARIOS[name].play(Chaos(world, random.Random(name), kills=2))
+    verdict = ELSEWHERE[name].play(Chaos(world, random.Random(name), kills=2))
     assert verdict.kept, verdict
 
 

@@ -37,7 +37,7 @@ class BrokerKiller:
 
     def _kill_on(self) -> None:
         try:
-            while not self._over.wait(self._random.uniform(0, 3)):
+            while not self._over.wait(self._random.uniform(0, 8)):
                 self._kill_one()
         except BaseException as failure:  # noqa: BLE001  # raised by `check`
             self._failure = failure
