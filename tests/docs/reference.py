@@ -18,8 +18,8 @@ from typing import Any, Literal, get_args, get_origin
 from platform_defs import errors
 from platform_defs.cli import main as tidegate
 from platform_defs.cli.main import COMMANDS
-from platform_defs.contract.keys.keys import REQUIRED, SECTIONS, TYPES, Key, Section
-from platform_defs.contract.keys.sources import SOURCES
+from platform_defs.contract.keys.contract_keys import REQUIRED, SECTIONS, TYPES, Key, Section
+from platform_defs.contract.keys.message_sources import SOURCES
 from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.expectations import EXPECTATIONS

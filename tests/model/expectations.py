@@ -28,8 +28,8 @@ from platform_defs.operations.settlements.choices import BatchChoice
 from resources.postgres.batch.lease import acquire
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
+from tests.model.counted import Judged
 from tests.model.cuts import continues
-from tests.model.judged import Judged
 from tests.model.log import Log, Part
 from tests.model.runs import Run, next_version
 from tests.model.seen import Seen, Span, left_out, look, positions

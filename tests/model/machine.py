@@ -25,7 +25,7 @@ from platform_defs.operations.settlements import settlement
 from platform_defs.operations.settlements.choices import BatchChoice, ResumeAt
 from resources.postgres.ledger.ledger import Ledger
 from resources.postgres.session.connection import connect
-from tests.model.judged import Judged
+from tests.model.counted import Judged
 from tests.model.log import Log
 from tests.model.runs import DyingInCommit, new_contract
 from tests.model.seen import PRUNED, Span, check, check_pruned, positions
@@ -299,8 +299,9 @@ class Machine(TopicEvents):
 
     @event(8, lambda self: not self.halted and self.seen["pipeline"]["failed_checks"])
     def resolve_failed_checks(self, draw: Draw) -> None:
-        """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced. The decision
-        also depends on the number of batches: hypothesis tends to draw the same one in a whole example.
+        """Resolve failed checks before they halt the pipeline. A run that is working on the batch is fenced.
+
+        The decision also depends on the number of batches: hypothesis often draws one only in a whole example.
         """
         decisions = get_args(BatchChoice)
         self._settle_gate(decisions[(draw(some) + len(self.committed)) % len(decisions)])

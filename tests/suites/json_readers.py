@@ -13,9 +13,9 @@ from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.formats.blocks.decoded import Row
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.judged import ChunkJudge
-from platform_defs.verification.judge.judge import Judge
+from platform_defs.verification.compare.validated import ChunkJudge
 from platform_defs.verification.source.messages import Chunk
+from platform_defs.verification.validation.validator import Judge
 
 Outcome = tuple[Any, ...] | str  # the values of a row, in one spelling; or the class of a fault
 Columns = tuple[tuple[str, str], ...]  # names and types of a contract's columns

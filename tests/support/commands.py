@@ -48,9 +48,7 @@ def invoke(*arguments: str, given: bytes | None = None, code: int | None = None,
     """
     done = CliRunner().invoke(app, arguments, input=given, env=environment)
     if isinstance(done.exception, TidegateError):
-        called = Called(
-            done.exception.exit_code, done.stdout, done.stderr + str(done.exception), error=done.exception
-        )
+        called = Called(done.exception.exit_code, done.stdout, done.stderr + str(done.exception), error=done.exception)
     else:
         assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         called = Called(done.exit_code, done.stdout, done.stderr)

@@ -1,4 +1,4 @@
-"""A part of a contract and the keys that it may have, for the tables of contract/keys/keys.py."""
+"""A part of a contract and the keys that it may have, for the tables of contract/keys/contract_keys.py."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,11 +1,11 @@
 """The keys of a contract's `schema`: the message and its fields, the tables and their columns. See
-contract/keys/keys.py.
+contract/keys/contract_keys.py.
 """
 
 from typing import get_args
 
 from platform_defs.contract.document.section import ANY_PLACE, ELEMENT, REQUIRED, Key, Section
-from platform_defs.contract.keys.kinds import PATH, RE2, whole, words
+from platform_defs.contract.keys.value_kinds import PATH, RE2, whole, words
 from platform_defs.contract.model.contract import Disposition, Severity
 
 PROPERTY = (*ELEMENT, "semanticType", "criticalDataElement")

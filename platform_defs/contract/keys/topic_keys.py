@@ -1,5 +1,5 @@
 """The keys that declare how a topic is kept: in a contract at its message, or in topics.yaml. See
-contract/keys/keys.py.
+contract/keys/contract_keys.py.
 
 They decide nothing about rows: to the ledger, contracts that differ in them alone are the same contract.
 """
@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from platform_defs.contract.document.node import Node, as_list, as_mapping
 from platform_defs.contract.document.section import REQUIRED, Key, Kind, Section
-from platform_defs.contract.keys.kinds import whole, words
+from platform_defs.contract.keys.value_kinds import whole, words
 from platform_defs.contract.model.topic import SETTING, KeyOrder
 from platform_defs.producing.options import OPTIONS, PROMISED
 from platform_defs.producing.partitioners import OF_TOPICS_THAT_EXIST

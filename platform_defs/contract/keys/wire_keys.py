@@ -1,10 +1,10 @@
-"""The keys that decide how messages are read: the server's format and what goes with it. See contract/keys/keys.py."""
+"""The keys that decide how messages are read: the server's format and what goes with it. See `contract_keys.py`."""
 
 from typing import get_args
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
-from platform_defs.contract.keys.kinds import PATH, several, text, whole, words
-from platform_defs.contract.keys.sources import SOURCE
+from platform_defs.contract.keys.message_sources import SOURCE
+from platform_defs.contract.keys.value_kinds import PATH, several, text, whole, words
 from platform_defs.contract.model.contract import (
     Format,
     Framing,

@@ -8,7 +8,7 @@ from open_data_contract_standard.model import SchemaProperty
 
 from platform_defs.contract.document.node import Node, one_of
 from platform_defs.contract.document.section import Section
-from platform_defs.contract.keys.keys import CUSTOM_ENTRY
+from platform_defs.contract.keys.contract_keys import CUSTOM_ENTRY
 from platform_defs.contract.keys.schema_keys import FLAT, ITEMS
 from platform_defs.contract.model.column_types import FIXED, ColumnType, column_type, kind_of
 from platform_defs.contract.model.reserved import column_mistake

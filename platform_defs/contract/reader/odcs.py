@@ -1,6 +1,6 @@
 """From `<name>.odcs.yaml` (Open Data Contract Standard v3) to a `Contract`; a mistake names file, line and field.
 
-contract/keys/keys.py lists the ODCS keys that are read, with meaning and default. The standard:
+contract/keys/contract_keys.py lists the ODCS keys that are read, with meaning and default. The standard:
 https://bitol-io.github.io/open-data-contract-standard/v3.1.0/
 """
 
@@ -12,7 +12,7 @@ from platform_defs.contract.document.document import Document, read_document
 from platform_defs.contract.document.node import Node, one_of
 from platform_defs.contract.document.section import read_values
 from platform_defs.contract.document.yaml_text import Beside
-from platform_defs.contract.keys.keys import CONTRACT, PIPELINE_PROPERTIES, SETTINGS
+from platform_defs.contract.keys.contract_keys import CONTRACT, PIPELINE_PROPERTIES, SETTINGS
 from platform_defs.contract.keys.schema_keys import MESSAGE
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES
 from platform_defs.contract.model.contract import UNFRAMED, Contract, Limits

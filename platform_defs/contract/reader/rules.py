@@ -7,7 +7,7 @@ from typing import Any, cast
 from open_data_contract_standard.model import DataQuality, SchemaProperty
 
 from platform_defs.contract.document.node import Node, as_list, one_of, shown
-from platform_defs.contract.keys.keys import TYPES
+from platform_defs.contract.keys.contract_keys import TYPES
 from platform_defs.contract.keys.schema_keys import ENUM, OPTIONS
 from platform_defs.contract.model.column_types import ColumnType, kind_of
 from platform_defs.contract.model.contract import RowRule, RuleKind

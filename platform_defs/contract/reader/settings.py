@@ -9,7 +9,7 @@ from open_data_contract_standard.model import SchemaObject, Team
 from platform_defs.contract.document.document import Document
 from platform_defs.contract.document.node import Node, one_of
 from platform_defs.contract.document.section import read_values
-from platform_defs.contract.keys.keys import LIMITS, PIPELINE_PROPERTIES, SERVICE_LEVEL_ENTRY, SERVICE_LEVELS
+from platform_defs.contract.keys.contract_keys import LIMITS, PIPELINE_PROPERTIES, SERVICE_LEVEL_ENTRY, SERVICE_LEVELS
 from platform_defs.contract.model.contract import Contract, Limits
 
 _EMAIL = re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,7}")  # Dagster accepts no others

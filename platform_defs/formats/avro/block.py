@@ -11,9 +11,9 @@ import numpy as np
 from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.columns import array_column, column, json_column, lists
 from platform_defs.formats.avro.conversions import Conversion
-from platform_defs.formats.avro.passing import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.avro.resolve import Node, Plan
 from platform_defs.formats.avro.schema import Array, Definite, Enum, Fixed, Primitive, Union
+from platform_defs.formats.avro.value_cursors import Passing, Scalar, Spans, integers, scalar
 from platform_defs.formats.blocks.arrays import SIZE_OF_ITEM
 from platform_defs.formats.blocks.arrow import Column, nulls
 from platform_defs.formats.blocks.budget import Budget

@@ -13,8 +13,8 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.formats.avro.arrays import array_at, array_to
 from platform_defs.formats.avro.conversions import Conversion
 from platform_defs.formats.avro.documents import json_of
-from platform_defs.formats.avro.passing import Scalar, Spans
 from platform_defs.formats.avro.schema import Definite, Enum, Schema
+from platform_defs.formats.avro.value_cursors import Scalar, Spans
 from platform_defs.formats.avro.values import FIRST_DAY, FIRST_MICROSECOND, LAST_DAY, LAST_MICROSECOND
 from platform_defs.formats.avro.walk import Wrong
 from platform_defs.formats.blocks.array_columns import as_lists, doubt_arrays

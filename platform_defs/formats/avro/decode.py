@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.avro.block import read_block
-from platform_defs.formats.avro.passing import FEW
 from platform_defs.formats.avro.resolve import resolve
 from platform_defs.formats.avro.single import MessageReader
+from platform_defs.formats.avro.value_cursors import FEW
 from platform_defs.formats.blocks.arrow import int64s, record_batch
 from platform_defs.formats.blocks.budget import Budget
 from platform_defs.formats.blocks.buffer import MAX_BYTES, Bytes, Integers

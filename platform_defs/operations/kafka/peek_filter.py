@@ -24,7 +24,7 @@ from platform_defs.kafka.chosen_topic import ChosenTopic
 from platform_defs.kafka.peeked_message import Content, PeekedMessage
 
 if TYPE_CHECKING:
-    from platform_defs.kafka.where import Where
+    from platform_defs.kafka.message_filter import Where
 
 _OWN: Mapping[str, pa.DataType] = {
     "_key": pa.string(),
@@ -213,7 +213,7 @@ class PeekFilter:
 
 
 def _where(expression: str, schema: pa.Schema, hidden: Set[str], why: str) -> "Where":
-    from platform_defs.kafka.where import Where  # DuckDB takes its time to load
+    from platform_defs.kafka.message_filter import Where  # DuckDB takes its time to load
 
     return Where(expression, schema, hidden, why)
 

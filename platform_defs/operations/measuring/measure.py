@@ -15,8 +15,8 @@ from platform_defs.operations.measuring.recipes import FLOWING, Field
 from platform_defs.operations.measuring.sending import Pace, Stream
 from platform_defs.operations.measuring.topic import Topic, alive, wait_until
 from platform_defs.operations.measuring.zombie import HALF, ZOMBIE, Zombie
-from platform_defs.producing.judging import Round, judge
 from platform_defs.producing.measured import Measured, summed_up
+from platform_defs.producing.outcome import Round, judge
 from platform_defs.producing.presets import Preset
 from resources.local.processes import ServerFailed
 from resources.local.three_brokers import FOLDER, NUMBERS, ThreeBrokers

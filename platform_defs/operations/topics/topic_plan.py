@@ -16,7 +16,7 @@ from platform_defs.topics.evidence_rules import Evidence, cluster_known, read_be
 from platform_defs.topics.observed import Observed
 from platform_defs.topics.plan import Plan, plan_of
 from platform_defs.topics.rules import judge
-from platform_defs.topics.still import difference
+from platform_defs.topics.stale_plan import difference
 from platform_defs.topics.violations import Place, Violation
 from platform_defs.topics.written_keys import keys_needed, partitioner_kept, to_sample
 from resources.kafka.admin.topic_admin import TopicAdmin

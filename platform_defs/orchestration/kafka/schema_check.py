@@ -14,13 +14,13 @@ import dagster as dg
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.contract.model.reserved import WRITER_SCHEMAS_FIT
-from platform_defs.contract.reader.written import contract_digest
+from platform_defs.contract.writer import contract_digest
 from platform_defs.errors import BadInput, RegistryAway, TidegateError
 from platform_defs.errors.words import plural
 from platform_defs.formats.blocks.writer_schema import WriterSchema
 from platform_defs.orchestration.dagster_runs.keys import topic_key
 from platform_defs.orchestration.kafka.key_schemas import keys_apart
-from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.kafka.schema_results import Judged, Judgement, evaluation, judge
 from platform_defs.orchestration.kafka.topic_assets import Topic
 from platform_defs.orchestration.reporting.halts import as_result, shows_otherwise
 from platform_defs.orchestration.scheduler.survey import kept_survey

@@ -14,8 +14,8 @@ from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.engine.batch import Budget
 from platform_defs.errors import BrokerAway, Fenced, LedgerAway, PipelineHeld
 from platform_defs.offsets import TopicView
-from platform_defs.orchestration.scheduler.goals import LOOK, OtherRuns, Turned
 from platform_defs.orchestration.scheduler.handover import HANDOVER, SHIFT
+from platform_defs.orchestration.scheduler.run_end import LOOK, OtherRuns, Turned
 from platform_defs.orchestration.scheduler.waiting import Seen, may_have_turns, wants_turn
 from resources.dagster.storage import STORAGE_AWAY
 

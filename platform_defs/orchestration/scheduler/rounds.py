@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Protocol
 
-from platform_defs.orchestration.scheduler.goals import Goal, Turned
+from platform_defs.orchestration.scheduler.run_end import Goal, Turned
 
 # Turns at a time: a small batch waits half its time. On a large machine no more: each has sessions of its own.
 MAX_CONCURRENT_TURNS = min(os.cpu_count() or 1, 7) + 1

@@ -24,15 +24,15 @@ from platform_defs.verification.compare.dead_letters import (
 )
 from platform_defs.verification.compare.differences import Difference, differences, offsets_of, places_of
 from platform_defs.verification.compare.expected import Expected
-from platform_defs.verification.compare.judged import ChunkJudge
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
-from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.compare.validated import ChunkJudge
 from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.ordered import Ordered
 from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Offsets, Span, format_span, less, missing, size, within
+from platform_defs.verification.validation.validator import NoRow
 
 STEP = 100_000  # offsets checked together if the topic no longer has messages
 

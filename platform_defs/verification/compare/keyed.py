@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from platform_defs.verification.compare.judged import ChunkJudge, Judged
 from platform_defs.verification.compare.newest import NOT_COMPARED, WHATEVER, Newest, Retyped
+from platform_defs.verification.compare.validated import ChunkJudge, Judged
 from platform_defs.verification.formats.json_columns import canonical_columns, same_text
-from platform_defs.verification.judge.judge import NoRow, Row
-from platform_defs.verification.judge.key_judges import KeyJudge
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.pins import Pinned
+from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.validator import NoRow, Row
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 

@@ -1,6 +1,6 @@
 """The metadata fields of one message (key, timestamp, headers, place) in plain Python, and their rules.
 
-Written for verify alone, like judge.py.
+Written for verify alone, like validator.py.
 """
 
 from base64 import b64encode
@@ -19,10 +19,10 @@ from platform_defs.verification.formats.documents import (
     parse,
 )
 from platform_defs.verification.formats.values import after_1970, reader
-from platform_defs.verification.judge.judge import JudgedField, NoRow, Row
-from platform_defs.verification.judge.key_judges import KeyJudge
-from platform_defs.verification.judge.known_schemas import last_header
 from platform_defs.verification.source.messages import Chunk
+from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.known_schemas import last_header
+from platform_defs.verification.validation.validator import JudgedField, NoRow, Row
 
 _KINDS: Mapping[int, str] = {1: "CreateTime", 2: "LogAppendTime"}
 

@@ -27,12 +27,12 @@ from platform_defs.verification.compare.keyed import Keyed, KeyedJudge
 from platform_defs.verification.compare.newest import NOT_COMPARED, Newest, equal_rows, without_waste
 from platform_defs.verification.compare.report import Findings
 from platform_defs.verification.compare.skipped import SkippedRecords
-from platform_defs.verification.judge.judge import NoRow, Row
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.messages import Chunk, Topic
 from platform_defs.verification.source.partitions import DeadLetter, Partition
 from platform_defs.verification.source.pins import Pinned
 from platform_defs.verification.source.spans import Span, missing, size
+from platform_defs.verification.validation.validator import NoRow, Row
 
 _WASTE = 500_000  # replaced rows still in memory, beyond the number of keys
 

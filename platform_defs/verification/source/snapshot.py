@@ -12,7 +12,6 @@ from psycopg import sql
 
 from platform_defs.contract.model.contract import Contract, Table
 from platform_defs.verification.formats.json_columns import AsText, canonical_columns, text_columns
-from platform_defs.verification.judge.known_schemas import KnownSchemas, NamedSchema
 from platform_defs.verification.source.ahead import read_ahead
 from platform_defs.verification.source.arrow_rows import (
     arrow_connection,
@@ -35,6 +34,7 @@ from platform_defs.verification.source.partitions import (
 from platform_defs.verification.source.pins import Judged, Pinned, one_after_another
 from platform_defs.verification.source.spans import ManySpans, Span, less
 from platform_defs.verification.source.windows import FOREVER, WHOLE, Window
+from platform_defs.verification.validation.known_schemas import KnownSchemas, NamedSchema
 from resources.postgres.ledger.migrations import require_current
 from resources.postgres.session.connection import connect, database_errors, queries, session_statement, session_url
 

@@ -19,8 +19,8 @@ from dagster import DagsterInstance
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from platform_defs.contract import writer
 from platform_defs.contract.model.pipeline import Pipeline
-from platform_defs.contract.reader import written
 from platform_defs.errors import Halt, MessagesSuspected, TidegateError
 from platform_defs.operations.settlements.settlement import propose, settle
 from resources.kafka.admin.broker import KafkaBroker
@@ -232,7 +232,7 @@ def test_what_was_recorded_before_a_field_was_classified_is_not_shown_afterwards
     fields = tuple(replace(item, classification="pii") for item in pipeline.contract.fields)
     contract = replace(pipeline.contract, fields=fields)
     (tmp_path / "bank").mkdir()
-    (tmp_path / "bank" / "transfers.odcs.yaml").write_text(written.text(contract))
+    (tmp_path / "bank" / "transfers.odcs.yaml").write_text(writer.text(contract))
     monkeypatch.setenv("TIDEGATE_CONTRACTS", str(tmp_path))
     monkeypatch.setenv("TIDEGATE_POSTGRES_URL", world.endpoints.postgres_url)
     monkeypatch.setenv("TIDEGATE_KAFKA_BOOTSTRAP_SERVERS", world.endpoints.bootstrap_servers)

@@ -1,4 +1,4 @@
-"""The tables of contract/keys/keys.py, which the reference is printed from, agree with the reader."""
+"""The tables of contract/keys/contract_keys.py, which the reference is printed from, agree with the reader."""
 
 from dataclasses import fields
 
@@ -7,16 +7,16 @@ from open_data_contract_standard import model as odcs
 from pydantic import BaseModel
 
 from platform_defs.contract.document.section import Key, Section
-from platform_defs.contract.keys import keys, schema_keys, topic_keys, wire_keys
+from platform_defs.contract.keys import contract_keys, schema_keys, topic_keys, wire_keys
 from platform_defs.contract.model.column_types import FIXED, column_type
 from platform_defs.contract.model.contract import Contract, Field, Limits, WireFormat
 from platform_defs.contract.model.topic import TopicKeys
 
 MODELS = [
-    (keys.CONTRACT, odcs.OpenDataContractStandard),
-    (keys.SERVER, odcs.Server),
-    (keys.SERVICE_LEVEL_ENTRY, odcs.ServiceLevelAgreementProperty),
-    (keys.CUSTOM_ENTRY, odcs.CustomProperty),
+    (contract_keys.CONTRACT, odcs.OpenDataContractStandard),
+    (contract_keys.SERVER, odcs.Server),
+    (contract_keys.SERVICE_LEVEL_ENTRY, odcs.ServiceLevelAgreementProperty),
+    (contract_keys.CUSTOM_ENTRY, odcs.CustomProperty),
     (schema_keys.MESSAGE, odcs.SchemaObject),
     (schema_keys.ITEMS, odcs.SchemaProperty),
     (schema_keys.FIELD, odcs.SchemaProperty),
@@ -37,7 +37,7 @@ def test_every_key_is_one_of_the_standard(section: Section, model: type[BaseMode
 
 
 def test_the_defaults_are_those_of_the_limits() -> None:
-    for key in keys.SERVICE_LEVELS.keys:
+    for key in contract_keys.SERVICE_LEVELS.keys:
         number, unit = key.default.split(" ")
         assert float(number) * UNITS[unit] == getattr(Limits, key.attribute)
 
@@ -45,8 +45,8 @@ def test_the_defaults_are_those_of_the_limits() -> None:
 @pytest.mark.parametrize(
     ("listed", "model"),
     [
-        ((*keys.LIMITS, *keys.SERVICE_LEVELS.keys), Limits),
-        (keys.SETTINGS, Contract),
+        ((*contract_keys.LIMITS, *contract_keys.SERVICE_LEVELS.keys), Limits),
+        (contract_keys.SETTINGS, Contract),
         (wire_keys.SERVER_PROPERTIES.keys, WireFormat),
         (wire_keys.FIELD_PROPERTIES.keys, Field),
         (topic_keys.TOPIC_KEYS, TopicKeys),
@@ -60,8 +60,8 @@ def test_every_key_is_an_attribute_of_the_model(listed: tuple[Key, ...], model: 
 
 
 def test_the_types_are_all_there_are() -> None:
-    assert [entry.name for entry in keys.TYPES if entry.name.isalpha()] == [*FIXED]
-    for entry in keys.TYPES:
+    assert [entry.name for entry in contract_keys.TYPES if entry.name.isalpha()] == [*FIXED]
+    for entry in contract_keys.TYPES:
         of = column_type(entry.name.replace("precision", "18").replace("scale", "2").replace("type", "string"))
         assert of.logical_types == entry.logical
         assert of.postgres.partition("(")[0] == entry.postgres.replace("type", "text").partition("(")[0]

@@ -23,7 +23,7 @@ from platform_defs.contract.model.contract import (
 )
 from platform_defs.contract.model.row_rules import wanted
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.reader.written import contract_digest, text
+from platform_defs.contract.writer import contract_digest, text
 from tests.unit.contract.contract_mistakes import GOOD
 
 KEPT = {
@@ -141,7 +141,7 @@ def test_a_schema_file_is_a_part_of_what_judges() -> None:
 
 
 def test_every_part_of_a_contract_is_in_its_document() -> None:
-    """If you add a field to the model, add it to contract/reader/written.py, then here."""
+    """If you add a field to the model, add it to contract/writer.py, then here."""
     assert {kind: " ".join(item.name for item in fields(kind) if item.compare) for kind in KEPT} == KEPT
 
 

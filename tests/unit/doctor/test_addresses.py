@@ -27,7 +27,7 @@ from resources.process.settings import Settings, settings
 pytestmark = pytest.mark.usefixtures("no_variables")
 PIECE = "Hu7xQ"  # a part of a password
 HARMLESS = {  # none of these belongs to a client
-    "platform_defs.contract.keys.keys.TypeEntry.options",
+    "platform_defs.contract.keys.contract_keys.TypeEntry.options",
     "platform_defs.operations.measuring.faults.Fault.options",
     "platform_defs.producing.config.Chosen.options",
     "platform_defs.producing.config.Producing.options",

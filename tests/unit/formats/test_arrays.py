@@ -13,7 +13,7 @@ import pytest
 from platform_defs.contract.model.array_literals import array_literal
 from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.reader.odcs import load
-from platform_defs.contract.reader.written import contract_digest, text
+from platform_defs.contract.writer import contract_digest, text
 from platform_defs.engine.task.array_texts import array_texts, in_pieces
 from platform_defs.errors import BadInput
 from platform_defs.evolution.changes import ChangeClass
@@ -24,7 +24,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.json.single import MessageReader
 from platform_defs.formats.supported import decode
 from platform_defs.verification.formats.array_text import array_text
-from platform_defs.verification.judge.judge import Judge, NoRow
+from platform_defs.verification.validation.validator import Judge, NoRow
 from tests.unit.contract.contract_mistakes import GOOD
 from tests.unit.formats.json.test_decode_agreement import contract_of
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.errors import BadInput
-from platform_defs.kafka.where import Where
+from platform_defs.kafka.message_filter import Where
 
 SCHEMA = pa.schema(
     [

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from platform_defs.contract.model.contract import Contract, RowRule
 from platform_defs.engine.task.decoding import BlockDecoder
 from platform_defs.formats.blocks.block import message_blocks
-from platform_defs.verification.compare.judged import ChunkJudge
 from platform_defs.verification.compare.metadata import MetadataJudge
-from platform_defs.verification.judge.framed import judge_of
-from platform_defs.verification.judge.key_judges import KeyJudge
-from platform_defs.verification.judge.known_schemas import KnownSchemas
+from platform_defs.verification.compare.validated import ChunkJudge
 from platform_defs.verification.source.messages import Chunk
+from platform_defs.verification.validation.framed import judge_of
+from platform_defs.verification.validation.key_validators import KeyJudge
+from platform_defs.verification.validation.known_schemas import KnownSchemas
 from tests.unit.metadata.messages import CONTRACT, FIELDS, Sent, metadata_field, reading
 
 Outcome = dict[int, Any]  # by offset, the row or the reason

@@ -22,9 +22,9 @@ from platform_defs.orchestration.scheduler.continuous import (
     glance_every,
     in_small_batches,
 )
-from platform_defs.orchestration.scheduler.goals import OtherRuns, Turned
 from platform_defs.orchestration.scheduler.handover import SHIFT
 from platform_defs.orchestration.scheduler.rounds import in_rounds
+from platform_defs.orchestration.scheduler.run_end import OtherRuns, Turned
 from platform_defs.orchestration.scheduler.waiting import Seen
 from resources.kafka.admin.topic_views import KafkaTopics
 from resources.postgres.ledger.answers import PipelineState, PipelineStatus

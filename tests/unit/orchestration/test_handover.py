@@ -10,7 +10,6 @@ from platform_defs.contract.model.digest import definitions_digest
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.orchestration.assets import other_runs
 from platform_defs.orchestration.dagster_runs.keys import BESIDE, DEFINITIONS, DRAIN_JOB, LEAVE, STARTED_FOR
-from platform_defs.orchestration.scheduler.goals import OtherRuns
 from platform_defs.orchestration.scheduler.handover import (
     HANDOVER,
     READY,
@@ -20,6 +19,7 @@ from platform_defs.orchestration.scheduler.handover import (
     scheduled_run,
     to_leave,
 )
+from platform_defs.orchestration.scheduler.run_end import OtherRuns
 from tests.support.replays import doubled
 
 NOW = 10_000.0

@@ -13,9 +13,9 @@ from assets import find_contract
 from platform_defs.contract.model.contract import Contract, Limits
 from platform_defs.errors import BrokerAway, LedgerAway, PipelineHeld
 from platform_defs.offsets import PartitionView, Position, TopicView
-from platform_defs.orchestration.scheduler import goals, rounds
-from platform_defs.orchestration.scheduler.goals import EverythingThere, OtherRuns, Turned, WhatIsDue
+from platform_defs.orchestration.scheduler import rounds, run_end
 from platform_defs.orchestration.scheduler.rounds import in_rounds
+from platform_defs.orchestration.scheduler.run_end import EverythingThere, OtherRuns, Turned, WhatIsDue
 from platform_defs.orchestration.scheduler.waiting import Seen, Waiting, Waits
 from resources.postgres.ledger.answers import PipelineStatus
 
@@ -171,7 +171,7 @@ def test_a_pipeline_that_failed_is_tried_again_by_the_same_run_after_a_rest(monk
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(goals, "REST", -1.0)
+    monkeypatch.setattr(run_end, "REST", -1.0)
     topics = Topics(fails_once, a=30)
     assert in_rounds(topics.due("a"), topics) == {}
     assert topics.read == {"a": 30}
@@ -226,7 +226,7 @@ def test_a_batch_that_keeps_failing_is_tried_while_no_other_is() -> None:
     [LedgerAway("away"), BrokerAway("away"), OperationalError("", None, Exception()), DagsterPostgresException()],
 )
 def test_a_look_that_fails_ends_no_turn(away: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(goals, "LOOK", 0.05)
+    monkeypatch.setattr(run_end, "LOOK", 0.05)
     monkeypatch.setattr(rounds, "GLANCE", 0.01)
     looked = threading.Event()
 
@@ -270,17 +270,17 @@ def test_a_run_waits_for_what_will_soon_be_due(monkeypatch: pytest.MonkeyPatch) 
         waited.append(seconds)
         topics.ends["a"] = 10  # as many as lagMessages
 
-    monkeypatch.setattr(goals.time, "sleep", pass_time)
-    almost = Waiting(time.time() - 3600.0 + goals.SOON - 1, 0)
+    monkeypatch.setattr(run_end.time, "sleep", pass_time)
+    almost = Waiting(time.time() - 3600.0 + run_end.SOON - 1, 0)
     assert in_rounds(topics.due(waits={"a": almost}), topics) == {}
     assert topics.turns == ["a"]
-    assert waited == [goals.LOOK]
+    assert waited == [run_end.LOOK]
 
 
 def test_a_run_does_not_wait_for_what_is_due_later(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = Topics(a=3)
-    monkeypatch.setattr(goals.time, "sleep", pytest.fail)
-    later = Waiting(time.time() - 3600.0 + goals.SOON + 60, 0)
+    monkeypatch.setattr(run_end.time, "sleep", pytest.fail)
+    later = Waiting(time.time() - 3600.0 + run_end.SOON + 60, 0)
     assert in_rounds(topics.due(waits={"a": later}), topics) == {}
 
 

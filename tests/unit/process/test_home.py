@@ -15,7 +15,7 @@ import pytest
 
 from platform_defs.errors import BadInput
 from resources.local import postgres, processes
-from resources.local.passage import let_pass
+from resources.local.folder_access import let_pass
 from resources.process.home import private_home
 
 ROOT = os.geteuid() == 0

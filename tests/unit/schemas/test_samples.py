@@ -15,7 +15,7 @@ from platform_defs.contract.model.contract import Column, Contract, Field, RowRu
 from platform_defs.errors import BadInput
 from platform_defs.samples.mixture import Mixture
 from platform_defs.samples.samples import Samples
-from platform_defs.verification.judge.judge import Judge, NoRow
+from platform_defs.verification.validation.validator import Judge, NoRow
 
 
 def field(

@@ -12,8 +12,8 @@ from platform_defs.topics.declared import Declared, Reader
 from platform_defs.topics.observed import Observed, ObservedTopic, PartitionState, same_value
 from platform_defs.topics.placement import added, replaced, spread_over
 from platform_defs.topics.plan import Plan, plan_of
+from platform_defs.topics.stale_plan import difference
 from platform_defs.topics.steps import AddPartitions, Create, Reassign, SetConfig
-from platform_defs.topics.still import difference
 from tests.unit.topics.topic_model import after, applied, cluster, topic
 
 NAMES = ("a.one", "b.two", "c.three", "d.four")

@@ -11,7 +11,7 @@ from platform_defs.contract.model.column_types import column_type
 from platform_defs.contract.model.contract import Column, Contract, Field, Table
 from platform_defs.contract.model.pipeline import Pipeline
 from platform_defs.verification.compare.expected import Expected, NotMade
-from platform_defs.verification.compare.judged import row_table
+from platform_defs.verification.compare.validated import row_table
 from platform_defs.verification.source.eras import Eras
 from platform_defs.verification.source.pins import Pinned
 

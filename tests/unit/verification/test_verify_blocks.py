@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
-from platform_defs.verification.judge.json_blocks import BlockReader
-from platform_defs.verification.judge.judge import Judge, NoRow
-from platform_defs.verification.judge.patterns import whole_match, whole_matches
+from platform_defs.verification.validation.json_blocks import BlockReader
+from platform_defs.verification.validation.patterns import whole_match, whole_matches
+from platform_defs.verification.validation.validator import Judge, NoRow
 from tests.support.mutations import MESSAGES
 from tests.unit.formats.avro.test_avro_agreement import mutated
 from tests.unit.formats.json.test_decode_agreement import (
@@ -30,8 +30,8 @@ from tests.unit.formats.json.test_decode_agreement import (
 )
 from tests.unit.formats.json.test_json_mutations import CONTRACT as MUTATED
 from tests.unit.formats.json.test_json_mutations import good
-from tests.unit.verification.test_judge import RULED as OF_EACH_RULE
-from tests.unit.verification.test_judge import contract, field
+from tests.unit.verification.test_validator import RULED as OF_EACH_RULE
+from tests.unit.verification.test_validator import contract, field
 
 READ = contract_of({name: of for name, of in TYPES.items() if of != "bytes" and not of.startswith("array")})
 RULED = contract(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from platform_defs.contract.model.contract import Contract
 from platform_defs.formats.supported import decode
-from platform_defs.verification.compare.judged import ChunkJudge
-from platform_defs.verification.judge.judge import Judge
+from platform_defs.verification.compare.validated import ChunkJudge
 from platform_defs.verification.source.messages import Chunk
+from platform_defs.verification.validation.validator import Judge
 from tests.unit.formats.json.test_decode_agreement import contract_of, same
 
 DECIMALS = [(precision, scale) for precision in range(1, 39) for scale in range(precision + 1)]

@@ -19,7 +19,7 @@ from platform_defs.formats.blocks.reason import Reason
 from platform_defs.formats.protobuf.decode import ProtobufReader
 from platform_defs.formats.protobuf.shapes import FieldShape, MessageShape
 from platform_defs.formats.protobuf.tree import RefusedMessage, Tree, TreeReader
-from platform_defs.verification.compare.judged import row_table
+from platform_defs.verification.compare.validated import row_table
 from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufJudge
 from tests.support.mutations import MESSAGES

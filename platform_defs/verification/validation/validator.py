@@ -12,7 +12,7 @@ from platform_defs.contract.model.contract import Contract, Field, RowRule
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.verification.formats.documents import Document, NotTheType, Pairs, parse
 from platform_defs.verification.formats.values import reader, since_1970
-from platform_defs.verification.judge.patterns import whole_match
+from platform_defs.verification.validation.patterns import whole_match
 
 Row: TypeAlias = tuple[Any, ...]  # a value for each field (None if missing or null), in the contract's order
 Breaks: TypeAlias = Callable[[Any], bool]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from platform_defs.contract.model.contract import Framing
-from platform_defs.verification.judge.judge import NoRow
+from platform_defs.verification.validation.validator import NoRow
 
 
 @dataclass(frozen=True)

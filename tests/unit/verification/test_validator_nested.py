@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from platform_defs.verification.judge.judge import Judge, NoRow
-from tests.unit.verification.test_judge import contract, field
+from platform_defs.verification.validation.validator import Judge, NoRow
+from tests.unit.verification.test_validator import contract, field
 
 NESTED = contract(
     field("device_id", "string", True, path=("deviceId",)),

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import get_args
 
 from platform_defs.contract.document.section import REQUIRED, Key, Section
-from platform_defs.contract.keys.kinds import positive, whole, words
 from platform_defs.contract.keys.schema_keys import (
     BATCH_RULE,
     COLUMN,
@@ -25,6 +24,7 @@ from platform_defs.contract.keys.schema_keys import (
     TABLE_PROPERTIES,
 )
 from platform_defs.contract.keys.topic_keys import TOPIC_PROPERTIES, TOPICS_FILE
+from platform_defs.contract.keys.value_kinds import positive, whole, words
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, SERVER, SERVER_PROPERTIES
 from platform_defs.contract.model.column_types import FIXED, kind_of, logical_types
 from platform_defs.contract.model.contract import Contract, Evolution, Limits, Publishing

@@ -12,10 +12,10 @@ import pyarrow as pa
 from platform_defs.contract.model.contract import Contract
 from platform_defs.offered_columns import OFFERED
 from platform_defs.verification.compare.metadata import MetadataJudge, offered_value
-from platform_defs.verification.judge.json_blocks import BlockReader
-from platform_defs.verification.judge.judge import Judge, NoRow, Row
 from platform_defs.verification.source.messages import Chunk
 from platform_defs.verification.source.spans import Offsets
+from platform_defs.verification.validation.json_blocks import BlockReader
+from platform_defs.verification.validation.validator import Judge, NoRow, Row
 
 
 @dataclass(frozen=True)

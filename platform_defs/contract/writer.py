@@ -17,7 +17,7 @@ import yaml
 
 from platform_defs.contract.document.node import as_list, as_mapping
 from platform_defs.contract.document.section import Key, written_values
-from platform_defs.contract.keys.keys import LIMITS, SERVICE_LEVELS, SETTINGS
+from platform_defs.contract.keys.contract_keys import LIMITS, SERVICE_LEVELS, SETTINGS
 from platform_defs.contract.keys.schema_keys import COLUMN_PROPERTIES, OPTIONS, TABLE_PROPERTIES
 from platform_defs.contract.keys.wire_keys import FIELD_PROPERTIES, RECORD, SERVER_PROPERTIES, standard_wire
 from platform_defs.contract.model.column_types import ColumnType

@@ -26,8 +26,8 @@ from platform_defs.verification.formats.protobuf import indexed_message
 from platform_defs.verification.formats.protobuf_json import message_document
 from platform_defs.verification.formats.protobuf_schema import message_types
 from platform_defs.verification.formats.protobuf_wire import read, whole
-from platform_defs.verification.judge.judge import NoRow, key_text
-from platform_defs.verification.judge.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+from platform_defs.verification.validation.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+from platform_defs.verification.validation.validator import NoRow, key_text
 
 Types = dict[tuple[int, ...], set[Descriptor]]  # as `message_types` returns them
 _WRAPPED = "wrapped"

@@ -7,8 +7,8 @@ from platform_defs.contract.model.contract import Contract
 from platform_defs.verification.formats.avro import AvroJudge
 from platform_defs.verification.formats.documents import NotTheType
 from platform_defs.verification.formats.protobuf import ProtobufJudge
-from platform_defs.verification.judge.judge import Judge, NoRow, Row
-from platform_defs.verification.judge.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+from platform_defs.verification.validation.known_schemas import KnownSchemas, Named, NamedSchema, taken_apart
+from platform_defs.verification.validation.validator import Judge, NoRow, Row
 
 Values = Callable[[bytes], Sequence[Any]]  # a payload → a value for each field; raises NotTheType
 

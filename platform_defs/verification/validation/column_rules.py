@@ -1,6 +1,7 @@
-"""A contract's rules for a column of values, equal to judge.py's for one value: True if a value is valid.
+"""A contract's rules for a column of values, equal to validator.py's for one value: True if a value is valid.
 
-Arrow checks enums and limits. google-re2 checks patterns, as in judge.py, for all values at once if that is equivalent.
+Arrow checks enums and limits. google-re2 checks patterns, as in validator.py, for all values at once if that is
+equivalent.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from platform_defs.contract.model.contract import Field, RowRule
-from platform_defs.verification.judge.patterns import whole_matches
+from platform_defs.verification.validation.patterns import whole_matches
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
@@ -19,7 +20,7 @@ Rule: TypeAlias = Callable[[Column], Column]  # a column → booleans without nu
 
 
 class NotInColumns(Exception):
-    """Only judge.py supports the type or the rule."""
+    """Only validator.py supports the type or the rule."""
 
 
 def column_rules(field: Field) -> Iterator[Rule]:

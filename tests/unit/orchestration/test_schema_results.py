@@ -6,7 +6,7 @@ import dagster as dg
 import pytest
 
 from platform_defs.formats.blocks.writer_schema import WriterSchema
-from platform_defs.orchestration.kafka.schema_judgements import Judged, Judgement, evaluation, judge
+from platform_defs.orchestration.kafka.schema_results import Judged, Judgement, evaluation, judge
 from tests.unit.formats.test_writer_fields import WRITERS, avro, contract
 
 ERROR, WARN = dg.AssetCheckSeverity.ERROR, dg.AssetCheckSeverity.WARN

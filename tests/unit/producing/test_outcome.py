@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from platform_defs.producing.journal import KEYS, Journal
-from platform_defs.producing.judging import judge, quantile
 from platform_defs.producing.measured import summed_up
+from platform_defs.producing.outcome import judge, quantile
 
 MS = 1_000_000  # nanoseconds
 

@@ -1,7 +1,7 @@
-"""Blocks of JSON messages, read into columns by msgspec, with the same rows as judge.py, which reads one at a time.
+"""Blocks of JSON messages, read into columns by msgspec, with the same rows as validator.py, which reads one at a time.
 
-A message is accepted here only if it is a row there, with the same values; any other is left to judge.py. msgspec is
-strict about JSON and about types. Values that it reads differently are not passed to it, or are dropped afterwards:
+A message is accepted here only if it is a row there, with the same values; any other is left to validator.py. msgspec
+is strict about JSON and about types. Values that it reads differently are not passed to it, or are dropped afterwards:
 
     bytes that are not UTF-8, an escaped NUL or surrogate, more than a hundred brackets, -0 if there may be a double
     a message with the same key twice: msgspec takes the last one
@@ -30,7 +30,7 @@ from platform_defs.contract.model.column_types import ColumnType
 from platform_defs.contract.model.contract import Contract, Field
 from platform_defs.contract.model.message_path import MessagePath
 from platform_defs.verification.formats.documents import MAX_DEPTH
-from platform_defs.verification.judge.column_rules import NotInColumns, Rule, column_rules
+from platform_defs.verification.validation.column_rules import NotInColumns, Rule, column_rules
 
 pc = cast("Any", pyarrow.compute)  # in its stubs, what compares takes arrays of unknown types
 
@@ -70,7 +70,7 @@ class BlockReader:
     """Reads one contract's messages in blocks."""
 
     def __init__(self, contract: Contract) -> None:
-        """Prepare the decoder. Raises NotInColumns if only judge.py supports a type or a rule."""
+        """Prepare the decoder. Raises NotInColumns if only validator.py supports a type or a rule."""
         self._fields = contract.fields
         self._message = _Object((), [(item.path, item) for item in contract.fields])
         self._decode = msgspec.json.Decoder(self._message.type).decode
@@ -89,7 +89,7 @@ class BlockReader:
 
     def read(self, values: Sequence[bytes | None]) -> tuple[pa.Table, Places]:
         """Return a column for each field, in the contract's order, and the places of its rows among `values`. All
-        others are for judge.py.
+        others are for validator.py.
         """
         tables, places = [self._schema.empty_table()], [np.array([], np.int64)]
         for start in range(0, len(values), BLOCK):
@@ -123,7 +123,7 @@ class BlockReader:
             return None
 
     def _plain(self, values: Sequence[bytes | None]) -> Sequence[int]:
-        """Return the places of values that msgspec, if it accepts them, reads as judge.py does."""
+        """Return the places of values that msgspec, if it accepts them, reads as validator.py does."""
         joined = b"\n".join(value or b"" for value in values)
         if max(len(value or b"") for value in values) <= 2 * MAX_DEPTH and self._is_plain(joined):
             return range(len(values))
